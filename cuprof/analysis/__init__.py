@@ -1,0 +1,27 @@
+"""From the store to tables, series and verdicts: pandas frames and frozen dataclasses, no devices, no HTML."""
+
+from cuprof.analysis.counters import CounterSection, counter_section
+from cuprof.analysis.experiment import Experiment, find_experiment, load_experiment
+from cuprof.analysis.load import load_study
+from cuprof.analysis.pivot_table import pivot_table
+from cuprof.analysis.steps_table import steps_table
+from cuprof.analysis.study import Device, Study, Sweep
+from cuprof.analysis.tables import Table
+from cuprof.analysis.verdict import Verdict, verdict
+
+__all__ = [
+    "CounterSection",
+    "Device",
+    "Experiment",
+    "Study",
+    "Sweep",
+    "Table",
+    "Verdict",
+    "counter_section",
+    "find_experiment",
+    "load_experiment",
+    "load_study",
+    "pivot_table",
+    "steps_table",
+    "verdict",
+]

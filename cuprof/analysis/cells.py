@@ -1,0 +1,86 @@
+"""Values of trials by facts: what a pivot table and a figure of a study have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from cuprof.analysis.facts import Facts, fact_of, keep
+from cuprof.analysis.published import PublishedValue
+from cuprof.analysis.quantities import QUANTITIES, Dimension
+from cuprof.analysis.study import Study
+
+Key = tuple[Any, ...]
+
+
+def candidates(study: Study, where: Facts, value: str) -> pd.DataFrame:
+    """Return the trials that agree with `where`, with a column `value` in base units (NaN unless right and known).
+
+    Args:
+        value: the name of a quantity (`cuprof.analysis.quantities`) or of a counter.
+    """
+    trials = keep(study.trials, where)
+    right = trials["trial_id"].isin(study.right["trial_id"])
+    if value in QUANTITIES:
+        return trials.assign(value=trials[QUANTITIES[value].column].astype(float).where(right))
+    counted = study.counters[study.counters["metric"] == value] if not study.counters.empty else study.counters
+    values = dict(zip(counted["trial_id"], counted["value"], strict=True)) if len(counted) else {}
+    return trials.assign(value=trials["trial_id"].map(values).astype(float).where(right))
+
+
+def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
+    """Return heading, fixed unit (empty where it is chosen from the data) and dimension of a quantity or counter."""
+    if value in QUANTITIES:
+        return QUANTITIES[value].heading, "", QUANTITIES[value].dimension
+    units = study.counters.loc[study.counters["metric"] == value, "unit"] if not study.counters.empty else []
+    return value, next((str(unit) for unit in units if unit), ""), "plain"
+
+
+def choose(trials: pd.DataFrame, facts: Sequence[str]) -> dict[Key, dict[Any, Any]]:
+    """Return, for each combination of facts, the trial to show: the fastest one with the value, else the first.
+
+    The chosen row gains `alternatives`, the number of right trials that it was chosen from.
+    """
+    groups: dict[Key, list[dict[Any, Any]]] = {}
+    for row in trials.to_dict("records"):
+        groups.setdefault(tuple(fact_of(row, fact) for fact in facts), []).append(row)
+    chosen = {}
+    for key, rows in groups.items():
+        valued = [row for row in rows if pd.notna(row["value"])]
+        chosen[key] = {
+            **min(valued or rows, key=lambda row: row["time_ns"] if valued else 0),
+            "alternatives": len(valued),
+        }
+    return chosen
+
+
+def ordered(keys: Iterable[Key]) -> list[Key]:
+    """Return distinct keys in order of appearance; where a position holds numbers only, sorted by them."""
+    unique = list(dict.fromkeys(keys))
+    for position in reversed(range(len(unique[0]) if unique else 0)):
+        values = [key[position] for key in unique if key[position] is not None]
+        if values and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            unique.sort(key=lambda key: (key[position] is not None, key[position] or 0))
+        else:
+            first = {value: i for i, value in reversed(list(enumerate(key[position] for key in unique)))}
+            unique.sort(key=lambda key: first[key[position]])
+    return unique
+
+
+def find_published(
+    study: Study, table: str, measure: str, trial: Mapping[Any, Any], facts: Iterable[str]
+) -> PublishedValue | None:
+    """Return the published value for this trial, comparing only the tunables that are among `facts`."""
+    names = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
+    tunables = {name: trial["tunables"].get(name) for name in names}
+    for value in study.published:
+        if value.table != table or value.measure != measure:
+            continue
+        stated = {name: each for name, each in value.tunables.items() if trial["tunables"].get(name) is not None}
+        if value.fits(trial["variant"], trial["problem"], {**trial["tunables"], **tunables}) and (
+            set(stated) == set(value.tunables)
+        ):
+            return value
+    return None

@@ -1,0 +1,208 @@
+"""Counters before and after: for each pair of variants, what Nsight Compute counted and what it advises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from cuprof.analysis.counter_sentences import describe_change, format_change, format_counter
+from cuprof.analysis.study import Study
+
+MOST_PAIRS = 16
+
+NOTE = (
+    "Counters are of runs under Nsight Compute, times of runs without it. A counter that changes along with the time need not be "
+    "what changed the time."
+)
+
+ORDER = (
+    r"^launch__grid",
+    r"dram",
+    r"^launch__shared",
+    r"bytes_per_sector|sectors_per_request",
+    r"^launch__",
+    r"^lts",
+    r"^l1tex",
+)
+"""Metrics are listed in this order: geometry, DRAM traffic, shared memory, coalescing, then the rest by name."""
+
+
+@dataclass(frozen=True)
+class CounterChange:
+    """One counter of a pair; `before_launches` and `after_launches` list the launches where a trial has several."""
+
+    metric: str
+    unit: str
+    before: str
+    after: str
+    change: str
+    sentence: str
+    rollup: str = ""
+    before_launches: str = ""
+    after_launches: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A piece of Nsight's own advice about one kernel of one variant."""
+
+    variant: str
+    kernel: str
+    rule: str
+    severity: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CounterPair:
+    """Two variants at one problem: their counters and Nsight's findings."""
+
+    before: str
+    after: str
+    problem: str
+    setting: str
+    speedup: float | None
+    changes: tuple[CounterChange, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class CounterSection:
+    """Everything the page says of counters; without pairs, `how` says how to collect them."""
+
+    pairs: tuple[CounterPair, ...]
+    notes: tuple[str, ...]
+    how: str
+
+
+def counter_section(study: Study) -> CounterSection:
+    """Return baseline → variant for every right variant that has counters at the same problem as the baseline."""
+    experiment = study.sweep.experiment
+    selection = f"experiment={experiment}" if experiment else f"family={study.sweep.family}"
+    how = f"python -m cuprof ncu-collect {selection}"
+    if study.counters.empty:
+        return CounterSection((), (), how)
+    profiled = study.trials[study.trials["trial_id"].isin(study.counters["trial_id"])]
+    befores = profiled[profiled["variant"] == study.baseline]
+    if befores.empty:
+        names = ", ".join(dict.fromkeys(profiled["contender"]))
+        return CounterSection(
+            (), (f"Counters are stored for {names}, but none for the baseline {study.baseline}.",), how
+        )
+    pairs = []
+    afters = profiled[(profiled["variant"] != study.baseline) & (profiled["expected"] != "wrong")]
+    for contender in dict.fromkeys(afters.sort_values("order", kind="stable")["contender"]):
+        found = _choose(study, befores, afters[afters["contender"] == contender])
+        if found:
+            pairs.append(_pair(study, *found))
+    notes = [NOTE] if pairs else ["No variant was profiled at the same problem as the baseline."]
+    if len(pairs) > MOST_PAIRS:
+        notes.append(
+            f"The first {MOST_PAIRS} of {len(pairs)} pairs are shown; python -m cuprof query counters_before_after lists all."
+        )
+    return CounterSection(tuple(pairs[:MOST_PAIRS]), tuple(notes), how)
+
+
+def _choose(
+    study: Study, befores: pd.DataFrame, afters: pd.DataFrame
+) -> tuple[Mapping[Any, Any], Mapping[Any, Any]] | None:
+    """Return the two trials to compare: the reference problem before others, the fastest tunables before others."""
+    shared = set(befores["problem"]) & set(afters["problem"])
+    if not shared:
+        return None
+    in_order = [problem for problem in afters["problem"] if problem in shared]
+    problem = study.reference if study.reference in shared else in_order[0]
+    chosen = []
+    for trials in (befores, afters):
+        here = trials[trials["problem"] == problem]
+        chosen.append(dict(here.sort_values("time_ns", kind="stable", na_position="last").iloc[0]))
+    return chosen[0], chosen[1]
+
+
+def _pair(study: Study, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> CounterPair:
+    of_before = study.counters[study.counters["trial_id"] == before["trial_id"]].set_index("metric")
+    of_after = study.counters[study.counters["trial_id"] == after["trial_id"]].set_index("metric")
+    metrics = sorted(set(of_before.index) | set(of_after.index), key=_rank)
+    changes = tuple(_change(study, metric, of_before, of_after, before, after) for metric in metrics)
+    tunables = [f"{row['contender']} with {row['tunables_label']}" for row in (before, after) if row["tunables_label"]]
+    caches = sorted({str(mode) for frame in (of_before, of_after) for mode in frame["cache_mode"]})
+    setting = "; ".join([*tunables, f"cache control {', '.join(caches)}"])
+    both = pd.notna(before["time_ns"]) and pd.notna(after["time_ns"])
+    return CounterPair(
+        before=before["contender"],
+        after=after["contender"],
+        problem=after["problem_name"],
+        setting=setting,
+        speedup=before["time_ns"] / after["time_ns"] if both else None,
+        changes=changes,
+        findings=(*_findings(study, before), *_findings(study, after)),
+    )
+
+
+def _change(
+    study: Study,
+    metric: str,
+    of_before: pd.DataFrame,
+    of_after: pd.DataFrame,
+    before: Mapping[Any, Any],
+    after: Mapping[Any, Any],
+) -> CounterChange:
+    values, texts, rollup, units = [], [], "", []
+    for frame in (of_before, of_after):
+        row = frame.loc[metric] if metric in frame.index else None
+        number = None if row is None or pd.isna(row["value"]) else float(row["value"])
+        values.append(number)
+        texts.append("not collected" if row is None else format_counter(number, row["text"]))
+        if row is not None:
+            rollup, units = str(row["rollup"] or ""), [*units, str(row["unit"] or "")]
+    if len(set(units)) > 1:  # Nsight scales units; values in two units are no change of one thing
+        values = [None, None]
+        texts = [f"{text} {unit}" for text, unit in zip(texts, units, strict=True)]
+    return CounterChange(
+        metric=metric,
+        unit=units[0] if len(set(units)) == 1 else "",
+        before=texts[0],
+        after=texts[1],
+        change=format_change(values[0], values[1]),
+        sentence=describe_change(metric, values[0], values[1]),
+        rollup=rollup,
+        before_launches=_launches(study, before, metric),
+        after_launches=_launches(study, after, metric),
+    )
+
+
+def _launches(study: Study, trial: Mapping[Any, Any], metric: str) -> str:
+    """Return the metric launch by launch, where the trial has several: "scalar_prods 9, sum_taps 1"."""
+    if study.launches.empty:
+        return ""
+    chosen = study.launches[(study.launches["trial_id"] == trial["trial_id"]) & (study.launches["metric"] == metric)]
+    if not 2 <= len(chosen) <= 6:
+        return ""
+    return ", ".join(
+        f"{row['kernel']} {format_counter(row['value'], row['text'])}" for row in chosen.to_dict("records")
+    )
+
+
+def _findings(study: Study, trial: Mapping[Any, Any]) -> tuple[Finding, ...]:
+    if study.findings.empty:
+        return ()
+    rows = study.findings[study.findings["trial_id"] == trial["trial_id"]].to_dict("records")
+    found = [
+        Finding(
+            variant=trial["contender"],
+            kernel=row["kernel"],
+            rule=row["title"] or row["rule"],
+            severity=row["severity"],
+            text=re.sub(r"@(url|section|source)[^@]*@|\s+", " ", row["text"]).strip(),
+        )
+        for row in rows
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _rank(metric: str) -> tuple[int, str]:
+    return next((i for i, pattern in enumerate(ORDER) if re.search(pattern, metric)), len(ORDER)), metric

@@ -1,0 +1,127 @@
+"""What a value is a value of, and how a column of values becomes text in one unit.
+
+Inside, times are nanoseconds, bandwidths bytes a second, shares and ratios plain fractions, energies joules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Dimension = Literal["time", "bandwidth", "share", "ratio", "energy", "count", "plain"]
+
+UNITS: dict[Dimension, tuple[tuple[str, float], ...]] = {
+    "time": (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)),
+    "bandwidth": (("MB/s", 1e6), ("GB/s", 1e9), ("TB/s", 1e12)),
+    "share": (("%", 0.01),),
+    "ratio": (("×", 1.0),),
+    "energy": (("µJ", 1e-6), ("mJ", 1e-3), ("J", 1.0)),
+    "count": (("", 1.0),),
+    "plain": (("", 1.0),),
+}
+"""Dimension → units, smallest first, each with its size in the base unit."""
+
+PUBLISHED_UNITS: dict[str, tuple[Dimension, float]] = {
+    "ns": ("time", 1.0),
+    "us": ("time", 1e3),
+    "µs": ("time", 1e3),
+    "ms": ("time", 1e6),
+    "s": ("time", 1e9),
+    "MB/s": ("bandwidth", 1e6),
+    "GB/s": ("bandwidth", 1e9),
+    "TB/s": ("bandwidth", 1e12),
+    "GiB/s": ("bandwidth", float(2**30)),
+    "%": ("share", 0.01),
+    "x": ("ratio", 1.0),
+    "×": ("ratio", 1.0),
+    "J": ("energy", 1.0),
+    "mJ": ("energy", 1e-3),
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Name one value of a trial: its column in the trials frame, its heading and its dimension."""
+
+    name: str
+    column: str
+    heading: str
+    dimension: Dimension
+
+
+QUANTITIES: dict[str, Quantity] = {
+    quantity.name: quantity
+    for quantity in (
+        Quantity("time", "time_ns", "Time", "time"),
+        Quantity("cold", "cold_ns", "Time, cold", "time"),
+        Quantity("hot", "hot_ns", "Time, hot", "time"),
+        Quantity("total", "total_ns", "Total time", "time"),
+        Quantity("bandwidth", "bandwidth", "Bandwidth", "bandwidth"),
+        Quantity("share", "share", "Share of the measured peak", "share"),
+        Quantity("speedup", "speedup", "Speedup", "ratio"),
+        Quantity("energy", "energy_j", "Energy", "energy"),
+        Quantity("registers", "registers", "Registers a thread", "count"),
+        Quantity("error", "check_error", "Error / allowed", "plain"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Write values of one column: one unit, one number of decimals."""
+
+    unit: str
+    divisor: float
+    decimals: int
+
+    def number(self, value: float) -> float:
+        """Return the value in this unit."""
+        return value / self.divisor
+
+    def format(self, value: float | None, *, unit: bool = False) -> str:
+        """Return the value as text; digits are added where rounding would leave nothing, never cut off."""
+        if value is None or math.isnan(value):
+            return "–"
+        if math.isinf(value):
+            return "∞" if value > 0 else "−∞"
+        scaled = self.number(value)
+        text = f"{scaled:,.{self.decimals}f}"
+        if scaled and float(text.replace(",", "")) == 0:
+            text = f"{scaled:.2g}"
+        text = text.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
+        return f"{text}\N{NO-BREAK SPACE}{self.unit}" if unit and self.unit else text
+
+
+def choose_scale(dimension: Dimension, values: Iterable[float | None]) -> Scale:
+    """Return the unit in which the values read best: the largest one in which the smallest value is still 1 or more.
+
+    Three digits of the smallest value are kept, at most three decimals.
+    """
+    sizes = [abs(value) for value in values if value is not None and math.isfinite(value) and value != 0]
+    if dimension == "share":
+        return Scale("%", 0.01, 1)
+    if dimension == "ratio":
+        return Scale("×", 1.0, 2)
+    if dimension == "count":
+        return Scale("", 1.0, 0)
+    units = UNITS[dimension]
+    if not sizes:
+        return Scale(*units[min(1, len(units) - 1)], 1)
+    smallest = min(sizes)
+    # 0.9995 rounds up to 1.00 of the larger unit
+    unit, divisor = next((each for each in reversed(units) if smallest >= 0.9995 * each[1]), units[0])
+    digits = 2 - math.floor(math.log10(smallest / divisor))
+    return Scale(unit, divisor, max(0, min(3, digits)))
+
+
+def format_value(dimension: Dimension, value: float | None) -> str:
+    """Return one value in the unit that fits it, with the unit: "12.3 µs"."""
+    return choose_scale(dimension, [value]).format(value, unit=True)
+
+
+def format_ratio(ratio: float) -> str:
+    """Return a ratio for a sentence: "3.41 times"; more digits near 1, fewer when large."""
+    decimals = 3 if 0.95 < ratio < 1.05 else 2 if ratio < 10 else 1 if ratio < 100 else 0
+    return f"{ratio:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")

@@ -1,0 +1,72 @@
+"""Tables as text in cells: what a page or a terminal prints, computed once, one unit a column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CellKind = Literal["number", "text", "missing", "failed"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Args:
+        note: small print in the same cell: an interval, tunables.
+        published: a published value of the same quantity, to be shown as such.
+        share: length of a bar behind the number, 0 to 1.
+        span: columns that the cell covers.
+    """
+
+    text: str
+    kind: CellKind = "number"
+    note: str = ""
+    published: str = ""
+    share: float | None = None
+    span: int = 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's heading and unit; `group` is the heading above it, `published` marks another machine's numbers."""
+
+    heading: str
+    unit: str = ""
+    group: str = ""
+    published: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: its heading, what stands below the heading, its cells, and a mark ("fastest", "baseline", …) or none."""
+
+    heading: str
+    note: str
+    cells: tuple[Cell, ...]
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption and the notes below it."""
+
+    title: str
+    corner: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[tuple[str, int, bool], ...]:
+        """Return the headings above the columns: text, columns covered, published."""
+        found: list[tuple[str, int, bool]] = []
+        for column in self.columns:
+            if found and found[-1][0] == column.group:
+                found[-1] = (column.group, found[-1][1] + 1, column.published)
+            else:
+                found.append((column.group, 1, column.published))
+        return tuple(found)
+
+
+MISSING = Cell("–", "missing")

@@ -1,0 +1,257 @@
+"""The verdict in words: which variant is the fastest right one, by how much, and what does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from cuprof.analysis.failures import WORDS, failure_groups, surprising_passes
+from cuprof.analysis.quantities import choose_scale, format_ratio, format_value
+from cuprof.analysis.ratio import CONFIDENCE, METHOD, Ratio
+from cuprof.analysis.study import Study
+from cuprof.records import FAILED
+
+CLOSE = 1.02
+"""Two times nearer than this are called about equal, whatever the interval: clocks and temperature move by as much."""
+
+
+@dataclass(frozen=True)
+class KeyNumber:
+    """One number of the summary: what it is, the number, and a word on it."""
+
+    name: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The summary of a study.
+
+    Args:
+        headline: one sentence.
+        sentences: what follows from the measurements, the most important first.
+        cautions: what a reader must know before believing it.
+        method: how intervals were made; empty where none is stated.
+        numbers: the handful to remember.
+    """
+
+    headline: str
+    sentences: tuple[str, ...]
+    cautions: tuple[str, ...]
+    method: str
+    numbers: tuple[KeyNumber, ...] = ()
+
+
+def verdict(study: Study) -> Verdict:
+    """Return what the study's measurements say at its reference problem."""
+    cautions = _cautions(study)
+    if study.best.empty:
+        return Verdict(_nothing(study), (), cautions, "")
+    ranked = study.best.sort_values("time_ns", kind="stable")
+    fastest = dict(ranked.iloc[0])
+    headline = f"{_name(fastest)} is the fastest right variant at {_where(fastest)}: {format_value('time', fastest['time_ns'])}"
+    headline += (
+        f", {fastest['share']:.0%} of the device's measured read bandwidth.".replace("%", " %")
+        if pd.notna(fastest["share"])
+        else "."
+    )
+    if len(ranked) == 1:
+        headline = f"{_name(fastest)} is the only variant with a right, timed result at {_where(fastest)}: {format_value('time', fastest['time_ns'])}."
+    sentences = [*_against_baseline(study, fastest), *_against_library(study, ranked), *_against_cpu(study, ranked)]
+    sentences += published_order(study)
+    compared = any("interval" in sentence for sentence in sentences)
+    return Verdict(headline, tuple(sentences), cautions, METHOD if compared else "", _numbers(study, fastest))
+
+
+def published_order(study: Study) -> list[str]:
+    """Return, for each two neighbouring steps of the study, where the later one is not faster here; or that all are."""
+    rows = {row["variant"]: row for row in study.best.to_dict("records")}
+    steps = [step for step in study.experiment.steps if step in rows]
+    if len(steps) < 2:
+        return []
+    broken = []
+    for before, after in zip(steps, steps[1:], strict=False):
+        ratio = study.ratio(rows[after], rows[before])
+        if ratio.value >= 1:
+            broken.append(f"{after} takes {format_ratio(ratio.value)} times as long as {before}{_interval(ratio)}")
+    missing = [step for step in study.experiment.steps if step not in rows]
+    gaps = (
+        f" ({', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no right, timed result here.)"
+        if missing
+        else ""
+    )
+    if broken:
+        return [f"The published order of the steps does not hold everywhere: {'; '.join(broken)}.{gaps}"]
+    return [f"The {len(steps)} steps are in the published order: each is faster than the one before.{gaps}"]
+
+
+def _numbers(study: Study, fastest: Mapping[Any, Any]) -> tuple[KeyNumber, ...]:
+    bounds = _bounds(fastest)
+    note = f"{fastest['contender']}, {bounds[0]} to {bounds[1]}" if bounds else str(fastest["contender"])
+    found = [KeyNumber("Fastest", format_value("time", fastest["time_ns"]), note)]
+    if pd.notna(fastest["share"]):
+        roof = format_value("bandwidth", fastest["bandwidth"] / fastest["share"])
+        found.append(
+            KeyNumber(
+                "Of the measured peak",
+                f"{fastest['share'] * 100:.0f} %",
+                f"{format_value('bandwidth', fastest['bandwidth'])} of {roof}",
+            )
+        )
+    baseline = study.baseline_row(fastest)
+    if baseline is not None and baseline["trial_id"] != fastest["trial_id"]:
+        ratio = float(baseline["time_ns"] / fastest["time_ns"])
+        found.append(
+            KeyNumber(
+                f"Against {baseline['contender']}" if study.stand_in else "Against the baseline",
+                f"{format_ratio(ratio)}×",
+                f"in place of {study.baseline}" if study.stand_in else str(baseline["contender"]),
+            )
+        )
+    own = study.best[study.best["kind"] == "kernel"]
+    if not study.libraries.empty and not own.empty:
+        library, mine = study.libraries.iloc[0], own.loc[own["time_ns"].idxmin()]
+        ratio = float(library["time_ns"] / mine["time_ns"])
+        found.append(
+            KeyNumber(
+                "Kernel against library",
+                f"{format_ratio(ratio)}×",
+                f"{mine['contender']} against {library['contender']}",
+            )
+        )
+    return tuple(found)
+
+
+def _against_baseline(study: Study, fastest: Mapping[Any, Any]) -> list[str]:
+    baseline = study.baseline_row(fastest)
+    sentences = []
+    if study.stand_in and baseline is not None:
+        sentences.append(
+            f"The baseline {study.baseline} has no right, timed result here, so {study.stand_in} stands in for it."
+        )
+    if baseline is None:
+        return [f"The baseline {study.baseline} has no right, timed result here, so nothing is compared with it."]
+    if baseline["trial_id"] == fastest["trial_id"]:
+        if len(study.best) > 1:
+            sentences.append("That is the baseline itself: nothing else that ran is faster.")
+        return sentences
+    return [*sentences, f"{_compare(study, baseline, fastest, '' if study.stand_in else 'the baseline ')}."]
+
+
+def _against_library(study: Study, ranked: pd.DataFrame) -> list[str]:
+    if study.libraries.empty:
+        return []
+    library = dict(study.libraries.iloc[0])
+    own = ranked[~ranked["trial_id"].isin(study.libraries["trial_id"]) & (ranked["kind"] == "kernel")]
+    if own.empty:
+        return [
+            f"The best library is {_name(library)}, {_time(library)}; no hand-written kernel has a right result to compare."
+        ]
+    mine = dict(own.iloc[0])
+    if mine["time_ns"] <= library["time_ns"]:
+        return [f"{_compare(study, library, mine, 'the best library, ')}."]
+    ratio = study.ratio(mine, library)
+    return [
+        f"The fastest hand-written kernel, {_name(mine)} ({_time(mine)}), takes {format_ratio(ratio.value)} times as long as the best "
+        f"library, {_name(library)}{_interval(ratio)}."
+    ]
+
+
+def _against_cpu(study: Study, ranked: pd.DataFrame) -> list[str]:
+    cpus, others = ranked[ranked["kind"] == "cpu"], ranked[ranked["kind"] != "cpu"]
+    if cpus.empty or others.empty:
+        return []
+    cpu, other = dict(cpus.iloc[0]), dict(others.iloc[0])
+    ratio = float(cpu["time_ns"]) / float(other["time_ns"])
+    if ratio >= 1:
+        return [
+            f"The best CPU variant, {_name(cpu)}, takes {_time(cpu)}, {format_ratio(ratio)} times as long as {_name(other)} (kernel time, without transfers)."
+        ]
+    return [f"The best CPU variant, {_name(cpu)}, is faster here than every other: {_time(cpu)}."]
+
+
+def _cautions(study: Study) -> tuple[str, ...]:
+    cautions = []
+    if study.reference_note:
+        cautions.append(study.reference_note)
+    if study.sweep.state not in ("finished", "complete"):
+        missing = int((study.trials["state"] == "planned").sum())
+        cautions.append(
+            f"This sweep is not finished ({study.sweep.state}); {missing} of {len(study.trials)} trials have not run. "
+            "The same command goes on where it stopped."
+        )
+    for group in failure_groups(study):
+        names = _names(group.variants)
+        if group.state in FAILED and not group.expected:
+            cautions.append(
+                f"{names}: {group.words} ({group.trials} {'trial' if group.trials == 1 else 'trials'}); not ranked."
+            )
+        elif group.expected:
+            cautions.append(f"{names}: {group.words}, as expected of it; not ranked.")
+        elif group.state == "skipped":
+            cautions.append(f"Skipped: {names} ({group.message.rstrip('.')}).")
+    for name in surprising_passes(study):
+        cautions.append(f"{name} is kept because it is known to be wrong, yet its check passed here. It is not ranked.")
+    if study.best["tunables_label"].astype(bool).any() and _tuned(study):
+        cautions.append(
+            "Each variant stands with the fastest of its measured tunables, so the more were tried, the luckier the best may be."
+        )
+    return tuple(dict.fromkeys(cautions))
+
+
+def _tuned(study: Study) -> bool:
+    here = study.right[study.right["problem"] == study.reference]
+    return bool((here.groupby("contender").size() > 1).any())
+
+
+def _nothing(study: Study) -> str:
+    states = study.trials["state"].value_counts().to_dict()
+    counts = ", ".join(f"{states[state]} {words}" for state, words in WORDS.items() if state in states)
+    return f"No variant has a right, timed result, so there is nothing to rank ({counts or 'no trial was timed'})."
+
+
+def _compare(study: Study, slower: Mapping[Any, Any], faster: Mapping[Any, Any], role: str) -> str:
+    ratio = study.ratio(slower, faster)
+    if ratio.value < CLOSE or (ratio.known and not ratio.established):
+        return f"{_name(faster)} and {role}{_name(slower)} are about equally fast: {format_ratio(ratio.value)}×{_interval(ratio)}"
+    return f"{_name(faster)} is {format_ratio(ratio.value)} times as fast as {role}{_name(slower)}, {_time(slower)}{_interval(ratio)}"
+
+
+def _interval(ratio: Ratio) -> str:
+    if not ratio.known:
+        return ""
+    text = f" ({CONFIDENCE:.0%} interval {format_ratio(ratio.low)} to {format_ratio(ratio.high)}".replace("%", " %")
+    return f"{text}{'' if ratio.established else '; it includes 1, so neither is shown to be faster'})"
+
+
+def _time(row: Mapping[Any, Any]) -> str:
+    bounds = _bounds(row)
+    text = choose_scale("time", [row["time_low_ns"] if bounds else row["time_ns"]]).format(row["time_ns"], unit=True)
+    return f"{text} [{bounds[0]}, {bounds[1]}]" if bounds else text
+
+
+def _bounds(row: Mapping[Any, Any]) -> tuple[str, str] | None:
+    """Return the interval of the median in the unit of the median."""
+    if pd.isna(row["time_low_ns"]) or pd.isna(row["time_high_ns"]):
+        return None
+    scale = choose_scale("time", [row["time_low_ns"]])
+    return scale.format(row["time_low_ns"]), scale.format(row["time_high_ns"])
+
+
+def _name(row: Mapping[Any, Any]) -> str:
+    return f"{row['contender']} ({row['tunables_label']})" if row["tunables_label"] else str(row["contender"])
+
+
+def _where(row: Mapping[Any, Any]) -> str:
+    return f"{row['problem_name']} on {row['device']}" if row["device"] else str(row["problem_name"])
+
+
+def _names(names: Iterable[str], most: int = 6) -> str:
+    names = list(names)
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return ", ".join(names)

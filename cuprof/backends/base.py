@@ -1,0 +1,126 @@
+"""What a back end offers: a device, sessions on it, and readings of single executions.
+
+    Backend.open(signature, inputs) ──▶ Session: the buffers of one problem on one device
+    Session.prepare(variant, …)     ──▶ Runnable: one variant, built and bound to those buffers
+    Session.read(runnable, measure) ──▶ Reading: one timed execution
+
+All runnables of a session share inputs, outputs and one scratch arena, so they are measured on the same addresses
+and the memory needed is that of the largest one. A session belongs to the thread and process that opened it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from cuprof.errors import LaunchError
+from cuprof.family import Arrays, Point, Program, Signature, Variant
+from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
+
+POISON_BYTE = 0xFF
+"""Outputs and scratch hold this byte everywhere before a checked run: NaN as any IEEE float, -1 as any integer."""
+
+
+class DeviceLostError(LaunchError):
+    """Report an error after which the process can use the device no more (illegal address, trap, lost device)."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One timed execution.
+
+    Args:
+        duration_ns: of one execution, after the back end's documented correction.
+        sm_clock_mhz: SM clock measured on the device beside the execution, or None.
+        suspect: why the reading should not count ("host slower than the device"), or empty.
+    """
+
+    duration_ns: float
+    sm_clock_mhz: float | None = None
+    suspect: str = ""
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How executions are timed.
+
+    Args:
+        flush: before a cold reading, "clean" reads other data through the caches, "dirty" writes it, "none" neither.
+        blocking: hold the device until everything is enqueued, so that launch latency is not measured.
+        pinned: total time copies from page-locked host memory.
+        graph: replay a variant's steps as a CUDA graph.
+    """
+
+    flush: str = "clean"
+    blocking: bool = True
+    pinned: bool = True
+    graph: bool = False
+
+
+class Runnable(Protocol):
+    """One variant at one choice of tunables, built and bound to a session's buffers."""
+
+    @property
+    def build(self) -> BuildFacts:
+        """Return what the compiler said."""
+
+
+class Session(Protocol):
+    """The buffers of one problem on one device."""
+
+    def prepare(self, variant: Variant, problem: Point, tunables: Point, program: Program | None) -> Any:
+        """Build and bind one variant.
+
+        Args:
+            program: for kernels, what `variant.make` gave; None for calls.
+
+        Raises:
+            BuildError: the compiler refused.
+            LaunchError: the device refused (too many threads, too much shared memory or memory).
+        """
+
+    def poison(self, runnable: Any) -> None:
+        """Overwrite outputs and scratch with `POISON_BYTE`."""
+
+    def run(self, runnable: Any) -> None:
+        """Execute once and wait.
+
+        Raises:
+            LaunchError: the execution failed; `DeviceLostError` where the process must end.
+        """
+
+    def fetch(self, runnable: Any) -> dict[str, np.ndarray]:
+        """Return the outputs as host arrays, by name."""
+
+    def read(self, runnable: Any, measure: Measure, batch: int = 1) -> Reading:
+        """Execute and time: once for cold and total, `batch` times back to back for hot."""
+
+    def close(self) -> None:
+        """Free the buffers."""
+
+
+class Backend(Protocol):
+    """One device and the software that drives it."""
+
+    name: str
+    measures: tuple[Measure, ...]
+    """What this back end can time."""
+
+    def facts(self) -> DeviceFacts:
+        """Return what the device is."""
+
+    def calibrate(self) -> Calibration:
+        """Measure the device: read bandwidth and the timing method's own cost."""
+
+    def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions) -> Session:
+        """Put the inputs on the device and make room for outputs.
+
+        Raises:
+            LaunchError: the device's memory does not suffice.
+        """
+
+
+BackendTable = Mapping[str, Backend]

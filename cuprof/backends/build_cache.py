@@ -1,0 +1,79 @@
+"""Compiled cubins kept on disk, by content, so that a source is compiled once for each target and compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from cuprof.backends.nvrtc import STANDARD_OPTIONS, Cubin, KernelFacts, compile_source, nvrtc_version
+
+
+def default_folder() -> Path:
+    """Return `$CUPROF_CACHE`, else cuprof's folder in the user's cache folder (XDG Base Directory Specification)."""
+    chosen = os.environ.get("CUPROF_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuprof" / "cubin"
+
+
+class BuildCache:
+    """Compile through a folder of earlier results.
+
+    Safe for any number of threads and processes: an entry appears by an atomic rename and never changes. A folder that
+    cannot be written costs the reuse and nothing else.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or default_folder()
+
+    def compile(
+        self, text: str, *, name: str, arch: str, defines: Mapping[str, str | int], options: Sequence[str] = ()
+    ) -> tuple[Cubin, bool]:
+        """Return the compiled source and whether it came from the folder; raises as `compile_source`."""
+        key = self._key(text, arch, defines, options)
+        found = self._find(key)
+        if found is not None:
+            return found, True
+        cubin = compile_source(text, name=name, arch=arch, defines=defines, options=options)
+        self._keep(key, cubin)
+        return cubin, False
+
+    @staticmethod
+    def _key(text: str, arch: str, defines: Mapping[str, str | int], options: Sequence[str]) -> str:
+        parts = [text, arch, sorted((k, str(v)) for k, v in defines.items()), list(options), STANDARD_OPTIONS]
+        return hashlib.sha256(json.dumps([*parts, nvrtc_version()]).encode()).hexdigest()
+
+    def _find(self, key: str) -> Cubin | None:
+        try:
+            facts = json.loads((self.folder / f"{key}.json").read_text())
+            image = (self.folder / f"{key}.cubin").read_bytes()
+        except (OSError, ValueError):
+            return None
+        if hashlib.sha256(image).hexdigest() != facts["sha256"]:
+            return None
+        return Cubin(image, facts["log"], {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()})
+
+    def _keep(self, key: str, cubin: Cubin) -> None:
+        facts = {
+            "sha256": hashlib.sha256(cubin.image).hexdigest(),
+            "log": cubin.log,
+            "kernels": {kernel: asdict(value) for kernel, value in cubin.kernels.items()},
+        }
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _replace(self.folder / f"{key}.cubin", cubin.image)
+            _replace(self.folder / f"{key}.json", json.dumps(facts).encode())
+        except OSError:
+            return
+
+
+def _replace(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    os.replace(temporary, path)

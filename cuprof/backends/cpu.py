@@ -1,0 +1,183 @@
+"""The CPU back end: Python functions on NumPy arrays, timed with the monotonic clock."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from cuprof.backends.base import POISON_BYTE, Reading, ReadingOptions
+from cuprof.family import Arrays, Point, Program, Signature, Variant
+from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
+
+DEFAULT_CACHE_BYTES = 32 << 20
+"""Assumed size of the last-level cache where the operating system does not tell."""
+
+
+@dataclass
+class CpuRunnable:
+    """A variant ready to run."""
+
+    call: Callable[[], object]
+    build: BuildFacts = field(default_factory=BuildFacts)
+
+
+class CpuBackend:
+    """The host's processor.
+
+    Args:
+        threads: threads that parallel variants may use (Numba's), all by default.
+    """
+
+    name = "cpu"
+    measures = (Measure.COLD, Measure.HOT)
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self._flush_buffer: np.ndarray | None = None
+
+    @property
+    def flush_buffer(self) -> np.ndarray:
+        """Return data of twice the last-level cache's size, made at first use."""
+        if self._flush_buffer is None:
+            self._flush_buffer = np.ones(2 * cache_bytes() // 8)
+        return self._flush_buffer
+
+    def facts(self) -> DeviceFacts:
+        """Return the processor's model and the memory of the host."""
+        model = processor_name()
+        python = platform.python_version()
+        return DeviceFacts(
+            backend=self.name,
+            index=0,
+            name=model,
+            memory_bytes=psutil.virtual_memory().total,
+            identity={"name": model, "threads": str(self.threads), "python": python},
+            details={
+                "cores": psutil.cpu_count(logical=False),
+                "threads": self.threads,
+                "last_level_cache_bytes": cache_bytes(),
+                "host": platform.node(),
+                "system": platform.platform(),
+                "python": python,
+                "numpy": metadata.version("numpy"),
+            },
+        )
+
+    def calibrate(self) -> Calibration:
+        """Measure read bandwidth: a parallel sum over a buffer of at least eight times the last-level cache."""
+        import numba
+
+        numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
+        data = np.ones(min(max(8 * cache_bytes(), 256 << 20), psutil.virtual_memory().available // 8) // 8)
+        total = _parallel_sum()
+        total(data)
+        durations = []
+        for _ in range(7):
+            started = time.perf_counter_ns()
+            total(data)
+            durations.append(time.perf_counter_ns() - started)
+        bandwidth = data.nbytes / (statistics.median(durations) * 1e-9)
+        return Calibration(self.name, read_bandwidth=bandwidth, details={"read_bytes": data.nbytes})
+
+    def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> CpuSession:
+        """Keep the inputs and allocate outputs."""
+        return CpuSession(self, signature, inputs, options)
+
+
+class CpuSession:
+    """Inputs and outputs of one problem in host memory."""
+
+    def __init__(self, backend: CpuBackend, signature: Signature, inputs: Arrays, options: ReadingOptions) -> None:
+        self.backend, self.options = backend, options
+        self.inputs = dict(inputs)
+        self.outputs = {name: np.empty(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
+
+    def prepare(
+        self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
+    ) -> CpuRunnable:
+        """Let the variant prepare itself (compile, plan), once and untimed."""
+        if "numba" in variant.requires:
+            import numba
+
+            numba.set_num_threads(min(self.backend.threads, numba.config.NUMBA_NUM_THREADS))
+        started = time.monotonic_ns()
+        call = variant.make(problem, tunables, self.inputs, self.outputs)
+        return CpuRunnable(call, BuildFacts(build_ns=time.monotonic_ns() - started))
+
+    def poison(self, runnable: CpuRunnable) -> None:
+        """Overwrite the outputs."""
+        for array in self.outputs.values():
+            array.view(np.uint8).fill(POISON_BYTE)
+
+    def run(self, runnable: CpuRunnable) -> None:
+        """Execute once."""
+        runnable.call()
+
+    def fetch(self, runnable: CpuRunnable) -> dict[str, np.ndarray]:
+        """Copy the outputs."""
+        return {name: array.copy() for name, array in self.outputs.items()}
+
+    def read(self, runnable: CpuRunnable, measure: Measure, batch: int = 1) -> Reading:
+        """Time one execution after reading other data (cold), or a batch back to back (hot)."""
+        call = runnable.call
+        if measure is Measure.COLD and self.options.flush != "none":
+            self._flush()
+        started = time.perf_counter_ns()
+        for _ in range(batch):
+            call()
+        return Reading((time.perf_counter_ns() - started) / batch)
+
+    def close(self) -> None:
+        """Drop the arrays."""
+        self.inputs, self.outputs = {}, {}
+
+    def _flush(self) -> None:
+        if self.options.flush == "dirty":
+            self.backend.flush_buffer.fill(1.0)
+        else:
+            self.backend.flush_buffer.max()
+
+
+def _parallel_sum() -> Callable[[np.ndarray], float]:
+    import numba
+
+    @numba.njit(parallel=True, fastmath=True, cache=False)
+    def total(data):  # type: ignore[no-untyped-def]
+        result = 0.0
+        for i in numba.prange(data.size):
+            result += data[i]
+        return result
+
+    return total  # type: ignore[no-any-return]
+
+
+def processor_name() -> str:
+    """Return the processor's model as the kernel names it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def cache_bytes() -> int:
+    """Return the size of the last-level cache as Linux reports it, else `DEFAULT_CACHE_BYTES`."""
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
+        if text.endswith("K"):
+            sizes.append(int(text[:-1]) << 10)
+        elif text.endswith("M"):
+            sizes.append(int(text[:-1]) << 20)
+    return max(sizes, default=DEFAULT_CACHE_BYTES)

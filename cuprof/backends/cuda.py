@@ -1,0 +1,381 @@
+"""The CUDA back end: NVRTC, the driver API for launches and events, CuPy for arrays and libraries."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.base import POISON_BYTE, DeviceLostError, ReadingOptions
+from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_for, load_driver
+from cuprof.backends.cuda_timing import CudaTimer
+from cuprof.backends.nvrtc import nvrtc_version, pick_arch
+from cuprof.errors import LaunchError, MissingDependencyError
+from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Variant
+from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
+
+ALIGNMENT = 256
+"""Bytes; scratch buffers start at multiples of it, as allocations of the driver do."""
+
+
+@dataclass
+class CudaRunnable:
+    """A variant ready to run: `enqueue()` puts one execution on the session's stream."""
+
+    enqueue: Callable[[], object]
+    results: Mapping[str, tuple[int, Any]]
+    build: BuildFacts = field(default_factory=BuildFacts)
+    steps: int = 1
+    holds_back: bool = True
+    """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
+    keep: tuple[Any, ...] = ()
+
+
+class CudaBackend:
+    """One CUDA device, chosen by ordinal. Opening it makes its primary context current in this thread."""
+
+    name = "cuda"
+    measures = (Measure.COLD, Measure.HOT, Measure.TOTAL)
+
+    def __init__(self, index: int = 0, cache: BuildCache | None = None) -> None:
+        try:
+            import cupy
+        except ImportError:
+            raise MissingDependencyError("CuPy", "pip install 'cuprof[cuda13]' (or [cuda12])") from None
+        self.cupy = cupy
+        self.driver = load_driver()
+        self.index = index
+        self.device = cupy.cuda.Device(index)
+        self.device.use()
+        cupy.cuda.runtime.free(0)
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.stream.use()
+        self.cache = cache or BuildCache()
+        self.arch = pick_arch(self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR"))
+        self._modules: dict[int, Any] = {}
+        self._timer: CudaTimer | None = None
+
+    @property
+    def timer(self) -> CudaTimer:
+        """Return the timing apparatus of this device, made (and its own cost measured) at first use."""
+        if self._timer is None:
+            source = (Path(__file__).parent / "device_kernels.cu").read_text()
+            cubin, _ = self.cache.compile(source, name="device_kernels.cu", arch=self.arch, defines={})
+            self._timer = CudaTimer(self.cupy, self.stream, self.load(cubin.image), self._attribute("L2_CACHE_SIZE"))
+        return self._timer
+
+    def facts(self) -> DeviceFacts:
+        """Return the device's name, memory and the versions that its timings depend on."""
+        properties = self.cupy.cuda.runtime.getDeviceProperties(self.index)
+        name = properties["name"].decode()
+        capability = f"{properties['major']}.{properties['minor']}"
+        uuid = self.driver.cuDeviceGetUuid(self.index)[1].bytes.hex()
+        driver_version = _nvml_driver_version()
+        return DeviceFacts(
+            backend=self.name,
+            index=self.index,
+            name=name,
+            uuid=uuid,
+            memory_bytes=int(properties["totalGlobalMem"]),
+            identity={
+                "name": name,
+                "compute_capability": capability,
+                "multiprocessors": str(properties["multiProcessorCount"]),
+                "driver": driver_version,
+                "nvrtc": nvrtc_version(),
+            },
+            details={
+                "compute_capability": capability,
+                "multiprocessors": int(properties["multiProcessorCount"]),
+                "l2_bytes": int(properties["l2CacheSize"]),
+                "shared_bytes_per_block_optin": int(properties["sharedMemPerBlockOptin"]),
+                "max_sm_clock_mhz": self._attribute("CLOCK_RATE") / 1000,
+                "max_memory_clock_mhz": self._attribute("MEMORY_CLOCK_RATE") / 1000,
+                "driver": driver_version,
+                "cuda_driver_api": str(self.cupy.cuda.runtime.driverGetVersion()),
+                "nvrtc": nvrtc_version(),
+                "cupy": self.cupy.__version__,
+                "cuda_bindings": metadata.version("cuda-bindings"),
+                "host": platform.node(),
+            },
+        )
+
+    def calibrate(self) -> Calibration:
+        """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""
+        free, _ = self.cupy.cuda.runtime.memGetInfo()
+        size = min(max(16 * self._attribute("L2_CACHE_SIZE"), 1 << 30), free // 4) // 4096 * 4096
+        buffer = self.cupy.empty(size, dtype=self.cupy.uint8)
+        buffer.fill(1)
+        best = 0.0
+        multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
+        for blocks_per_multiprocessor in (2, 4, 8):
+            launch = self.timer.reader(buffer, multiprocessors * blocks_per_multiprocessor)
+            enqueue = _on_stream(launch, self.stream.ptr)
+            readings = [self.timer.cold(enqueue, "none", True).duration_ns for _ in range(13)]
+            best = max(best, size / (statistics.median(readings[3:]) * 1e-9))
+        return Calibration(
+            backend=self.name,
+            read_bandwidth=best,
+            event_overhead_ns=self.timer.correction_ns,
+            details={"read_bytes": size, **self.timer.own_costs},
+        )
+
+    def open(
+        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
+    ) -> CudaSession:
+        """Copy the inputs to the device and allocate outputs and the scratch arena."""
+        try:
+            return CudaSession(self, signature, inputs, options, scratch_bytes)
+        except self.cupy.cuda.memory.OutOfMemoryError as error:
+            raise LaunchError(f"out of device memory: {error}") from error
+
+    def load(self, image: bytes) -> Any:
+        """Return a loaded module; it stays loaded as long as the process."""
+        return call(self.driver.cuModuleLoadData(image), "load the compiled module")
+
+    def _attribute(self, name: str) -> int:
+        attribute = getattr(self.driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(call(self.driver.cuDeviceGetAttribute(attribute, self.index), f"read device attribute {name}"))
+
+
+class CudaSession:
+    """Inputs, outputs and scratch of one problem in device memory."""
+
+    def __init__(
+        self,
+        backend: CudaBackend,
+        signature: Signature,
+        inputs: Arrays,
+        options: ReadingOptions,
+        scratch_bytes: int,
+    ) -> None:
+        cupy = backend.cupy
+        self.backend, self.options, self.signature = backend, options, signature
+        self.driver = backend.driver
+        self.inputs = {name: cupy.asarray(array) for name, array in inputs.items()}
+        self.outputs = {name: cupy.empty(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
+        self.scratch = cupy.empty(max(scratch_bytes, 1), cupy.uint8)
+        self._host_inputs = inputs
+        self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None = None
+        backend.stream.synchronize()
+
+    def prepare(
+        self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
+    ) -> CudaRunnable:
+        """Build and bind; `text` is the variant's source with its includes expanded."""
+        if program is None:
+            return self._prepare_call(variant, problem, tunables)
+        started = time.monotonic_ns()
+        cubin, cached = self.backend.cache.compile(
+            text,
+            name=variant.source or variant.name,
+            arch=self.backend.arch,
+            defines=program.defines,
+            options=program.options,
+        )
+        build_ns = time.monotonic_ns() - started
+        module = self.backend.load(cubin.image)
+        addresses = self._addresses(program)
+        for symbol, source in program.constants.items():
+            address, size = call(
+                self.driver.cuModuleGetGlobal(module, symbol.encode()),
+                f"find __constant__ {symbol} of {variant.source}",
+            )
+            array = self.inputs[source]
+            if array.nbytes > size:
+                raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {array.nbytes}")
+            call(self.driver.cuMemcpyDtoD(address, array.data.ptr, array.nbytes), f"fill __constant__ {symbol}")
+        stream = self.backend.stream.ptr
+        actions = [self._action(module, step, addresses, stream) for step in program.steps]
+        used = [cubin.kernels[launch.kernel] for launch in program.launches if launch.kernel in cubin.kernels]
+        facts = BuildFacts(
+            registers=max((kernel.registers for kernel in used), default=None),
+            shared_bytes=max((kernel.shared_bytes for kernel in used), default=None),
+            spill_bytes=max((kernel.spill_bytes for kernel in used), default=None),
+            cached=cached,
+            build_ns=build_ns,
+            log=cubin.log,
+        )
+        results = {
+            name: (addresses[program.results.get(name, name)], spec) for name, spec in self.signature.outputs.items()
+        }
+        enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
+        return CudaRunnable(enqueue, results, facts, steps=len(actions), keep=(module,))
+
+    def _prepare_call(self, variant: Variant, problem: Point, tunables: Point) -> CudaRunnable:
+        started = time.monotonic_ns()
+        with self._errors(f"prepare {variant.name}"):
+            function = variant.make(problem, tunables, self.inputs, self.outputs)
+        results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
+        facts = BuildFacts(build_ns=time.monotonic_ns() - started)
+        return CudaRunnable(function, results, facts, steps=8)
+
+    def poison(self, runnable: CudaRunnable) -> None:
+        """Overwrite outputs and scratch."""
+        for array in (*self.outputs.values(), self.scratch):
+            call(
+                self.driver.cuMemsetD8Async(array.data.ptr, POISON_BYTE, array.nbytes, self.backend.stream.ptr),
+                "poison a buffer",
+            )
+        self.backend.stream.synchronize()
+
+    def run(self, runnable: CudaRunnable) -> None:
+        """Execute once and wait."""
+        with self._errors("execute"):
+            runnable.enqueue()
+            self.backend.stream.synchronize()
+
+    def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
+        """Copy the outputs to new host arrays."""
+        found = {}
+        for name, (address, spec) in runnable.results.items():
+            host = np.empty(spec.shape, spec.dtype)
+            call(self.driver.cuMemcpyDtoH(host.ctypes.data, address, host.nbytes), f"fetch output {name}")
+            found[name] = host
+        return found
+
+    def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1) -> Any:
+        """Execute and time; see `CudaTimer` for what each measure is."""
+        timer = self.backend.timer
+        blocking = self.options.blocking and runnable.holds_back
+        with self._errors("execute"):
+            if measure is Measure.TOTAL:
+                return timer.total(self._uploads(), runnable.enqueue, self._downloads(runnable))
+            if measure is Measure.HOT:
+                reading = timer.hot(runnable.enqueue, batch, blocking)
+            else:
+                reading = timer.cold(runnable.enqueue, self.options.flush, blocking)
+        if reading.suspect and blocking:
+            runnable.holds_back = timer.expired_in_a_row < 2
+        return reading
+
+    def close(self) -> None:
+        """Free the session's device and page-locked memory."""
+        self.inputs, self.outputs, self.scratch, self._pinned = {}, {}, self.backend.cupy.empty(1, "u1"), None
+        self.backend.cupy.get_default_memory_pool().free_all_blocks()
+        self.backend.cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+    def _addresses(self, program: Program) -> dict[str, int]:
+        addresses = {name: array.data.ptr for name, array in (*self.inputs.items(), *self.outputs.items())}
+        offset = 0
+        for name, spec in program.scratch.items():
+            addresses[name] = self.scratch.data.ptr + offset
+            offset += -(-spec.nbytes // ALIGNMENT) * ALIGNMENT
+        if offset > self.scratch.nbytes:
+            raise LaunchError(f"scratch of {offset} bytes asked for, {self.scratch.nbytes} set aside")
+        self._sizes = {
+            **{name: array.nbytes for name, array in (*self.inputs.items(), *self.outputs.items())},
+            **{name: spec.nbytes for name, spec in program.scratch.items()},
+        }
+        return addresses
+
+    def _action(
+        self, module: Any, step: Launch | Fill, addresses: Mapping[str, int], stream: int
+    ) -> Callable[[], None]:
+        if isinstance(step, Fill):
+            address, size, value = addresses[step.buffer], self._sizes[step.buffer], step.value
+            memset = self.driver.cuMemsetD8Async
+            return lambda: call(memset(address, value, size, stream), f"fill {step.buffer}")
+        function = call(
+            self.driver.cuModuleGetFunction(module, step.kernel.encode()), f'find kernel {step.kernel} (extern "C"?)'
+        )
+        if step.shared_bytes > 48 * 1024:
+            attribute = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call(
+                self.driver.cuFuncSetAttribute(function, attribute, step.shared_bytes),
+                f"ask for {step.shared_bytes} bytes of shared memory a block",
+            )
+        arguments = [addresses[value] if isinstance(value, str) else as_scalar(value) for value in step.args]
+        return _on_stream(
+            PackedLaunch(step.kernel, function, step.grid, step.block, arguments, step.shared_bytes), stream
+        )
+
+    def _uploads(self) -> list[tuple[int, int, int]]:
+        host, _ = self._host_buffers()
+        return [(self.inputs[name].data.ptr, array.ctypes.data, array.nbytes) for name, array in host.items()]
+
+    def _downloads(self, runnable: CudaRunnable) -> list[tuple[int, int, int]]:
+        _, host = self._host_buffers()
+        return [(array.ctypes.data, runnable.results[name][0], array.nbytes) for name, array in host.items()]
+
+    def _host_buffers(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return host copies of inputs and outputs to transfer from and to, page-locked if the options say so."""
+        if self._pinned is None:
+            allocate = self._page_locked if self.options.pinned else np.empty
+            inputs = {name: allocate(array.shape, array.dtype) for name, array in self._host_inputs.items()}
+            for name, array in self._host_inputs.items():
+                inputs[name][...] = array
+            outputs = {
+                name: allocate(spec.shape, np.dtype(spec.dtype)) for name, spec in self.signature.outputs.items()
+            }
+            self._pinned = (inputs, outputs)
+        return self._pinned
+
+    def _page_locked(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        count = int(np.prod(shape, dtype=np.int64))
+        memory = self.backend.cupy.cuda.alloc_pinned_memory(max(count * dtype.itemsize, 1))
+        return np.frombuffer(memory, dtype, count).reshape(shape)
+
+    def _errors(self, what: str) -> _CupyErrors:
+        return _CupyErrors(self.backend.cupy, what)
+
+
+class _CupyErrors:
+    """Turn CuPy's exceptions into cuprof's."""
+
+    def __init__(self, cupy: Any, what: str) -> None:
+        self.cupy, self.what = cupy, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        status = getattr(error, "status", None)
+        if isinstance(status, int):
+            if status in CONTEXT_LOST or "CUDA" in type(error).__name__:
+                raise error_for(status, self.what) from error
+            raise LaunchError(f"{self.what}: {error}") from error
+        if isinstance(error, self.cupy.cuda.memory.OutOfMemoryError):
+            raise LaunchError(f"{self.what}: out of device memory: {error}") from error
+        if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
+            raise DeviceLostError(f"{self.what}: {str(error).splitlines()[0]}") from error
+
+
+def as_scalar(value: int | float | np.generic) -> np.generic:
+    """Return a kernel's scalar argument: Python ints as int32, Python floats as float32, NumPy scalars as they are."""
+    if isinstance(value, np.generic):
+        return value
+    return np.int32(value) if isinstance(value, int) else np.float32(value)
+
+
+def _on_stream(launch: PackedLaunch, stream: int) -> Callable[[], None]:
+    return lambda: launch(stream)
+
+
+def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:
+    def enqueue() -> None:
+        for action in actions:
+            action()
+
+    return enqueue
+
+
+def _nvml_driver_version() -> str:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except Exception:  # NVML is a convenience here: containers may lack it while CUDA works
+        return os.environ.get("NVIDIA_DRIVER_VERSION", "unknown")

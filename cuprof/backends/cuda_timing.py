@@ -1,0 +1,177 @@
+"""How CUDA executions are timed; docs/measurement.md gives each choice its reason."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.base import Reading
+from cuprof.backends.cuda_driver import MappedMemory, PackedLaunch, call, load_driver
+
+TIMING_VERSION = 1
+"""Raised whenever a change here changes what a number means; part of every method's hash."""
+HOLD_LIMIT_NS = 50_000_000
+"""A held stream lets go by itself after this time, so a call that synchronises costs a reading and no deadlock."""
+HOLD_LEAST_NS = 20_000
+"""Shortest hold where the clock is read from it: at a counter resolution of 32 ns the clock is good to 0.2 %."""
+FLUSH_FACTOR = 4
+"""The flush reads this many times the L2 cache; its replacement policy is not strictly least-recently-used."""
+OWN_COST_READINGS = 64
+TICKET_MASK = 0xFFFFFFFF
+
+
+class CudaTimer:
+    """Frames executions on one stream with events, holds and flushes.
+
+    A cold reading: flush → hold → start event → execution → end event. The hold keeps the device waiting until all of
+    it is enqueued, so the events lie around device work alone.
+
+    Args:
+        cupy: the CuPy module, its device current.
+        stream: the stream that executions are enqueued on.
+        module: the loaded device_kernels.cu.
+        l2_bytes: the L2 cache's size.
+    """
+
+    def __init__(self, cupy: Any, stream: Any, module: Any, l2_bytes: int) -> None:
+        self.driver = load_driver()
+        self.cupy, self.stream, self.module = cupy, stream, module
+        self.flush_buffer = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 32 << 20) // 4096 * 4096, cupy.uint8)
+        self.flush_buffer.fill(1)
+        self._mapped = MappedMemory(8)
+        self._words = self._mapped.array
+        # Word 0: the gate. Words 1-3: stamp of the hold (cycles, ns, expired). Words 4-6: stamp of the flush.
+        self._gate = self._words[:1].view(np.uint32)
+        self._ticket = 0
+        multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        self._flush = self.reader(self.flush_buffer, 4 * multiprocessors, self._mapped.address + 32)
+        self._hold = self._kernel(
+            "hold",
+            1,
+            1,
+            [
+                self._mapped.address,
+                np.uint32(0),
+                np.uint64(0),
+                np.uint64(HOLD_LIMIT_NS),
+                self._mapped.address + 8,
+            ],
+        )
+        flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
+        self._start = call(self.driver.cuEventCreate(flags), "create an event")
+        self._end = call(self.driver.cuEventCreate(flags), "create an event")
+        self.expired_in_a_row = 0
+        self.correction_ns = 0.0
+        self.own_costs = self._measure_own_costs()
+
+    def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
+        """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
+        sink = self._mapped.address + 56
+        words = np.uint64(buffer.nbytes // 16)
+        return self._kernel("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
+
+    def spinner(self, duration_ns: int) -> PackedLaunch:
+        """Return a launch of one thread that runs for the given time by the device's clock."""
+        return self._kernel("spin", 1, 1, [np.uint64(duration_ns), 0])
+
+    def flush(self) -> None:
+        """Fill the caches with other, clean data, and wait."""
+        self._flush(self.stream.ptr)
+        self.stream.synchronize()
+
+    def cold(self, enqueue: Callable[[], object], flush: str = "clean", blocking: bool = True) -> Reading:
+        """Time one execution with the caches full of other data.
+
+        Args:
+            flush: "clean" reads other data, "dirty" writes it (as nvbench and Triton do: the execution then pays for
+                writing those lines back), "none" leaves the caches as they are.
+        """
+        stream = self.stream.ptr
+        if flush == "clean":
+            self._flush(stream)
+        elif flush == "dirty":
+            self.driver.cuMemsetD8Async(self.flush_buffer.data.ptr, 0, self.flush_buffer.nbytes, stream)
+        clock_from_flush = flush == "clean"
+        elapsed, suspect = self._framed(enqueue, 1, blocking, 0 if clock_from_flush else HOLD_LEAST_NS)
+        clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
+        return Reading(max(elapsed - self.correction_ns, 0.0), clock, suspect)
+
+    def hot(self, enqueue: Callable[[], object], batch: int, blocking: bool = True) -> Reading:
+        """Time `batch` executions back to back; the duration is one execution's share."""
+        elapsed, suspect = self._framed(enqueue, batch, blocking, HOLD_LEAST_NS)
+        return Reading(max(elapsed - self.correction_ns, 0.0) / batch, self._clock(1) if blocking else None, suspect)
+
+    def total(
+        self,
+        uploads: list[tuple[int, int, int]],
+        enqueue: Callable[[], object],
+        downloads: list[tuple[int, int, int]],
+    ) -> Reading:
+        """Time transfers and execution by the host's clock, from before the first copy until the last has arrived.
+
+        Args:
+            uploads: (device address, host address, bytes) copied before the execution.
+            downloads: (host address, device address, bytes) copied after it.
+        """
+        stream = self.stream.ptr
+        self.stream.synchronize()
+        started = time.perf_counter_ns()
+        for target, source, size in uploads:
+            call(self.driver.cuMemcpyHtoDAsync(target, source, size, stream), "copy inputs to the device")
+        enqueue()
+        for target, source, size in downloads:
+            call(self.driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
+        call((*self.driver.cuStreamSynchronize(stream),), "wait for the device")
+        return Reading(float(time.perf_counter_ns() - started))
+
+    def _framed(self, enqueue: Callable[[], object], count: int, blocking: bool, least_ns: int) -> tuple[float, str]:
+        stream, driver = self.stream.ptr, self.driver
+        if blocking:
+            self._ticket = (self._ticket + 1) & TICKET_MASK
+            self._hold.set_argument(1, np.uint32(self._ticket))
+            self._hold.set_argument(2, np.uint64(least_ns))
+            self._words[3] = 0
+            self._hold(stream)
+        try:
+            driver.cuEventRecord(self._start, stream)
+            for _ in range(count):
+                enqueue()
+            driver.cuEventRecord(self._end, stream)
+        finally:
+            self._gate[0] = self._ticket
+        call(driver.cuEventSynchronize(self._end), "execute")
+        elapsed = float(call(driver.cuEventElapsedTime(self._start, self._end), "read events")) * 1e6
+        if blocking and int(self._words[3]) & 1:
+            self.expired_in_a_row += 1
+            return elapsed, "the device did not wait for the host: the call synchronises, or the host was held up"
+        self.expired_in_a_row = 0
+        return elapsed, ""
+
+    def _clock(self, word: int) -> float | None:
+        """Return the SM clock in MHz from the stamp at this word."""
+        cycles, ns = int(self._words[word]), int(self._words[word + 1])
+        return cycles / ns * 1e3 if ns else None
+
+    def _measure_own_costs(self) -> dict[str, float]:
+        """Measure what a pair of events adds, and keep the correction; see docs/measurement.md for the rule."""
+        empty = self._kernel("empty", 1, 1, [])
+        nothing = [self.cold(lambda: None, "none").duration_ns for _ in range(OWN_COST_READINGS)]
+        kernel = [self.cold(lambda: empty(self.stream.ptr), "none").duration_ns for _ in range(OWN_COST_READINGS)]
+        spin_ns = 20_000
+        spin = self.spinner(spin_ns)
+        spins = [self.cold(lambda: spin(self.stream.ptr), "none").duration_ns for _ in range(OWN_COST_READINGS)]
+        excess = statistics.median(spins[8:]) - spin_ns
+        self.correction_ns = excess
+        return {
+            "empty_events_ns": statistics.median(nothing[8:]),
+            "empty_kernel_ns": statistics.median(kernel[8:]),
+            "spin_excess_ns": excess,
+        }
+
+    def _kernel(self, name: str, blocks: int, threads: int, arguments: list[Any]) -> PackedLaunch:
+        function = call(self.driver.cuModuleGetFunction(self.module, name.encode()), f"find kernel {name}")
+        return PackedLaunch(name, function, (blocks,), (threads,), arguments)

@@ -1,0 +1,162 @@
+"""Compile CUDA C++ to a cubin with NVRTC: no GPU, no driver and no nvcc needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from cuprof.errors import BuildError, MissingDependencyError
+
+STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
+"""Given to every compilation: resource figures in the log, and line numbers for profilers."""
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What ptxas reports of one kernel (sizes in bytes a thread, `shared_bytes` static shared memory a block)."""
+
+    registers: int = 0
+    shared_bytes: int = 0
+    stack_bytes: int = 0
+    spill_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """One compiled source: the image that the driver loads, the compiler's log, and each kernel's resources."""
+
+    image: bytes
+    log: str
+    kernels: Mapping[str, KernelFacts] = field(default_factory=dict)
+
+
+def compile_source(
+    text: str,
+    *,
+    name: str,
+    arch: str,
+    defines: Mapping[str, str | int] | None = None,
+    options: Sequence[str] = (),
+    include_folders: Sequence[Path] = (),
+) -> Cubin:
+    """Compile CUDA C++ to machine code for one architecture.
+
+    Args:
+        text: the source.
+        name: file name for the compiler's messages.
+        arch: "sm_90" and the like.
+        defines: preprocessor macros.
+        options: further NVRTC options, after the standard ones.
+        include_folders: searched for `#include "…"`.
+
+    Raises:
+        BuildError: the compiler refused; the message is its first error line, `log` its whole output.
+        MissingDependencyError: cuda-bindings or the NVRTC library is not installed.
+    """
+    nvrtc = load_nvrtc()
+    arguments = [f"-arch={arch}", *STANDARD_OPTIONS]
+    arguments += [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
+    arguments += [f"-I{folder}" for folder in include_folders]
+    arguments += options
+    encoded = [argument.encode() for argument in arguments]
+    result, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), 0, [], [])
+    _succeed(nvrtc, result)
+    try:
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        log = _text(nvrtc, program, "ProgramLog")
+        if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise BuildError(f"NVRTC refused {name} for {arch}: {_first_error(log) or result.name}", log)
+        image = _bytes(nvrtc, program, "CUBIN")
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return Cubin(image, log, read_resources(log))
+
+
+@cache
+def load_nvrtc() -> ModuleType:
+    """Return `cuda.bindings.nvrtc` with its library loaded, or raise `MissingDependencyError`."""
+    remedy = "pip install 'cuprof[cuda13]' (or [cuda12], as the driver allows)"
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        raise MissingDependencyError("cuda-bindings, through which NVRTC is called,", remedy) from None
+    try:
+        result, _, _ = nvrtc.nvrtcVersion()
+    except Exception as error:  # cuda-bindings raises several unrelated types where the shared library is absent
+        raise MissingDependencyError(f"the NVRTC library ({type(error).__name__})", remedy) from error
+    _succeed(nvrtc, result)
+    return nvrtc  # type: ignore[no-any-return]
+
+
+@cache
+def nvrtc_version() -> str:
+    """Return the compiler's version, "13.0"."""
+    _, major, minor = load_nvrtc().nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def pick_arch(major: int, minor: int) -> str:
+    """Return the newest target that both the compiler and a device of this compute capability know.
+
+    Machine code runs on devices of the same major and the same or a later minor compute capability (CUDA C++
+    Programming Guide, "Binary Compatibility").
+
+    Raises:
+        BuildError: the compiler knows no target of this major compute capability.
+    """
+    nvrtc = load_nvrtc()
+    _, count = nvrtc.nvrtcGetNumSupportedArchs()
+    _, known = nvrtc.nvrtcGetSupportedArchs()
+    wanted = 10 * major + minor
+    fitting = [arch for arch in list(known)[:count] if arch // 10 == major and arch <= wanted]
+    if not fitting:
+        raise BuildError(
+            f"NVRTC {nvrtc_version()} has no target for compute capability {major}.{minor} "
+            f"(it knows {', '.join(map(str, known))}); install the CUDA release that fits the device"
+        )
+    return f"sm_{max(fitting)}"
+
+
+def read_resources(log: str) -> dict[str, KernelFacts]:
+    """Return each kernel's resources from the output of `ptxas -v`."""
+    kernels: dict[str, KernelFacts] = {}
+    for part in re.split(r"Compiling entry function '", log)[1:]:
+        kernel = part.partition("'")[0]
+        kernels[kernel] = KernelFacts(
+            registers=_number(r"Used (\d+) registers", part),
+            shared_bytes=_number(r"(\d+) bytes smem", part),
+            stack_bytes=_number(r"(\d+) bytes stack frame", part),
+            spill_bytes=_number(r"(\d+) bytes spill stores", part) + _number(r"(\d+) bytes spill loads", part),
+        )
+    return kernels
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    return int(found.group(1)) if found else 0
+
+
+def _first_error(log: str) -> str:
+    return next((line.strip() for line in log.splitlines() if "error" in line.lower()), "")
+
+
+def _bytes(nvrtc: ModuleType, program: object, what: str) -> bytes:
+    result, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
+    _succeed(nvrtc, result)
+    content = bytearray(size)
+    (result,) = getattr(nvrtc, f"nvrtcGet{what}")(program, content)
+    _succeed(nvrtc, result)
+    return bytes(content)
+
+
+def _text(nvrtc: ModuleType, program: object, what: str) -> str:
+    return _bytes(nvrtc, program, what).rstrip(b"\0").decode(errors="replace").strip()
+
+
+def _succeed(nvrtc: ModuleType, result: object) -> None:
+    if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise BuildError(f"NVRTC failed: {getattr(result, 'name', result)}")

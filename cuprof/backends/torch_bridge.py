@@ -1,0 +1,54 @@
+"""PyTorch on CuPy's arrays and CuPy's stream, for variants that call a library through PyTorch.
+
+    torch = get_torch()
+    x, y = as_tensor(inputs["x"]), as_tensor(outputs["y"])
+
+    def run():
+        with on_current_stream():
+            torch.add(x, 1, out=y)
+
+Tensors share the arrays' memory. Whatever is enqueued inside `on_current_stream` is ordered after, and timed with,
+what CuPy and the framework put on CuPy's current stream. Like that stream, it belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager
+from typing import Any
+
+from cuprof.errors import MissingDependencyError
+
+REMEDY = "pip install torch (a build for CUDA; https://pytorch.org/get-started/locally)"
+
+
+def get_torch() -> Any:
+    """Return the module `torch`.
+
+    Raises:
+        MissingDependencyError: PyTorch is absent, or built without CUDA or cuDNN.
+    """
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError:
+        raise MissingDependencyError("PyTorch", REMEDY) from None
+    if not torch.backends.cudnn.is_available():
+        raise MissingDependencyError(f"cuDNN in PyTorch {torch.__version__}", REMEDY)
+    return torch
+
+
+def as_tensor(array: Any) -> Any:
+    """Return a tensor on the memory of a CuPy array (DLPack: no copy)."""
+    return get_torch().from_dlpack(array)
+
+
+def on_current_stream() -> AbstractContextManager[Any]:
+    """Return a context in which PyTorch works on CuPy's current stream and device."""
+    import cupy
+
+    torch = get_torch()
+    device = torch.device("cuda", cupy.cuda.Device().id)
+    pointer = cupy.cuda.get_current_stream().ptr
+    stream = torch.cuda.ExternalStream(pointer, device) if pointer else torch.cuda.default_stream(device)
+    context: AbstractContextManager[Any] = torch.cuda.stream(stream)
+    return context

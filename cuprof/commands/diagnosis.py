@@ -1,0 +1,264 @@
+"""The examinations behind `cuprof doctor`, each a function from facts to a finding."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from cuprof.commands.machine import (
+    OPENCL_VENDORS,
+    Driver,
+    Platform,
+    cpu_count,
+    cpu_name,
+    find_driver,
+    has_nvidia_icd,
+    list_platforms,
+)
+from cuprof.errors import CuprofError
+from cuprof.project import Project, checkout
+
+OLDEST_PYTHON = (3, 11)
+LEAST_FREE_BYTES = 2**30
+"""Room below which a long sweep with counters may fill the disk: one .ncu-rep takes up to some hundred MiB."""
+
+PROFILING_PARAMETERS = Path("/proc/driver/nvidia/params")
+CUPY = {"cuda12": "cupy-cuda12x", "cuda13": "cupy-cuda13x"}
+OPTIONAL = {
+    "pyarrow": ("parquet", "query --format parquet"),
+    "psycopg": ("postgres", "a PostgreSQL store"),
+    "hydra-joblib-launcher": ("launchers", "jobs in parallel"),
+}
+"""Distribution → (extra, what it is for)."""
+
+
+class Verdict(StrEnum):
+    """Say how much a finding matters."""
+
+    GOOD = "good"
+    OPTIONAL = "optional"
+    WARNING = "warning"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: what was found, and the command that mends it."""
+
+    what: str
+    verdict: Verdict
+    detail: str
+    remedy: str = ""
+
+
+def examine(project: Project) -> Iterator[Finding]:
+    """Yield every finding about this machine and project."""
+    installed = _installed_versions()
+    driver = find_driver()
+    yield examine_python(sys.version_info[:3])
+    yield from examine_dependencies(_requirements(), installed)
+    yield Finding("CPU", Verdict.GOOD, f"{cpu_name()}, {cpu_count()} cores usable")
+    yield examine_driver(driver)
+    yield examine_cupy(driver, installed)
+    yield _examine_nvrtc(driver)
+    yield _examine_ncu(driver)
+    yield examine_counters(driver, PROFILING_PARAMETERS)
+    yield examine_opencl(driver, list_platforms(), "pyopencl" in installed, has_nvidia_icd())
+    for name, (extra, purpose) in OPTIONAL.items():
+        if name in installed:
+            yield Finding(name, Verdict.GOOD, installed[name])
+        else:
+            yield Finding(name, Verdict.OPTIONAL, f"only needed for {purpose}", install_command(extra))
+    yield examine_database(project.database_url)
+    yield examine_disk(project.root, shutil.disk_usage(_existing(project.root)).free)
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs one of cuprof's extras."""
+    root = checkout()
+    target = f"-e '{root}[{extra}]'" if root else f"'cuprof[{extra}]'"
+    return f"{sys.executable} -m pip install {target}"
+
+
+def examine_python(version: Sequence[int]) -> Finding:
+    """Judge the interpreter."""
+    text = ".".join(map(str, version))
+    if tuple(version[:2]) < OLDEST_PYTHON:
+        return Finding("Python", Verdict.MISSING, text, "install Python 3.11 or newer, then run make sweep")
+    return Finding("Python", Verdict.GOOD, text)
+
+
+def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, str]) -> Iterator[Finding]:
+    """Judge every requirement by the version that is installed.
+
+    Args:
+        requirements: as in a package's metadata ("numpy>=2.0").
+        installed: normalised distribution name → version.
+    """
+    from packaging.requirements import Requirement
+
+    for text in requirements:
+        requirement = Requirement(text)
+        name = _normal(requirement.name)
+        remedy = f"{sys.executable} -m pip install --upgrade '{text}'"
+        if name not in installed:
+            yield Finding(requirement.name, Verdict.MISSING, "not installed", remedy)
+        elif not requirement.specifier.contains(installed[name], prereleases=True):
+            detail = f"{installed[name]}, but {requirement.specifier} is needed"
+            yield Finding(requirement.name, Verdict.MISSING, detail, remedy)
+        else:
+            yield Finding(requirement.name, Verdict.GOOD, installed[name])
+
+
+def examine_driver(driver: Driver | None) -> Finding:
+    """Judge the NVIDIA driver."""
+    if driver is None:
+        return Finding("NVIDIA driver", Verdict.OPTIONAL, "none; CUDA variants are skipped, CPU variants run")
+    detail = f"{driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}; " + (
+        ", ".join(gpu.name for gpu in driver.gpus) or "no GPU visible"
+    )
+    if not driver.extra:
+        return Finding("NVIDIA driver", Verdict.WARNING, detail, "install a driver that supports CUDA 12 or newer")
+    return Finding("NVIDIA driver", Verdict.GOOD, detail)
+
+
+def examine_cupy(driver: Driver | None, installed: Mapping[str, str]) -> Finding:
+    """Judge whether CuPy is there and fits the driver."""
+    found = {extra: installed[name] for extra, name in CUPY.items() if name in installed}
+    described = ", ".join(f"{CUPY[extra]} {version}" for extra, version in found.items())
+    if len(found) > 1:
+        keep = driver.extra if driver and driver.extra else "cuda13"
+        other = next(CUPY[extra] for extra in found if extra != keep)
+        remedy = f"{sys.executable} -m pip uninstall -y {other} && {install_command(keep)} --force-reinstall --no-deps"
+        return Finding("CuPy", Verdict.WARNING, f"{described} overwrite each other", remedy)
+    if driver is None or not driver.extra:
+        return Finding(
+            "CuPy", Verdict.GOOD if found else Verdict.OPTIONAL, described or "not installed; no use without a GPU"
+        )
+    if not found:
+        return Finding(
+            "CuPy", Verdict.WARNING, "not installed; CUDA variants are skipped", install_command(driver.extra)
+        )
+    (extra,) = found
+    if extra > driver.extra:
+        remedy = f"{sys.executable} -m pip uninstall -y {CUPY[extra]} && {install_command(driver.extra)}"
+        detail = f"{described}, but the driver supports CUDA {driver.cuda[0]}.{driver.cuda[1]} at most"
+        return Finding("CuPy", Verdict.WARNING, detail, remedy)
+    return Finding("CuPy", Verdict.GOOD, described)
+
+
+def examine_counters(driver: Driver | None, parameters: Path) -> Finding:
+    """Judge whether hardware counters are open to this user."""
+    if driver is None:
+        return Finding("GPU counters", Verdict.OPTIONAL, "no NVIDIA driver")
+    try:
+        restricted = "RmProfilingAdminOnly: 1" in parameters.read_text()
+    except OSError:
+        return Finding("GPU counters", Verdict.OPTIONAL, f"{parameters} cannot be read; ncu itself will say")
+    if restricted and os.geteuid() != 0:
+        remedy = (
+            "run ncu-collect as root, or let every user profile: echo 'options nvidia "
+            "NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, then restart"
+        )
+        return Finding("GPU counters", Verdict.WARNING, "for administrators only", remedy)
+    return Finding("GPU counters", Verdict.GOOD, "open to this user")
+
+
+def examine_opencl(
+    driver: Driver | None, platforms: Sequence[Platform], has_pyopencl: bool, nvidia_icd: bool
+) -> Finding:
+    """Judge PyOpenCL and the platforms it sees."""
+    if not has_pyopencl:
+        return Finding("OpenCL", Verdict.OPTIONAL, "PyOpenCL is not installed", install_command("opencl"))
+    described = "; ".join(f"{each.name}: {', '.join(each.devices) or 'no device'}" for each in platforms)
+    if driver is not None and not nvidia_icd:
+        remedy = f"sudo mkdir -p {OPENCL_VENDORS} && echo libnvidia-opencl.so.1 | sudo tee {OPENCL_VENDORS}/nvidia.icd"
+        return Finding("OpenCL", Verdict.WARNING, f"{described or 'no platform'}; NVIDIA's is not registered", remedy)
+    if not platforms:
+        return Finding(
+            "OpenCL", Verdict.OPTIONAL, "no platform", "sudo apt install pocl-opencl-icd (OpenCL on the CPU)"
+        )
+    return Finding("OpenCL", Verdict.GOOD, described)
+
+
+def examine_database(url: str) -> Finding:
+    """Judge whether rows can be written; nothing is made or changed."""
+    if url.startswith("sqlite:///"):
+        file = Path(url.removeprefix("sqlite:///"))
+        folder = _existing(file.parent)
+        target = file if file.exists() else folder
+        if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
+            remedy = f"chmod u+w {folder}, or name another database with store.url=sqlite:////PATH"
+            return Finding("database", Verdict.MISSING, f"{target} cannot be written", remedy)
+        if not file.exists():
+            return Finding("database", Verdict.GOOD, f"{file} (made by the first sweep)")
+    from cuprof.store import Store
+
+    try:
+        with Store.open(url, create=False, read_only=True):
+            return Finding("database", Verdict.GOOD, _without_password(url))
+    except CuprofError as error:
+        return Finding("database", Verdict.MISSING, str(error), "see the message")
+
+
+def examine_disk(folder: Path, free_bytes: int) -> Finding:
+    """Judge the room for the database and reports."""
+    detail = f"{free_bytes / 2**30:.1f} GiB free at {folder}"
+    if free_bytes < LEAST_FREE_BYTES:
+        return Finding("disk", Verdict.WARNING, detail, "make room; reports of Nsight Compute are large")
+    return Finding("disk", Verdict.GOOD, detail)
+
+
+def _examine_nvrtc(driver: Driver | None) -> Finding:
+    from cuprof.backends.nvrtc import nvrtc_version
+
+    try:
+        return Finding("NVRTC", Verdict.GOOD, nvrtc_version())
+    except CuprofError as error:
+        extra = driver.extra if driver and driver.extra else "cuda13"
+        verdict = Verdict.WARNING if driver else Verdict.OPTIONAL
+        return Finding("NVRTC", verdict, str(error).partition(";")[0], install_command(extra))
+
+
+def _examine_ncu(driver: Driver | None) -> Finding:
+    from cuprof.ncu.executable import get_executable
+
+    try:
+        found = get_executable("", os.environ)
+    except CuprofError as error:
+        verdict = Verdict.WARNING if driver else Verdict.OPTIONAL
+        detail, _, remedy = str(error).partition("; ")
+        return Finding("Nsight Compute", verdict, detail, remedy if driver else "")
+    return Finding("Nsight Compute", Verdict.GOOD, f"{found.version} at {found.path}")
+
+
+def _requirements() -> list[str]:
+    try:
+        listed = importlib.metadata.requires("cuprof") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [text for text in listed if "extra ==" not in text]
+
+
+def _installed_versions() -> dict[str, str]:
+    return {_normal(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _existing(folder: Path) -> Path:
+    return next(each for each in (folder, *folder.parents) if each.exists())
+
+
+def _without_password(url: str) -> str:
+    from sqlalchemy.engine import make_url
+
+    return make_url(url).render_as_string(hide_password=True)

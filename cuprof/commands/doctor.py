@@ -1,0 +1,50 @@
+"""`cuprof doctor`: what is installed, what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+
+from cuprof.commands.arguments import CommandParser
+from cuprof.commands.diagnosis import Finding, Verdict, examine
+
+MARKS = {Verdict.GOOD: "ok", Verdict.OPTIONAL: "absent", Verdict.WARNING: "WARNING", Verdict.MISSING: "MISSING"}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the findings; return 1 when something that every sweep needs is missing."""
+    arguments = _parse(argv)
+    from cuprof.project import find_project
+    from cuprof.terminal.output import print_json
+
+    findings = list(examine(find_project()))
+    if arguments.json:
+        print_json([{**vars(finding), "verdict": finding.verdict.value} for finding in findings])
+    else:
+        _print(findings)
+    return int(any(finding.verdict is Verdict.MISSING for finding in findings))
+
+
+def _print(findings: Iterable[Finding]) -> None:
+    from cuprof.terminal.output import print_lines, terminal_width
+    from cuprof.terminal.table import Column, Line, Row, layout
+
+    found = list(findings)
+    styles = {Verdict.OPTIONAL: "dim", Verdict.WARNING: "yellow", Verdict.MISSING: "bold red"}
+    rows = [Row((MARKS[each.verdict], each.what, each.detail), styles.get(each.verdict, "")) for each in found]
+    columns = (Column("state", "left"), Column("what", "left"), Column("found", "left"))
+    print_lines(layout(columns, rows, terminal_width()))
+    remedies = [Line(f"  {each.what}: {each.remedy}") for each in found if each.remedy]
+    if remedies:
+        print_lines([Line(""), Line("what to do:", "bold"), *remedies])
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = CommandParser(
+        "doctor",
+        "Say what is installed, what is missing and the command that mends it.",
+        "Exit code: 0 all that every sweep needs is there, 1 something is missing.\n\n"
+        "examples:\n  cuprof doctor\n  cuprof doctor --json",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args(argv)

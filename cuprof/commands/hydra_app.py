@@ -1,0 +1,196 @@
+"""Run a command as a Hydra application: axes in one job, other lists as jobs, errors in one line, exit codes kept.
+
+Hydra's `main()` returns nothing and goes on past failed jobs, so every job leaves a record of its own (`JobRecords`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuprof.commands.job_records import JobRecords
+from cuprof.errors import ConfigError, CuprofError
+from cuprof.project import Project, bundled, find_project
+
+if TYPE_CHECKING:
+    from cuprof.config import SweepConfig
+
+Task = Callable[["SweepConfig", Project], int]
+"""What a command does with a composed configuration: a module-level function that returns the exit code."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
+
+
+def run(command_name: str, argv: Sequence[str], task: Task) -> int:
+    """Compose the configuration from `argv` and give it to `task`, once or as several jobs; return the exit code.
+
+    Args:
+        command_name: what the user typed after `cuprof`.
+        argv: options of Hydra's and `key=value` settings, in any order.
+        task: defined at the top of a module, since launchers send it to other processes.
+
+    Returns:
+        The task's exit code; of several jobs the largest. A job that left no record counts as failed (1).
+
+    Raises:
+        CuprofError: the configuration does not compose (nothing has run).
+        KeyboardInterrupt: the user stopped it.
+    """
+    from cuprof.commands.hydra_arguments import read_arguments
+    from cuprof.config.overrides import split_axes
+
+    options, typed = read_arguments(command_name, argv)
+    arguments = split_axes(typed)
+    flags = set(options)
+    is_run = not flags & {"--cfg", "--info", "--hydra-help", "--shell-completion"}
+    if is_run and arguments.multirun and "--multirun" not in flags:
+        if "--run" in flags:
+            raise ConfigError(
+                "--run starts one job, but a list on a key that is no axis asks for several; leave --run out"
+            )
+        options.append("--multirun")
+    several = "--multirun" in options
+    project = find_project()
+    folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
+    records = JobRecords(folder if several else None)
+    job = Job(task, project, arguments.given, _command_line(command_name, argv), records)
+    _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides], folder)
+    return records.exit_code(arguments.jobs if several else None) if is_run else 0
+
+
+def compose(overrides: Sequence[str], project: Project | None = None) -> SweepConfig:
+    """Return the configuration that the command line would compose from `overrides`, without running anything.
+
+    Raises:
+        CuprofError: it does not compose or validate.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from omegaconf import OmegaConf
+
+    from cuprof.config.build import build_config
+    from cuprof.config.explain import explain
+    from cuprof.config.overrides import split_axes
+
+    arguments = split_axes(overrides)
+    try:
+        with initialize_config_dir(str(bundled("conf")), version_base="1.3", job_name="cuprof"):
+            composed = hydra_compose("config", list(arguments.overrides), return_hydra_config=True)
+            experiment = str(composed.hydra.runtime.choices.get("experiment") or "")
+            OmegaConf.set_readonly(composed, False)
+            OmegaConf.set_struct(composed, False)
+            composed.pop("hydra")
+            plain: Any = OmegaConf.to_container(composed, resolve=True)
+    except Exception as error:
+        explained = explain(error)
+        if explained is None:
+            raise
+        raise explained from None
+    return build_config(plain, experiment=experiment, given=arguments.given)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The task function that Hydra calls, in this process or in a launcher's; picklable.
+
+    Errors end here: they become one line and the job's record, so that further jobs go on.
+    """
+
+    task: Task
+    project: Project
+    given: frozenset[str]
+    command_line: str
+    records: JobRecords
+
+    def __call__(self, composed: Any) -> None:
+        from hydra.core.hydra_config import HydraConfig
+        from omegaconf import OmegaConf
+
+        from cuprof.config.build import build_config
+        from cuprof.config.explain import explain
+
+        runtime = HydraConfig.get()
+        number = int(runtime.job.num) if self.records.folder else 0
+        self.records.begin(number)
+        if self.records.folder:
+            print(f"job {number}: {_describe(runtime.overrides.task)}", file=sys.stderr, flush=True)
+        try:
+            plain: Any = OmegaConf.to_container(composed, resolve=True)
+            config = build_config(
+                plain,
+                experiment=str(runtime.runtime.choices.get("experiment") or ""),
+                given=self.given,
+                command_line=self.command_line,
+            )
+            self.records.end(number, self.task(config, self.project))
+        except KeyboardInterrupt:
+            self.records.end(number, INTERRUPTED)
+            raise
+        except Exception as error:
+            explained = explain(error)
+            if explained is None:
+                self.records.end(number, 1)
+                raise
+            self.records.end(number, explained.exit_code)
+            print(f"error: {explained}", file=sys.stderr, flush=True)
+
+
+def _describe(overrides: Sequence[str]) -> str:
+    """Return a job's settings without the axes, which are the same in every job."""
+    return " ".join(text for text in overrides if not text.startswith("++")) or "as configured"
+
+
+def _start_hydra(job: Job, argv: list[str], folder: Path) -> None:
+    import hydra
+
+    from cuprof.config.explain import explain
+
+    application = hydra.main(version_base="1.3", config_path=str(bundled("conf")), config_name="config")(job)
+    with _process_state(argv, {"HYDRA_FULL_ERROR": "1", "CUPROF_JOBS": str(folder)}):
+        try:
+            application()
+        except SystemExit as ended:
+            if ended.code not in (None, 0):
+                raise CuprofError(f"the configuration library ended with exit code {ended.code}") from None
+        except KeyboardInterrupt:
+            raise
+        except Exception as error:
+            explained = explain(error)
+            if explained is None:
+                raise
+            raise explained from None
+
+
+@contextmanager
+def _process_state(argv: list[str], environment: dict[str, str]) -> Iterator[None]:
+    """Set `sys.argv`, which Hydra reads, and environment variables; put them and the log handlers back afterwards."""
+    import logging
+
+    handlers, level = logging.root.handlers[:], logging.root.level
+    saved_argv, saved = sys.argv, {name: os.environ.get(name) for name in environment}
+    sys.argv = argv
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        sys.argv = saved_argv
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+        for name, value in saved.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _command_line(command_name: str, argv: Sequence[str]) -> str:
+    import shlex
+
+    return shlex.join(["cuprof", command_name, *argv])

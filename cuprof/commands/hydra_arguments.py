@@ -1,0 +1,81 @@
+"""Hydra's options in any order among the settings, with one-line errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from cuprof.config.build import list_settings
+from cuprof.errors import ConfigError, suggest
+
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+
+
+def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return (options as Hydra's parser takes them, settings).
+
+    Raises:
+        ConfigError: an option that Hydra does not have, or one with a value that it does not take.
+    """
+    parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
+    for flags, word in _VALUED.items():
+        parser.add_argument(*flags, dest=word)
+    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
+    parser.add_argument("--info", "-i", choices=INFO)
+    for flags in _FLAGS:
+        parser.add_argument(*flags, action="store_true")
+    parser.add_argument("settings", nargs="*")
+    values = vars(parser.parse_intermixed_args(_complete_info(argv)))
+    settings = values.pop("settings")
+    options: list[str] = []
+    for name, value in values.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            options.append(flag)
+        elif value:
+            options += [flag, value]
+    return options, settings
+
+
+_VALUED = {
+    ("--package", "-p"): "package",
+    ("--config-path", "-cp"): "config_path",
+    ("--config-name", "-cn"): "config_name",
+    ("--config-dir", "-cd"): "config_dir",
+    ("--experimental-rerun",): "experimental_rerun",
+}
+_FLAGS = (
+    ("--run", "-r"),
+    ("--multirun", "-m"),
+    ("--resolve",),
+    ("--shell-completion", "-sc"),
+    ("--hydra-help",),
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments: "):
+            option = message.removeprefix("unrecognized arguments: ").split()[0]
+            setting = option.lstrip("-").replace("-", "_")
+            if setting.partition("=")[0] in list_settings():
+                example = setting if "=" in setting else f"{setting}=…"
+                raise ConfigError(f"unknown option {option}: settings have no dashes; write {example}")
+            known = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+            hint = suggest(option, known) if option.startswith("--") else ""
+            hint = (
+                hint if hint.startswith("did you mean") else f"settings are written key=value; see {self.prog} --help"
+            )
+            raise ConfigError(f"unknown option {option}: {hint}")
+        raise ConfigError(f"{message}; see {self.prog} --help")
+
+
+def _complete_info(argv: Sequence[str]) -> list[str]:
+    """Give a bare --info its value, so that a setting may follow it."""
+    completed: list[str] = []
+    for place, word in enumerate(argv):
+        completed.append(word)
+        if word in ("--info", "-i") and (place + 1 == len(argv) or argv[place + 1] not in INFO):
+            completed.append("all")
+    return completed

@@ -1,0 +1,182 @@
+"""`cuprof list`: what there is to measure, and what to measure it on."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuprof.commands.arguments import CommandParser
+from cuprof.errors import FamilyError, UnknownNameError
+from cuprof.project import Project, find_project
+
+if TYPE_CHECKING:
+    from cuprof.family import Family
+
+EXAMPLES = """\
+examples:
+  cuprof list families
+  cuprof list variants reduction
+  cuprof list experiments --json
+  cuprof list metrics"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print one list."""
+    arguments = _parse(argv)
+    if arguments.names and arguments.what not in ("variants", "metrics"):
+        raise UnknownNameError("argument", arguments.names[0], [], f"of cuprof list {arguments.what}")
+    project = find_project()
+    records = list(LISTS[arguments.what](project, arguments.names))
+    if arguments.json:
+        from cuprof.terminal.output import print_json
+
+        print_json(records)
+    else:
+        _print_table(records)
+    return 0
+
+
+def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record a family; one whose family.py fails is listed with its error."""
+    from cuprof.family.loader import list_families as find_families
+    from cuprof.family.loader import load_family
+    from cuprof.family.point import format_coordinate
+
+    for name, folder in find_families(project.kernel_folders).items():
+        try:
+            family = load_family(folder)
+        except FamilyError as error:
+            yield {
+                "family": name,
+                "title": f"cannot be loaded: {error}",
+                "axes": "",
+                "variants": 0,
+                "folder": str(folder),
+            }
+            continue
+        axes = ", ".join(f"{axis.name}={format_coordinate(axis.default)}" for axis in family.axes)
+        yield {
+            "family": name,
+            "title": family.title,
+            "axes": axes,
+            "variants": len(family.variants),
+            "folder": str(folder),
+        }
+
+
+def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record a variant of the named families, of all families when none is named.
+
+    Raises:
+        UnknownNameError: there is no such family.
+        FamilyError: a named family cannot be loaded; without names such a family is passed over with a warning.
+    """
+    from cuprof.family.loader import get_family
+    from cuprof.family.loader import list_families as find_families
+
+    for name in names or find_families(project.kernel_folders):
+        try:
+            family = get_family(name, project.kernel_folders)
+        except FamilyError as error:
+            if names:
+                raise
+            print(f"warning: {error}", file=sys.stderr)
+            continue
+        yield from _variants(family)
+
+
+def list_experiments(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record an experiment: its name and the first comment of its file."""
+    found: dict[str, Path] = {}
+    for folder in project.conf_folders:
+        for file in sorted((folder / "experiment").rglob("*.yaml")):
+            name = file.relative_to(folder / "experiment").with_suffix("").as_posix()
+            if not file.name.startswith("_"):
+                found.setdefault(name, file)
+    for name, file in sorted(found.items()):
+        yield {"experiment": name, "about": _first_comment(file), "file": str(file)}
+
+
+def list_devices(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record a device, without opening any of them."""
+    from cuprof.commands.machine import cpu_count, cpu_name, find_driver, list_platforms
+
+    driver = find_driver()
+    if driver is not None:
+        for gpu in driver.gpus:
+            memory = f"{gpu.memory_bytes / 2**30:.1f} GiB"
+            details = f"compute capability {gpu.compute_capability}, {memory}, driver {driver.version}"
+            yield {"backend": "cuda", "index": gpu.index, "name": gpu.name, "details": details}
+    devices = [(device, platform) for platform in list_platforms() for device in platform.devices]
+    for index, (device, platform) in enumerate(devices):
+        yield {"backend": "opencl", "index": index, "name": device, "details": f"{platform.name}, {platform.version}"}
+    yield {"backend": "cpu", "index": 0, "name": cpu_name(), "details": f"{cpu_count()} cores usable"}
+
+
+def list_metrics(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record a hardware counter that cuprof explains; names choose those that contain one of them."""
+    from cuprof.ncu.metrics import catalog
+
+    for metric in catalog():
+        if not names or any(name in metric.name for name in names):
+            yield {"metric": metric.name, "unit": metric.unit, "meaning": metric.meaning}
+
+
+LISTS: dict[str, Callable[[Project, Sequence[str]], Iterator[dict[str, Any]]]] = {
+    "families": list_families,
+    "variants": list_variants,
+    "experiments": list_experiments,
+    "devices": list_devices,
+    "metrics": list_metrics,
+}
+
+
+def _variants(family: Family) -> Iterator[dict[str, Any]]:
+    for variant in family.variants.values():
+        tunables = "; ".join(
+            f"{tunable.name}={tunable.default} of {','.join(map(str, tunable.values))}" for tunable in variant.tunables
+        )
+        yield {
+            "family": family.name,
+            "variant": variant.name + (" (base)" if variant.name == family.get_baseline() else ""),
+            "backend": variant.backend,
+            "tunables": tunables,
+            "description": variant.description,
+        }
+
+
+def _first_comment(file: Path) -> str:
+    """Return the first sentence of the first comment that is not Hydra's own."""
+    words: list[str] = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#") and not line.startswith("# @package"):
+            words.append(line.lstrip("# "))
+        elif words or (line and not line.startswith("#")):
+            break
+    sentence, stop, _ = " ".join(words).partition(". ")
+    return sentence + stop.strip()
+
+
+def _print_table(records: Sequence[dict[str, Any]]) -> None:
+    from cuprof.terminal.output import print_lines, terminal_width
+    from cuprof.terminal.table import Column, Row, layout
+
+    if not records:
+        print("there are none", file=sys.stderr)
+        return
+    columns = [Column(name, "right" if isinstance(records[0][name], int) else "left") for name in records[0]]
+    rows = [Row(tuple(str(value) for value in record.values())) for record in records]
+    print_lines(layout(columns, rows, terminal_width()))
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = CommandParser(
+        "list", "List families, variants, experiments, devices, or the metrics that cuprof explains.", EXAMPLES
+    )
+    parser.add_argument("what", choices=tuple(LISTS), help="which list")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="families whose variants, or parts of metric names")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args(argv)

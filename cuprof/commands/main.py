@@ -1,0 +1,109 @@
+"""The command line's entry: find the command by its first word, import it alone, turn errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from cuprof import __version__
+from cuprof.errors import CuprofError, suggest
+
+
+@dataclass(frozen=True)
+class Command:
+    """Name the module of one command (its `main(argv)` returns the exit code) and say in a line what it does."""
+
+    module: str
+    summary: str
+    is_hydra: bool = False
+
+
+COMMANDS: dict[str, Command] = {
+    "sweep": Command("cuprof.commands.sweep", "check, time and store the trials of an experiment", is_hydra=True),
+    "ncu-collect": Command(
+        "cuprof.commands.ncu_collect", "collect hardware counters for the same trials", is_hydra=True
+    ),
+    "ncu-import": Command("cuprof.commands.ncu_import", "take in Nsight Compute reports made elsewhere"),
+    "report": Command("cuprof.commands.report", "write the before/after page of an experiment", is_hydra=True),
+    "query": Command("cuprof.commands.query", "read the database with SQL or a named query"),
+    "list": Command("cuprof.commands.listing", "list families, variants, experiments, devices or metrics"),
+    "doctor": Command("cuprof.commands.doctor", "say what is installed, what is missing and how to mend it"),
+    "init": Command("cuprof.commands.init", "make a project of your own with an example family"),
+}
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
+
+
+class _CommandModule(Protocol):
+    def main(self, argv: Sequence[str]) -> int:
+        """Run the command."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code: 0 fine, 1 something failed, 2 bad input, 130 interrupted.
+
+    Args:
+        argv: the words after the program's name; None takes them from the process.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except CuprofError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has left; what remains in the buffer must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def help_text() -> str:
+    """Return what `cuprof --help` prints."""
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items())
+    return f"""\
+usage: cuprof COMMAND [ARGUMENTS]
+
+Check, time, profile and compare GPU kernel variants.
+
+commands:
+{commands}
+
+options:
+  -h, --help     show this text; cuprof COMMAND --help shows a command's
+  -V, --version  show the version
+
+examples:
+  cuprof sweep experiment=reduction
+  cuprof sweep problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
+  cuprof report experiment=reduction
+  cuprof query best
+  eval "$(cuprof -sc install=bash)"    completion for this shell"""
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(help_text())
+        return 0
+    if words[0] in ("-V", "--version"):
+        print(f"cuprof {__version__}")
+        return 0
+    if words[0] in ("-sc", "--shell-completion"):
+        return _module("cuprof.commands.completion").main(words)
+    command = COMMANDS.get(words[0])
+    if command is None:
+        print(f"error: unknown command {words[0]!r}: {suggest(words[0], COMMANDS)}", file=sys.stderr)
+        return 2
+    return _module(command.module).main(words[1:])
+
+
+def _module(name: str) -> _CommandModule:
+    return cast(_CommandModule, importlib.import_module(name))

@@ -1,0 +1,139 @@
+"""`cuprof ncu-collect`: collect hardware counters for the trials of an experiment."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cuprof.project import Project
+
+if TYPE_CHECKING:
+    from cuprof.config import SweepConfig
+    from cuprof.ncu.collect import CollectResult
+    from cuprof.ncu.setting import Setting
+    from cuprof.records import Trial
+    from cuprof.store import Store
+
+HELP = """\
+usage: cuprof ncu-collect [SETTING=VALUE ...] [OPTION ...]
+
+Run the trials of an experiment under Nsight Compute and store their hardware counters beside their timings. Takes the
+same selection as sweep. Every trial is built and checked first; what is profiled already is not profiled again; an
+interrupted collection goes on where it stopped.
+
+Exit code: 0 fine, 1 some trial or metric failed, 2 bad input or Nsight Compute cannot work here.
+
+settings:
+  experiment=NAME         the study (default: reduction); see cuprof list experiments
+  variants=A,B            names or patterns; problem.AXIS=…, tune.NAME=… as for sweep
+  ncu=study               the metric set: study, memory, compute, instructions, roofline, occupancy, full
+  +ncu.metrics=[A,B]      metrics beside the set's; see cuprof list metrics
+  ncu.cache_control=none  hot counters; all (default) empties the caches before every pass: cold counters
+  ncu.path=FILE           the ncu program; otherwise PATH, CUDA_HOME and the usual folders
+  ncu.batch=64            trials given to one ncu process
+  ncu.time_limit_s=60     seconds that one trial may take under ncu
+  retry=failed            try trials again that failed under ncu (all: profile everything anew)
+  store.url=URL           another database, any SQLAlchemy URL
+  output=json             counters as JSON on the standard output
+
+options:
+  -h, --help              show this text
+  --cfg job               show the composed configuration; further options of Hydra's: --hydra-help
+
+examples:
+  cuprof ncu-collect experiment=reduction
+  cuprof ncu-collect experiment=reduction ncu=memory problem.n=2**24 variants=sequential,last_warp
+  cuprof ncu-collect experiment=reduction +ncu.metrics=[dram__bytes_read.sum] ncu.cache_control=none"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; see `HELP`."""
+    if {"-h", "--help"} & set(argv):
+        print(HELP)
+        return 0
+    from cuprof.commands import hydra_app
+
+    return hydra_app.run("ncu-collect", argv, task)
+
+
+def task(config: SweepConfig, project: Project) -> int:
+    """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
+    from cuprof.engine.checking import check_trials
+    from cuprof.ncu.collect import collect
+    from cuprof.ncu.setting import make_setting
+    from cuprof.records import FAILED
+    from cuprof.store import Store
+    from cuprof.terminal.progress import make_observer
+
+    setting = make_setting(config.ncu, project)
+    with Store.open(config.store.url or project.database_url) as store, make_observer() as observer:
+        checked = check_trials(config, project, store, observer)
+        result = collect(
+            checked.trials,
+            checked.outcomes,
+            setting,
+            store=store,
+            sweep_id=checked.sweep_id,
+            observer=observer,
+            retry=config.retry,
+        )
+        observer.close()
+        _print_counters(checked.trials, result, setting, store, config.output)
+    _print_failures(result)
+    wrong = any(outcome.state in FAILED for outcome in checked.outcomes.values())
+    return max(result.exit_code, 1 if wrong else 0)
+
+
+def _print_counters(
+    trials: Sequence[Trial], result: CollectResult, setting: Setting, store: Store, output: str
+) -> None:
+    """Print the counters that are stored of these trials, those of earlier collections included."""
+    identities = {trial.identity for trial in trials}
+    frame = store.query(
+        "SELECT identity, metric, value, unit, text FROM counters WHERE cache_mode = :mode AND identity IS NOT NULL",
+        {"mode": setting.cache_mode},
+    )
+    frame = frame[frame.identity.isin(identities)]
+    values: dict[str, dict[str, float | str | None]] = {identity: {} for identity in identities}
+    units: dict[str, str] = {}
+    for row in frame.to_dict("records"):
+        number, metric = row["value"], str(row["metric"])
+        is_number = number is not None and number == number
+        values[str(row["identity"])][metric] = float(number) if is_number else row["text"] or None
+        units[metric] = row["unit"] or ""
+    whole = setting.collection.section_set or setting.collection.sections
+    metrics = [name for name in setting.requested if ":" not in name]
+    if output == "json":
+        from cuprof.terminal.output import print_json
+
+        shown = {name for found in values.values() for name in found} if whole else set(metrics)
+        print_json(
+            [
+                {"identity": trial.identity, "trial": trial.label, "cache_mode": setting.cache_mode}
+                | {"counters": {name: value for name, value in values[trial.identity].items() if name in shown}}
+                for trial in trials
+            ]
+        )
+        return
+    from cuprof.ncu.table import CounterRow, format_counters
+
+    notes = {**result.skipped, **{str(profile.identity): profile.state.value for profile in result.failed}}
+    rows = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
+    print(format_counters(rows, metrics or _headline(units), units))
+    if whole:
+        print(f'\n{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"')
+
+
+def _headline(units: dict[str, str]) -> list[str]:
+    """Return which metrics of a whole set are shown: those that cuprof explains and that share a table's width."""
+    from cuprof.ncu.metrics import find_metric
+
+    return [name for name in sorted(units) if find_metric(name)][:8]
+
+
+def _print_failures(result: CollectResult) -> None:
+    for profile in result.failed:
+        print(f"failed: {profile.name}: {profile.state.value}: {profile.message}", file=sys.stderr)
+    for reason in result.missing.values():
+        print(f"missing: {reason}", file=sys.stderr)

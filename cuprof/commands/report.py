@@ -1,0 +1,62 @@
+"""`cuprof report`: write the before/after page of an experiment from what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cuprof.project import Project
+
+if TYPE_CHECKING:
+    from cuprof.config import SweepConfig
+
+HELP = """\
+usage: cuprof report [SETTING=VALUE ...] [OPTION ...]
+
+Write one self-contained HTML page about the newest stored sweep of an experiment, and print its path. Nothing is
+measured.
+
+settings:
+  experiment=NAME   the study (default: reduction); see cuprof list experiments
+  report.path=DIR   the folder for the page (default: reports/out in the project)
+  store.url=URL     another database, any SQLAlchemy URL
+  output=json       print the path as JSON
+
+options:
+  -h, --help        show this text
+  --cfg job         show the composed configuration; further options of Hydra's: --hydra-help
+
+examples:
+  cuprof report experiment=reduction
+  cuprof report experiment=reduction report.path=/tmp/pages
+  cuprof report experiment=reduction,convlab"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; see `HELP`."""
+    if {"-h", "--help"} & set(argv):
+        print(HELP)
+        return 0
+    from cuprof.commands import hydra_app
+
+    return hydra_app.run("report", argv, task)
+
+
+def task(config: SweepConfig, project: Project) -> int:
+    """Write the page of one experiment and print its path."""
+    from cuprof.analysis import load_study
+    from cuprof.report import write
+    from cuprof.store import Store
+
+    url = config.store.url or project.database_url
+    with Store.open(url, create=False, read_only=True) as store:
+        study = load_study(store, config.experiment or config.family, folders=project.experiment_folders)
+    path = write(study, Path(config.report.path) if config.report.path else project.reports_out)
+    if config.output == "json":
+        from cuprof.terminal.output import print_json
+
+        print_json({"experiment": config.experiment, "sweep": study.sweep.id, "report": str(path)})
+    else:
+        print(path)
+    return 0

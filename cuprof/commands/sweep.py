@@ -1,0 +1,96 @@
+"""`cuprof sweep`: check, time and store the trials of an experiment, then report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cuprof.project import Project
+
+if TYPE_CHECKING:
+    from cuprof.config import SweepConfig
+
+HELP = """\
+usage: cuprof sweep [SETTING=VALUE ...] [OPTION ...]
+
+Check every variant against the family's reference, time the right ones, store all of it trial by trial, and write the
+report. What is stored already is not measured again; an interrupted sweep goes on where it stopped.
+
+Exit code: 0 fine, 1 some trial failed, 2 bad input.
+
+settings:
+  experiment=NAME        the study to run (default: reduction); see cuprof list experiments
+  variants=A,B           names or patterns (cuda_*, !cpu_*); all by default
+  problem.AXIS=V,W       values of a problem axis; arithmetic such as 2**24 and range(10,20) work
+  problem.preset=NAME    a named problem of the family
+  tune.NAME=V,W          values of a tunable
+  measure=quick          how to time: default, quick, precise, hot
+  device=cpu             which devices take part: auto, cpu, cuda
+  store.url=URL          another database, any SQLAlchemy URL
+  ncu.enabled=true       profile under Nsight Compute afterwards
+  retry=failed           try failed trials again (all: measure everything anew)
+  dry_run=true           list the trials and what is stored; run nothing
+  output=json            results as JSON on the standard output
+
+A list on variants, problem.* or tune.* is an axis of one job. A list on any other setting makes jobs of their own,
+run by Hydra's launcher (hydra/launcher=joblib).
+
+options:
+  -h, --help             show this text
+  --cfg job              show the composed configuration
+  --info                 show where it comes from
+  -m, --multirun         run lists as jobs
+  -cd, --config-dir DIR  add a folder of configuration
+  -cn, --config-name N   another main configuration
+  -p, --package P        with --cfg: only this part
+  --hydra-help           Hydra's own options
+
+examples:
+  cuprof sweep
+  cuprof sweep experiment=reduction problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
+  cuprof sweep experiment=reduction measure=quick dry_run=true
+  cuprof sweep experiment=reduction device.cuda=0,1 hydra/launcher=joblib"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; see `HELP`."""
+    if {"-h", "--help"} & set(argv):
+        print(HELP)
+        return 0
+    from cuprof.commands import hydra_app
+
+    return hydra_app.run("sweep", argv, task)
+
+
+def task(config: SweepConfig, project: Project) -> int:
+    """Run one composed sweep and print its results; return the exit code."""
+    if config.dry_run:
+        return _preview(config, project)
+    from cuprof.engine.sweep import run_sweep
+    from cuprof.terminal.progress import make_observer
+
+    with make_observer() as observer:
+        result = run_sweep(config, project, observer)
+    _print_results(config, project, result.sweep_id)
+    for trial, outcome in result.failed:
+        print(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}", file=sys.stderr)
+    return int(result.exit_code)
+
+
+def _preview(config: SweepConfig, project: Project) -> int:
+    from cuprof.engine.sweep import preview
+    from cuprof.terminal.preview import print_preview
+
+    print_preview(preview(config, project), config.output)
+    return 0
+
+
+def _print_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
+    from cuprof.analysis import load_study
+    from cuprof.store import Store
+    from cuprof.terminal.results import print_results
+
+    with Store.open(config.store.url or project.database_url, read_only=True) as store:
+        study = load_study(store, sweep_id=sweep_id, folders=project.experiment_folders)
+    print_results(study, config.output)

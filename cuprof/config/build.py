@@ -1,0 +1,117 @@
+"""From what Hydra composes to the frozen dataclasses, every key and type checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from cuprof.config.model import SweepConfig
+from cuprof.errors import ConfigError, UnknownNameError
+from cuprof.family.point import Coordinate
+
+_RECORDED = ("experiment", "presets", "command_line", "composed")
+"""Fields of SweepConfig that no key of the same name sets."""
+
+
+def build_config(
+    composed: Mapping[str, Any], *, experiment: str, given: Collection[str] = (), command_line: str = ""
+) -> SweepConfig:
+    """Return the composed configuration as a `SweepConfig`.
+
+    Args:
+        composed: plain data, interpolations resolved.
+        experiment: the chosen experiment's name.
+        given: axis keys typed on the command line. A problem axis typed there replaces the presets.
+        command_line: kept for the record.
+
+    Raises:
+        ConfigError: a value of the wrong type or out of range.
+        UnknownNameError: a key that no setting has.
+    """
+    fields = {field.name: field for field in dataclasses.fields(SweepConfig) if field.name not in _RECORDED}
+    hints = typing.get_type_hints(SweepConfig)
+    values: dict[str, Any] = {}
+    for key, value in composed.items():
+        if key not in fields:
+            raise UnknownNameError("setting", str(key), list_settings())
+        if key in ("problem", "tune"):
+            values[key] = _axes(key, value)
+        elif dataclasses.is_dataclass(hints[key]):
+            values[key] = _section(key, typing.cast(type, hints[key]), value)
+        else:
+            values[key] = _convert(key, hints[key], value)
+    values.setdefault("family", "")
+    problem = dict(values.get("problem", {}))
+    presets = tuple(map(str, problem.pop("preset", ())))
+    if "problem.preset" not in given and any(key.startswith("problem.") for key in given):
+        presets = ()
+    values["problem"] = problem
+    return SweepConfig(
+        experiment=experiment, presets=presets, command_line=command_line, composed=dict(composed), **values
+    )
+
+
+def list_settings() -> list[str]:
+    """Return every setting's dotted key."""
+    keys = []
+    for name, kind in typing.get_type_hints(SweepConfig).items():
+        if dataclasses.is_dataclass(kind):
+            keys += [f"{name}.{field.name}" for field in dataclasses.fields(kind)]
+        elif name not in _RECORDED:
+            keys.append(name)
+    return [*keys, "problem.preset", "experiment"]
+
+
+def _section(name: str, section: type, values: Any) -> Any:
+    if not isinstance(values, Mapping):
+        raise ConfigError(
+            f"{name} is {values!r}; set its parts, such as {name}.{dataclasses.fields(section)[0].name}=…"
+        )
+    hints = typing.get_type_hints(section)
+    converted = {}
+    for key, value in values.items():
+        if key not in hints:
+            raise UnknownNameError("setting", f"{name}.{key}", [f"{name}.{known}" for known in hints])
+        converted[key] = _convert(f"{name}.{key}", hints[key], value)
+    return section(**converted)
+
+
+def _axes(name: str, values: Any) -> dict[str, tuple[Coordinate, ...]]:
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{name} is {values!r}; it must map names to values, such as {name}.NAME=VALUE")
+    axes = {}
+    for key, value in values.items():
+        points = tuple(value) if isinstance(value, list) else (value,)
+        for point in points:
+            if not isinstance(point, (int, float, str)):
+                raise ConfigError(f"{name}.{key} holds {point!r}; an axis takes numbers and names")
+        if not points:
+            raise ConfigError(f"{name}.{key} is empty; give at least one value")
+        axes[str(key)] = points
+    return axes
+
+
+def _convert(key: str, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.UnionType):
+        if value is None or value == "auto":
+            return None
+        kind = next(part for part in typing.get_args(kind) if part is not type(None))
+    if typing.get_origin(kind) is tuple:
+        element = typing.get_args(kind)[0]
+        listed = value if isinstance(value, list) else [value]
+        return tuple(_convert(key, element, part) for part in listed)
+    if kind is str and value is None:
+        return ""
+    if kind is str and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+        raise ConfigError(f"{key} is {value!r}; it must be {names[kind]}")
+    return value

@@ -1,0 +1,40 @@
+"""What a setting may be: bounds and choices written beside the field, checked when the dataclass is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from cuprof.errors import ConfigError, UnknownNameError
+
+
+def within(low: float, high: float) -> dict[str, Any]:
+    """Return field metadata that allows finite numbers from `low` to `high`, inclusive."""
+    return {"low": low, "high": high}
+
+
+def one_of(*choices: str) -> dict[str, Any]:
+    """Return field metadata that allows the given words; for a tuple, each of its elements."""
+    return {"choices": choices}
+
+
+def check_fields(section: Any, name: str) -> None:
+    """Raise `ConfigError` in one line for the first field of a dataclass that is outside its bounds or choices.
+
+    Args:
+        section: an instance of a dataclass whose fields carry `within` or `one_of` metadata.
+        name: what the section is called in the configuration ("measure"); empty at the top.
+    """
+    for field in dataclasses.fields(section):
+        key = f"{name}.{field.name}" if name else field.name
+        value = getattr(section, field.name)
+        if "choices" in field.metadata:
+            for word in value if isinstance(value, tuple) else (value,):
+                if word not in field.metadata["choices"]:
+                    raise UnknownNameError(f"value of {key}", str(word), map(str, field.metadata["choices"]))
+        elif "low" in field.metadata and value is not None:
+            low, high = field.metadata["low"], field.metadata["high"]
+            for number in value if isinstance(value, tuple) else (value,):
+                if not math.isfinite(number) or not low <= number <= high:
+                    raise ConfigError(f"{key} is {number}; it must be from {low:g} to {high:g}")

@@ -1,0 +1,52 @@
+"""Hydra's and OmegaConf's errors in one line of ours, with the names nearest to what was asked."""
+
+from __future__ import annotations
+
+import re
+
+from cuprof.config.build import list_settings
+from cuprof.errors import ConfigError, CuprofError, UnknownNameError
+
+GROUPS = ("check", "device", "experiment", "measure", "ncu", "report", "store")
+"""The configuration groups of conf/."""
+
+
+def explain(error: Exception) -> CuprofError | None:
+    """Return the error to show in place of one that Hydra or OmegaConf raised; None for any other error."""
+    from hydra.errors import HydraException, MissingConfigException
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    if isinstance(error, CuprofError):
+        return error
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        return _missing(error.missing_cfg_file, list(error.options or ()))
+    if isinstance(error, YAMLError):
+        return ConfigError("a configuration file is not valid YAML: " + " ".join(str(error).split()))
+    if not isinstance(error, (HydraException, OmegaConfBaseException)):
+        return None
+    text = str(error)
+    if isinstance(error.__cause__, OmegaConfBaseException):
+        text += "\n" + str(error.__cause__)
+    if found := re.search(r"Could not (?:override|append to config\. An item is already at) '([^']+)'", text):
+        if "is not in struct" in text or "No match in the defaults list" in text:
+            return UnknownNameError("setting", found[1], {*list_settings(), *GROUPS})
+        return ConfigError(f"cannot set {found[1]}: {_last_line(text)}")
+    if found := re.search(r"Could not delete(?: from)? config\. '([^']+)' does not exist", text):
+        return UnknownNameError("setting to delete", found[1], list_settings())
+    if found := re.search(r"Ambiguous value for argument '([^']+)'", text):
+        return ConfigError(f"{found[1]!r} lists several values; add -m to run them as jobs of their own")
+    return ConfigError(" ".join(line.strip() for line in text.splitlines() if line.strip()))
+
+
+def _missing(name: str, options: list[str]) -> CuprofError:
+    name = name.removesuffix(".yaml")
+    group, _, choice = name.rpartition("/")
+    if not group:
+        return ConfigError(f"there is no configuration file {name}.yaml; look with --info searchpath")
+    return UnknownNameError(group, choice, options)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if not line.startswith(("full_key", "object_type"))), "")

@@ -1,0 +1,218 @@
+"""The configuration as frozen dataclasses; nothing below the command line knows Hydra.
+
+A field's default is what `conf/` composes to without any choice (a test holds the two together). Durations in
+settings are seconds and say so in their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuprof.config.constraint import check_fields, one_of, within
+from cuprof.errors import ConfigError
+from cuprof.family.point import Coordinate
+
+Axes = Mapping[str, tuple[Coordinate, ...]]
+"""Axis or tunable name → the values asked for; arithmetic such as "2**24" is still text here."""
+
+
+@dataclass(frozen=True)
+class MeasureConfig:
+    """Say how a trial is timed.
+
+    Attributes:
+        modes: which measures: "cold" and "hot" kernel time, "total" time with host-device transfers.
+        target: half-width of the interval of the median, relative to the median, at which sampling stops.
+        confidence: level of that interval.
+        min_samples: never fewer samples than this, whatever the interval or the time says.
+        max_samples: never more samples than this.
+        max_seconds: time bound for one measure of one trial; at least `min_samples` are taken all the same.
+        patience_seconds: time bound that holds even below `min_samples`, for executions of seconds; the row says so.
+        warmup: untimed executions before the first sample.
+        flush: how the L2 cache is emptied before a cold sample: "clean" reads other data, "dirty" writes them (for
+            comparison with tools that do), "none" leaves the cache alone.
+        interleave: sample the variants of one problem in randomised rounds, so that drift hits all alike.
+        rotation: at most this many trials share the device in interleaved rounds.
+        blocking: hold the stream back until a sample's work is enqueued, so that launch gaps are not measured.
+        host_memory: memory on the host side of the transfers in total time.
+        graph: replay the launches as one CUDA graph.
+        energy: measure joules a launch and mean watts as well.
+        timer: "events" (CUDA events) or "cupti" (kernel durations from CUPTI, when cupti-python is there).
+        settle_seconds: work before the first sample, so that the clocks have risen.
+        clock_tolerance: samples at an SM clock further below the sweep's median than this fraction are left out.
+    """
+
+    modes: tuple[str, ...] = field(default=("cold", "total"), metadata=one_of("cold", "hot", "total"))
+    target: float = field(default=0.005, metadata=within(1e-5, 0.5))
+    confidence: float = field(default=0.95, metadata=within(0.5, 0.9999))
+    min_samples: int = field(default=20, metadata=within(1, 1_000_000))
+    max_samples: int = field(default=2000, metadata=within(1, 1_000_000))
+    max_seconds: float = field(default=1.0, metadata=within(0.001, 86_400))
+    patience_seconds: float = field(default=10.0, metadata=within(0.001, 86_400))
+    warmup: int = field(default=3, metadata=within(0, 10_000))
+    flush: str = field(default="clean", metadata=one_of("clean", "dirty", "none"))
+    interleave: bool = True
+    rotation: int = field(default=16, metadata=within(1, 4096))
+    blocking: bool = True
+    host_memory: str = field(default="pinned", metadata=one_of("pinned", "pageable"))
+    graph: bool = False
+    energy: bool = False
+    timer: str = field(default="events", metadata=one_of("events", "cupti"))
+    settle_seconds: float = field(default=0.2, metadata=within(0, 600))
+    clock_tolerance: float = field(default=0.05, metadata=within(0.001, 1))
+
+    def __post_init__(self) -> None:
+        check_fields(self, "measure")
+        if not self.modes:
+            raise ConfigError("measure.modes is empty; name at least one of cold, hot, total")
+        if len(set(self.modes)) < len(self.modes):
+            raise ConfigError(f"measure.modes names {', '.join(self.modes)}; name each once")
+        if self.min_samples > self.max_samples:
+            raise ConfigError(
+                f"measure.min_samples is {self.min_samples}, more than measure.max_samples, {self.max_samples}; "
+                "raise the latter"
+            )
+
+
+@dataclass(frozen=True)
+class CheckConfig:
+    """Say how results are checked; `seed` fixes the random inputs, None draws fresh ones."""
+
+    seed: int | None = field(default=None, metadata=within(0, 2**63 - 1))
+
+    def __post_init__(self) -> None:
+        check_fields(self, "check")
+
+
+@dataclass(frozen=True)
+class DeviceConfig:
+    """Say which devices take part.
+
+    Attributes:
+        backends: trials of other back ends are skipped.
+        cuda: ordinals of the CUDA devices; None takes the first one that is there.
+        opencl: ordinals of the OpenCL devices; None takes the first one that is there.
+        cpu_threads: threads of parallel CPU variants; None takes every core the process may use.
+    """
+
+    backends: tuple[str, ...] = field(default=("cuda", "opencl", "cpu"), metadata=one_of("cuda", "opencl", "cpu"))
+    cuda: tuple[int, ...] | None = field(default=None, metadata=within(0, 1023))
+    opencl: tuple[int, ...] | None = field(default=None, metadata=within(0, 1023))
+    cpu_threads: int | None = field(default=None, metadata=within(1, 65_536))
+
+    def __post_init__(self) -> None:
+        check_fields(self, "device")
+        if not self.backends:
+            raise ConfigError("device.backends is empty; name at least one of cuda, opencl, cpu")
+
+
+@dataclass(frozen=True)
+class LimitsConfig:
+    """Say how long one trial may take, in seconds, before its worker is ended and the trial counts as timed out."""
+
+    build_s: float = field(default=120.0, metadata=within(0.1, 86_400))
+    check_s: float = field(default=60.0, metadata=within(0.1, 86_400))
+    trial_s: float = field(default=300.0, metadata=within(0.1, 86_400))
+
+    def __post_init__(self) -> None:
+        check_fields(self, "limits")
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """Say where rows go: an SQLAlchemy URL; empty means the project's own database."""
+
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class NcuConfig:
+    """Say what Nsight Compute collects, and how.
+
+    Attributes:
+        enabled: profile after timing (`sweep` only; `ncu-collect` always profiles).
+        name: the metric set's name, stored with the counters.
+        path: the ncu program; empty looks on PATH, in CUDA_HOME and in the usual folders.
+        metrics: explicit metric names, regular expressions as ncu understands them.
+        extra_metrics: metrics added on the command line by `+ncu.metrics=[…]`.
+        set: one of ncu's own section sets ("basic", "full"), or empty.
+        sections: ncu section identifiers.
+        cache_control: "all" empties the caches before each pass (cold counters), "none" leaves them (hot).
+        clock_control: "none" leaves the clocks alone, "base" locks them to base while profiling.
+        replay: ncu's replay mode.
+        batch: trials given to one ncu process.
+        time_limit_s: seconds that one trial may take under ncu; a process may take this times its trials.
+    """
+
+    enabled: bool = False
+    name: str = "study"
+    path: str = ""
+    metrics: tuple[str, ...] = ()
+    extra_metrics: tuple[str, ...] = ()
+    set: str = ""
+    sections: tuple[str, ...] = ()
+    cache_control: str = field(default="all", metadata=one_of("all", "none"))
+    clock_control: str = field(default="none", metadata=one_of("none", "base"))
+    replay: str = field(default="kernel", metadata=one_of("kernel", "application", "range", "app-range"))
+    batch: int = field(default=64, metadata=within(1, 100_000))
+    time_limit_s: float = field(default=60.0, metadata=within(1, 86_400))
+
+    def __post_init__(self) -> None:
+        check_fields(self, "ncu")
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """Say whether a sweep ends with a report, and in which folder; empty means the project's reports/out."""
+
+    enabled: bool = True
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class SweepConfig:
+    """Describe one sweep completely.
+
+    Attributes:
+        experiment: the name that `experiment=` chose.
+        family: the family's name.
+        baseline: the variant that others are compared with; empty takes the family's own.
+        variants: names or patterns such as "cuda_*"; "all" stands for every one, a leading "!" takes one out.
+        problem: problem axis → values; axes left out take the family's default.
+        presets: names of the family's presets; each fixes its axes, the others vary as `problem` says.
+        tune: tunable → values; tunables left out take their default.
+        retry: "" leaves failed trials as they are stored, "failed" tries those again, "all" measures everything anew.
+        dry_run: list the trials and what is stored; run nothing.
+        output: how the results are printed.
+        command_line: what was typed, for the record.
+        composed: the whole configuration as plain data, for the record.
+    """
+
+    experiment: str
+    family: str
+    baseline: str = ""
+    variants: tuple[str, ...] = ("all",)
+    problem: Axes = field(default_factory=dict, hash=False)
+    presets: tuple[str, ...] = ()
+    tune: Axes = field(default_factory=dict, hash=False)
+    measure: MeasureConfig = MeasureConfig()
+    check: CheckConfig = CheckConfig()
+    device: DeviceConfig = DeviceConfig()
+    limits: LimitsConfig = LimitsConfig()
+    store: StoreConfig = StoreConfig()
+    ncu: NcuConfig = NcuConfig()
+    report: ReportConfig = ReportConfig()
+    retry: str = field(default="", metadata=one_of("", "failed", "all"))
+    dry_run: bool = False
+    output: str = field(default="table", metadata=one_of("table", "json"))
+    command_line: str = field(default="", compare=False)
+    composed: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self, "")
+        if not self.family:
+            raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
+        if not self.variants:
+            raise ConfigError("variants is empty; name at least one, or variants=all")

@@ -1,0 +1,81 @@
+"""Check one variant in this process, for tests and interactive work."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from cuprof.errors import CuprofError
+from cuprof.family import Family, Point
+from cuprof.family.fingerprint import source_text
+from cuprof.family.point import Coordinate
+from cuprof.plan import Selection, plan
+from cuprof.records import Check, Outcome, State
+from cuprof.worker.devices import DeviceTable
+from cuprof.worker.messages import Job, TrialJob, WorkerSettings
+from cuprof.worker.trials import TrialRunner, Workload
+
+
+class CheckFailedError(CuprofError):
+    """Report that a variant did not get as far as a comparison; `outcome` says how far."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        super().__init__(f"{outcome.state}: {outcome.message}")
+
+
+def check_variant(
+    family: Family,
+    variant: str,
+    problem: Mapping[str, Coordinate] | None = None,
+    tunables: Mapping[str, Coordinate] | None = None,
+    *,
+    seed: int | None = None,
+) -> Check:
+    """Build a variant, run it on poisoned buffers and compare with the reference.
+
+    A crash of the variant is a crash of this process; sweeps use workers instead.
+
+    Args:
+        family: loaded from its folder.
+        problem: axes that differ from their defaults.
+        tunables: tunables that differ from their defaults.
+        seed: of the inputs; drawn anew when None.
+
+    Raises:
+        CuprofError: the back end is not available here.
+        CheckFailedError: the build or the launch failed.
+    """
+    devices = _devices()
+    backend = devices.get(family.variant(variant).backend)
+    selection = Selection(
+        family.name,
+        (variant,),
+        {name: (value,) for name, value in (problem or {}).items()},
+        {name: (value,) for name, value in (tunables or {}).items()},
+    )
+    (trial,) = plan(family, selection, {backend.name: backend.facts()}).trials
+    job = Job(
+        family_folder=family.folder,  # type: ignore[arg-type]
+        backend=backend.name,
+        problem=Point(trial.problem),
+        trials=(TrialJob(trial.identity, variant, trial.tunables, source_text(family, family.variant(variant))),),
+        seed=secrets.randbits(63) if seed is None else seed,
+    )
+    runner = TrialRunner(backend, Workload.make(family, job), job, _ignore)
+    (finished,) = runner.run()
+    outcome = finished.outcome
+    if outcome.state not in (State.OK, State.WRONG_RESULT) or outcome.check is None:
+        raise CheckFailedError(outcome)
+    return outcome.check
+
+
+@cache
+def _devices() -> DeviceTable:
+    return DeviceTable(WorkerSettings())
+
+
+def _ignore(*_: Any) -> None:
+    return None

@@ -1,0 +1,102 @@
+"""From a configuration to planned trials: the family, its devices, the methods, and what is stored of each trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cuprof.config.model import SweepConfig
+from cuprof.engine.runner import JobRunner
+from cuprof.errors import WorkerError
+from cuprof.family import Family
+from cuprof.family.loader import get_family
+from cuprof.measure.method import methods
+from cuprof.plan import Plan, Selection, plan, plan_hash
+from cuprof.plan.selection import read_selection
+from cuprof.project import Project
+from cuprof.records import DeviceFacts, Measure, Trial, Unavailable
+from cuprof.store import Store
+from cuprof.store.trials import StoredTrial
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A planned sweep.
+
+    Args:
+        devices: back end → its device, or why there is none.
+        methods: back end → measure → the method's hash.
+        hash: of everything that decides trials and methods.
+    """
+
+    config: SweepConfig
+    family: Family
+    plan: Plan
+    devices: Mapping[str, DeviceFacts | Unavailable]
+    methods: Mapping[str, Mapping[Measure, str]]
+    hash: str
+
+    def stored(self, store: Store) -> dict[str, StoredTrial]:
+        """Return what the store has of the trials, by identity."""
+        found: dict[str, StoredTrial] = {}
+        for backend, wanted in self.methods.items():
+            identities = [trial.identity for trial in self.plan.trials if trial.backend == backend]
+            if identities:
+                found |= store.stored(identities, wanted)
+        return found
+
+    def is_settled(self, trial: Trial, known: StoredTrial | None) -> bool:
+        """Return whether nothing is left to do for a trial, considering what `retry` asks for."""
+        if known is None or not known.complete or self.config.retry == "all":
+            return False
+        return known.state.value == "ok" or self.config.retry != "failed"
+
+
+def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: bool = True) -> Prepared:
+    """Load the family, ask the worker for devices, and plan.
+
+    Args:
+        timed: take the measures that the configuration names; else the trials are only checked.
+
+    Raises:
+        UsageError: the selection cannot be carried out; nothing has been stored.
+    """
+    family = get_family(config.family, project.kernel_folders)
+    if config.baseline:
+        family.variant(config.baseline)
+    selection = Selection(
+        family=config.family,
+        variants=config.variants,
+        problem=config.problem,
+        tune=config.tune,
+        presets=config.presets,
+    )
+    backends: tuple[str, ...] = tuple(
+        dict.fromkeys(variant.backend for variant in read_selection(family, selection).variants)
+    )
+    devices = find_devices(config, runner, backends)
+    planned = plan(family, selection, devices)
+    planned.require_runnable()
+    by_backend: dict[str, Mapping[Measure, str]] = {
+        backend: methods(config.measure, backend) if timed else {} for backend in backends
+    }
+    flat = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
+    return Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
+
+
+def find_devices(
+    config: SweepConfig, runner: JobRunner, backends: tuple[str, ...]
+) -> dict[str, DeviceFacts | Unavailable]:
+    """Return each back end's device, or why there is none or none is wanted."""
+    wanted = tuple(backend for backend in backends if backend in config.device.backends)
+    devices: dict[str, DeviceFacts | Unavailable] = {
+        backend: Unavailable(f"device.backends leaves {backend} out", f"device.backends=[{backend}]")
+        for backend in backends
+        if backend not in wanted
+    }
+    if wanted:
+        try:
+            devices |= runner.worker.describe(wanted).devices
+        except WorkerError as error:
+            devices |= {backend: Unavailable(f"the worker could not open it: {error}") for backend in wanted}
+    return devices

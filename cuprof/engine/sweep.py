@@ -1,0 +1,259 @@
+"""One sweep from configuration to stored rows."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+
+from cuprof.config.model import SweepConfig
+from cuprof.engine.planning import Prepared, prepare
+from cuprof.engine.provenance import git_state, host_name, software_versions, typed_command
+from cuprof.engine.runner import JobRunner
+from cuprof.errors import WorkerError
+from cuprof.project import Project
+from cuprof.records import FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
+from cuprof.store import Store
+from cuprof.store.connection import database_file, parse_url
+from cuprof.store.trials import StoredTrial
+from cuprof.terminal.observer import Observer
+from cuprof.worker.messages import Job, TrialJob, WorkerSettings
+from cuprof.worker.status_page import Phase
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep came to.
+
+    Args:
+        failed: the trials that failed, those expected to be wrong left out.
+        surprises: trials expected to be wrong that were found right.
+    """
+
+    sweep_id: int
+    failed: tuple[tuple[Trial, Outcome], ...]
+    surprises: tuple[Trial, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """Return 1 where a trial failed or an expectation did, else 0."""
+        return 1 if self.failed or self.surprises else 0
+
+
+@dataclass(frozen=True)
+class PreviewRow:
+    """One trial of a dry run: what is known of it without running anything."""
+
+    label: str
+    identity: str
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a sweep would do."""
+
+    rows: tuple[PreviewRow, ...]
+
+
+def run_sweep(config: SweepConfig, project: Project, observer: Observer) -> SweepResult:
+    """Check, time and store every trial that is not stored yet.
+
+    Each trial is durable before the next is reported. On an interrupt the sweep is marked and can be continued by the
+    same command.
+
+    Raises:
+        UsageError: the request cannot be carried out; nothing has been stored.
+        StoreError: the database cannot be used.
+        KeyboardInterrupt: after the sweep has been marked as interrupted.
+    """
+    with open_runner(config, observer) as (runner, watcher):
+        prepared = prepare(config, project, runner)
+        watcher.know(prepared.plan.trials)
+        with Store.open(store_url(config, project)) as store:
+            return Sweep(prepared, project, store, runner, observer).run()
+
+
+def preview(config: SweepConfig, project: Project) -> Preview:
+    """Return the trials of a sweep and what is stored of each, without running or storing anything."""
+    from cuprof.terminal.observer import SilentObserver
+
+    with open_runner(config, SilentObserver()) as (runner, _):
+        prepared = prepare(config, project, runner)
+    url = store_url(config, project)
+    file = database_file(parse_url(url))
+    known: dict[str, StoredTrial] = {}
+    if file is None or file.exists():
+        with Store.open(url, create=False, read_only=True) as store:
+            known = prepared.stored(store)
+    rows = [_preview_row(prepared, trial, known.get(trial.identity)) for trial in prepared.plan.trials]
+    rows += [PreviewRow(exclusion.label, "", "excluded", exclusion.reason) for exclusion in prepared.plan.excluded]
+    return Preview(tuple(rows))
+
+
+def store_url(config: SweepConfig, project: Project) -> str:
+    """Return the database that a configuration writes to."""
+    return config.store.url or project.database_url
+
+
+def _preview_row(prepared: Prepared, trial: Trial, known: StoredTrial | None) -> PreviewRow:
+    if prepared.is_settled(trial, known) and known is not None:
+        return PreviewRow(trial.label, trial.identity, "stored", "" if known.state is State.OK else known.state.value)
+    if trial.unavailable:
+        return PreviewRow(trial.label, trial.identity, "unavailable", str(trial.unavailable))
+    return PreviewRow(trial.label, trial.identity, "missing")
+
+
+class Watcher:
+    """Turn what the runner sees into what the observer is told."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._trials: dict[str, Trial] = {}
+
+    def know(self, trials: Sequence[Trial]) -> None:
+        """Take the planned trials."""
+        self._trials = {trial.identity: trial for trial in trials}
+
+    def __call__(self, job: TrialJob, phase: Phase) -> None:
+        trial = self._trials.get(job.identity)
+        if trial is not None:
+            self._observer.trial_started(trial, phase.name.lower())
+
+
+@contextmanager
+def open_runner(config: SweepConfig, observer: Observer) -> Iterator[tuple[JobRunner, Watcher]]:
+    watcher = Watcher(observer)
+    settings = WorkerSettings(
+        cuda_index=(config.device.cuda or (0,))[0],
+        opencl_index=(config.device.opencl or (0,))[0],
+        cpu_threads=config.device.cpu_threads,
+    )
+    with JobRunner(settings, config.limits, watcher) as runner:
+        yield runner, watcher
+
+
+class Sweep:
+    """One sweep under way: the store, the worker and the plan together."""
+
+    def __init__(
+        self, prepared: Prepared, project: Project, store: Store, runner: JobRunner, observer: Observer
+    ) -> None:
+        self.prepared, self.project, self.store = prepared, project, store
+        self.runner, self.observer = runner, observer
+        self.results: list[tuple[Trial, State, Outcome | None]] = []
+
+    def run(self) -> SweepResult:
+        """Do what is left to do of the plan."""
+        plan, store = self.prepared.plan, self.store
+        known = self.prepared.stored(store)
+        sweep_id = store.begin_sweep(self._facts())
+        try:
+            store.enlist(sweep_id, plan.trials)
+            settled = [trial for trial in plan.trials if self.prepared.is_settled(trial, known.get(trial.identity))]
+            store.reuse(sweep_id, [known[trial.identity] for trial in settled])
+            self.observer.started(len(plan.trials), len(settled))
+            for text in plan.notes:
+                self.observer.note(text)
+            for trial in settled:
+                self.results.append((trial, known[trial.identity].state, None))
+            done = {trial.identity for trial in settled}
+            open_trials = [trial for trial in plan.trials if trial.identity not in done]
+            self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable])
+            self._measure(sweep_id, [trial for trial in open_trials if not trial.unavailable])
+        except BaseException:
+            store.finish_sweep(sweep_id, "interrupted")
+            raise
+        store.finish_sweep(sweep_id, "finished")
+        self.observer.finished(sweep_id)
+        return self._result(sweep_id, known)
+
+    def _skip(self, sweep_id: int, trials: Sequence[Trial]) -> None:
+        for trial in trials:
+            outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
+            self._record(sweep_id, trial, outcome)
+
+    def _measure(self, sweep_id: int, trials: Sequence[Trial]) -> None:
+        by_identity = {trial.identity: trial for trial in trials}
+        calibrated: set[str] = set()
+        seed = self.prepared.config.check.seed
+        for job in list_jobs(self.prepared, trials, secrets.randbits(63) if seed is None else seed):
+            if job.methods and job.backend not in calibrated:
+                calibrated.add(job.backend)
+                self._calibrate(sweep_id, job.backend)
+            for outcome in self.runner.run(job):
+                self._record(sweep_id, by_identity[outcome.identity], outcome)
+
+    def _calibrate(self, sweep_id: int, backend: str) -> None:
+        device = self.prepared.devices[backend]
+        try:
+            answer = self.runner.worker.calibrate(backend)
+        except WorkerError as error:
+            self.runner.replace_worker()
+            self.observer.note(f"{backend}: the device could not be calibrated: {error}")
+            return
+        if answer.calibration is None:
+            self.observer.note(f"{backend}: the device could not be calibrated: {answer.fault}")
+        elif isinstance(device, DeviceFacts):
+            self.store.save_calibration(sweep_id, device, answer.calibration)
+
+    def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
+        self.store.record(sweep_id, outcome)
+        self.results.append((trial, outcome.state, outcome))
+        self.observer.trial_finished(trial, outcome)
+
+    def _result(self, sweep_id: int, known: Mapping[str, StoredTrial]) -> SweepResult:
+        failed, surprises = [], []
+        for trial, state, outcome in self.results:
+            expected_wrong = trial.expected == "wrong"
+            if expected_wrong and state is State.OK:
+                surprises.append(trial)
+                self.observer.note(f"{trial.label} is expected to be wrong and was found right")
+            elif state in FAILED and not (expected_wrong and state is State.WRONG_RESULT):
+                stored = known.get(trial.identity)
+                message = stored.message if stored else ""
+                failed.append((trial, outcome or Outcome(trial.identity, state, message)))
+        return SweepResult(sweep_id, tuple(failed), tuple(surprises))
+
+    def _facts(self) -> SweepFacts:
+        config, family = self.prepared.config, self.prepared.family
+        return SweepFacts(
+            name=config.experiment or family.name,
+            experiment=config.experiment,
+            family=family.name,
+            baseline=config.baseline or family.get_baseline(),
+            plan_hash=self.prepared.hash,
+            command_line=config.command_line or typed_command(),
+            configuration=config.composed,
+            host=host_name(),
+            git=git_state(family.folder or self.project.root),
+            software=software_versions(),
+        )
+
+
+def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
+    """Yield a job for each problem and back end, in the order of the plan."""
+    folder = prepared.family.folder
+    if folder is None:
+        raise ValueError("the family was not loaded from a folder")
+    for problem, of_problem in groupby(trials, key=lambda trial: trial.problem):
+        members = list(of_problem)
+        for backend in dict.fromkeys(trial.backend for trial in members):
+            jobs = tuple(
+                TrialJob(trial.identity, trial.variant, trial.tunables, trial.source_text)
+                for trial in members
+                if trial.backend == backend
+            )
+            yield Job(
+                family_folder=folder,
+                backend=backend,
+                problem=problem,
+                trials=jobs,
+                seed=seed,
+                measure=prepared.config.measure,
+                methods=prepared.methods[backend],
+            )

@@ -1,0 +1,159 @@
+"""A worker process as the engine sees it: started, spoken to, watched, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from typing import Any
+
+from cuprof.errors import WorkerError
+from cuprof.worker.messages import Calibrate, Calibrated, Describe, Described, Stop, WorkerSettings
+from cuprof.worker.status_page import Status, StatusPage
+
+POLL_S = 0.05
+START_LIMIT_S = 120.0
+LOG_TAIL_BYTES = 8192
+
+
+class WorkerDiedError(WorkerError):
+    """Report that the worker ended by itself.
+
+    Args:
+        cause: "SIGSEGV", "exit code 3".
+        status: what it was doing.
+        log: the end of what it wrote to its standard error and output.
+    """
+
+    def __init__(self, cause: str, status: Status, log: str) -> None:
+        self.cause, self.status, self.log = cause, status, log
+        super().__init__(f"the worker process died ({cause})")
+
+
+class WorkerProcess:
+    """One worker with its pipe, its status page and its log; use as a context manager.
+
+    The worker runs in a process group of its own, so an interrupt from the terminal reaches the engine alone and
+    whatever a variant starts is ended with it.
+    """
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="cuprof-")
+        folder = Path(self._folder.name)
+        self._log_path = folder / "worker.log"
+        self.page = StatusPage(folder / "status", create=True)
+        self.pipe, theirs = Pipe()
+        with self._log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "cuprof.worker", str(theirs.fileno()), str(folder / "status")],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=_environment(),
+            )
+        theirs.close()
+        self.pipe.send(settings)
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Return the worker's process id."""
+        return self._process.pid
+
+    def describe(self, backends: tuple[str, ...]) -> Described:
+        """Ask for the devices of these back ends."""
+        return self._ask(Describe(backends), Described)  # type: ignore[no-any-return]
+
+    def calibrate(self, backend: str) -> Calibrated:
+        """Ask for a device's calibration."""
+        return self._ask(Calibrate(backend), Calibrated)  # type: ignore[no-any-return]
+
+    def send(self, message: object) -> None:
+        """Send a message.
+
+        Raises:
+            WorkerDiedError: nobody is there to take it.
+        """
+        try:
+            self.pipe.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._died() from None
+
+    def messages(self) -> Iterator[Any]:
+        """Yield what the worker says, and None about every `POLL_S` seconds while it says nothing.
+
+        Raises:
+            WorkerDiedError: it ended.
+        """
+        while True:
+            try:
+                yield self.pipe.recv() if self.pipe.poll(POLL_S) else None
+            except (EOFError, ConnectionResetError):
+                raise self._died() from None
+
+    def kill(self) -> None:
+        """End the worker and whatever it started, at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        """Ask the worker to end, make sure that it does, and remove its files."""
+        try:
+            self.pipe.send(Stop())
+            self._process.wait(timeout=5)
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+        self.kill()
+        self.pipe.close()
+        self.page.close()
+        self._folder.cleanup()
+
+    def log_tail(self) -> str:
+        """Return the end of what the worker printed."""
+        try:
+            content = self._log_path.read_bytes()
+        except OSError:
+            return ""
+        return content[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+
+    def _ask(self, question: object, kind: type) -> Any:
+        self.send(question)
+        waited = 0.0
+        for answer in self.messages():
+            if isinstance(answer, kind):
+                return answer
+            waited += POLL_S
+            if waited > START_LIMIT_S:
+                self.kill()
+                raise WorkerError(f"the worker gave no answer in {START_LIMIT_S:g} s; its log ends: {self.log_tail()}")
+        raise WorkerError("the worker closed its pipe")  # pragma: no cover - messages() raises first
+
+    def _died(self) -> WorkerDiedError:
+        try:
+            code = self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._process.wait()
+        cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return WorkerDiedError(cause, self.page.read(), self.log_tail())
+
+
+def _environment() -> dict[str, str]:
+    """Return the worker's environment: ours, with this cuprof importable and Python's output unbuffered."""
+    package_parent = str(Path(__file__).resolve().parents[2])
+    paths = [package_parent, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONUNBUFFERED": "1"}

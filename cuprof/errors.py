@@ -1,0 +1,122 @@
+"""Every error that cuprof raises on purpose.
+
+    CuprofError                 root; `exit_code` is what the command line ends with
+    ├── UsageError              the request cannot be carried out as it stands (exit code 2)
+    │   ├── UnknownNameError    a name that does not exist; carries the nearest names
+    │   ├── SelectionError      a value out of range, or a selection that leaves nothing
+    │   ├── FamilyError         a family.py that cannot be imported or is not valid
+    │   └── ConfigError         configuration that does not compose or validate
+    ├── StoreError              the database cannot be opened, read or written (exit code 2)
+    ├── MissingDependencyError  an optional package or program is absent; carries the command that mends it (exit code 2)
+    ├── BuildError              a compiler refused a source; carries the compiler's log
+    ├── LaunchError             a launch or a device operation failed
+    ├── WorkerError             a worker process could not be started or broke its protocol
+    └── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CuprofError(Exception):
+    """Base of every deliberate error; its text is one line a person can act on."""
+
+    exit_code = 1
+
+
+class UsageError(CuprofError):
+    """Report a request that cannot be carried out as it stands; nothing has been stored."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """Report a name that does not exist, with the names nearest to it.
+
+    Args:
+        what: the kind of thing asked for ("variant", "problem axis").
+        name: the name that was asked for.
+        known: every name that would have been accepted.
+        where: optional context ("of family reduction").
+    """
+
+    def __init__(self, what: str, name: str, known: Iterable[str], where: str = "") -> None:
+        self.what, self.name, self.known = what, name, sorted(known)
+        super().__init__(f"unknown {what} {name!r}{f' {where}' if where else ''}: {suggest(name, self.known)}")
+
+
+class SelectionError(UsageError):
+    """Report a value that is out of range or a selection that leaves no trial."""
+
+
+class FamilyError(UsageError):
+    """Report a family.py that cannot be imported or does not describe a valid family.
+
+    Args:
+        message: one line.
+        trace: where the family's own code raised: the traceback without anybody else's frames, or empty.
+    """
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        self.trace = trace
+        super().__init__(message)
+
+
+class ConfigError(UsageError):
+    """Report configuration that does not compose or does not validate."""
+
+
+class StoreError(CuprofError):
+    """Report a database that cannot be opened, read or written."""
+
+    exit_code = 2
+
+
+class MissingDependencyError(CuprofError):
+    """Report an optional package or program that is absent.
+
+    Args:
+        what: the missing thing ("CuPy").
+        remedy: the command that installs it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, remedy: str) -> None:
+        self.what, self.remedy = what, remedy
+        super().__init__(f"{what} is not available; {remedy}")
+
+
+class BuildError(CuprofError):
+    """Report a source that the compiler refused; `log` is the compiler's full output."""
+
+    def __init__(self, message: str, log: str = "") -> None:
+        self.log = log
+        super().__init__(message)
+
+
+class LaunchError(CuprofError):
+    """Report a launch or a device operation that failed."""
+
+
+class WorkerError(CuprofError):
+    """Report a worker process that could not be started or broke its protocol."""
+
+
+class ProfilerError(CuprofError):
+    """Report that Nsight Compute is absent, refused to work, or left a report that cannot be read."""
+
+    exit_code = 2
+
+
+def suggest(name: str, known: Iterable[str], most: int = 12) -> str:
+    """Return "did you mean …?" for near misses, else the list of what exists."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    if not names:
+        return "there are none"
+    return f"there are {', '.join(names[:most])}{' …' if len(names) > most else ''}"

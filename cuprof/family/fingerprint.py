@@ -1,0 +1,52 @@
+"""The texts that decide a trial's identity: a variant's own source, and the family's contract.
+
+A kernel variant's text is its source file with local includes expanded. What its Python function decides (launches,
+macros, buffers) is in the `Program` it returns, so the function's text is no part. The text of a library or CPU
+variant is that of its function and of all it uses from files in the family's folder. Names of files are no part of
+any text; comments are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from cuprof.errors import FamilyError
+from cuprof.family.functions import function_text
+from cuprof.family.includes import expand_includes
+from cuprof.family.model import Family, Variant
+
+CONTRACT = ("signature", "generate", "reference", "tolerance")
+"""The functions that decide what a variant is given and what counts as right."""
+
+
+def source_text(family: Family, variant: Variant) -> str:
+    """Return the text of one variant; editing another variant does not change it.
+
+    Raises:
+        FamilyError: a file is missing or unreadable, or the family was not loaded from a folder.
+    """
+    if family.folder is None:
+        raise FamilyError(f"family {family.name} has no folder; load it with cuprof.family.loader.load_family")
+    if variant.kind == "kernel":
+        return expand_includes(family.folder / (variant.source or ""), family.folder)
+    return function_text(variant.make, family.folder)
+
+
+def contract_text(family: Family, variant: Variant | None = None) -> str:
+    """Return the text of the functions in `CONTRACT` and of all they use from the folder; see `source_text`.
+
+    Args:
+        family: loaded from a folder.
+        variant: its own tolerance, where it has one, stands in for the family's.
+    """
+    if family.folder is None:
+        raise FamilyError(f"family {family.name} has no folder; load it with cuprof.family.loader.load_family")
+    functions = {part: getattr(family, part) for part in CONTRACT}
+    if variant is not None and variant.tolerance is not None:
+        functions["tolerance"] = variant.tolerance
+    return "\n".join(f"# {part}\n{function_text(function, family.folder)}" for part, function in functions.items())
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text, 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

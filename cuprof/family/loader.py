@@ -1,0 +1,132 @@
+"""Find families by path and import their `family.py`.
+
+A family is a folder NAME with a `family.py` whose module attribute `family` is a `Family` of that name. The folder is
+imported as a package of a private name, so that `from . import steps` and `from .steps import total` reach Python files
+beside `family.py`, and two families may have files of the same name. A plain `import steps` does not reach them.
+
+Importing changes `sys.modules`: load from one thread at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from cuprof.errors import FamilyError, UnknownNameError
+from cuprof.family.model import Family
+from cuprof.family.trace import describe, own_trace
+from cuprof.family.validation import check_family
+
+FAMILY_FILE = "family.py"
+
+
+def list_families(folders: Sequence[Path]) -> dict[str, Path]:
+    """Return name → folder of every family in the folders, sorted by name; an earlier folder hides a later one.
+
+    Nothing is imported. Folders that do not exist hold no families; names that begin with "." or "_" are passed over.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for file in sorted(Path(folder).glob(f"*/{FAMILY_FILE}")):
+            name = file.parent.name
+            if not name.startswith((".", "_")):
+                found.setdefault(name, file.parent)
+    return dict(sorted(found.items()))
+
+
+def get_family(name: str, folders: Sequence[Path]) -> Family:
+    """Import the family of that name from the first of the folders that holds it.
+
+    Raises:
+        UnknownNameError: no folder holds it; the message names the nearest ones.
+        FamilyError: its family.py cannot be imported or is not valid.
+    """
+    families = list_families(folders)
+    if name not in families:
+        raise UnknownNameError("family", name, families, f"in {', '.join(map(str, folders)) or 'no folder'}")
+    return load_family(families[name])
+
+
+def load_family(folder: Path) -> Family:
+    """Import `folder/family.py` anew and return its validated family, with `folder` set to the absolute path.
+
+    Raises:
+        FamilyError: there is no family.py, importing it raises (`trace` holds its own frames of the traceback), or
+            what it describes is not valid.
+    """
+    folder = Path(folder).resolve()
+    file = folder / FAMILY_FILE
+    if not file.is_file():
+        raise FamilyError(f"{folder} has no {FAMILY_FILE}; a family is a folder with a {FAMILY_FILE} in it")
+    module = _import_file(file)
+    family = getattr(module, "family", None)
+    if not isinstance(family, Family):
+        found = f"but `family` is a {type(family).__name__}" if hasattr(module, "family") else "but there is none"
+        raise FamilyError(f"{file} must define `family = Family(...)` at module level, {found}")
+    family.folder = folder
+    check_family(family)
+    return family
+
+
+class _Uncached(SourceFileLoader):
+    """Compile from the source each time: a byte-code file may be stale when a file is edited within a second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _import_file(file: Path) -> ModuleType:
+    name = _module_name(file)
+    _forget(name)
+    importlib.invalidate_caches()
+    spec = importlib.util.spec_from_file_location(
+        name, file, loader=_Uncached(name, str(file)), submodule_search_locations=[str(file.parent)]
+    )
+    if spec is None or spec.loader is None:
+        raise FamilyError(f"{file} cannot be imported as Python; check its name")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with _no_byte_code():
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        _forget(name)
+        raise FamilyError(
+            f"{file} raised {describe(error)} on import{_hint(error, file.parent)}", own_trace(error, file.parent)
+        ) from error
+    return module
+
+
+def _module_name(file: Path) -> str:
+    """Return the same name for the same path in every process, and another one for another path."""
+    digest = hashlib.sha256(str(file).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return f"_cuprof_family_{digest}"
+
+
+def _forget(name: str) -> None:
+    for loaded in [key for key in sys.modules if key == name or key.startswith(f"{name}.")]:
+        del sys.modules[loaded]
+
+
+@contextmanager
+def _no_byte_code() -> Iterator[None]:
+    before = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
+def _hint(error: BaseException, folder: Path) -> str:
+    """Return what to write where a file beside family.py was imported by its plain name."""
+    if isinstance(error, ModuleNotFoundError) and error.name and (folder / f"{error.name}.py").is_file():
+        return f"; write `from . import {error.name}` for a file beside {FAMILY_FILE}"
+    return ""

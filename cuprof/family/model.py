@@ -1,0 +1,241 @@
+"""Families and variants: what the author of a `family.py` writes.
+
+from cuprof.family import Axis, Family, Tolerance, Array, Launch, Program, Signature, Tunable
+
+family = Family(name="scale", title="y = 2x", axes=(Axis("n", default=2**20, low=1, high=2**30),),
+                signature=..., generate=..., reference=..., tolerance=..., useful_bytes=...)
+
+@family.cuda("plain", source="plain.cu", tunables=(Tunable("block", (64, 128, 256), default=128),))
+def plain(problem, tune):
+    \"\"\"One thread an element.\"\"\"
+    blocks = -(-problem.n // tune.block)
+    return Program(steps=(Launch("scale", (blocks,), (tune.block,), ("x", "y", problem.n)),))
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from cuprof.errors import FamilyError, UnknownNameError
+from cuprof.family.point import Coordinate, Point
+from cuprof.family.program import Array, Program
+
+Arrays = Mapping[str, np.ndarray]
+Constraint = Callable[[Point, Point], str | None]
+"""Called with (problem, tunables); returns the reason why the combination is not defined, or None when it is."""
+BackendName = Literal["cuda", "opencl", "cpu"]
+Kind = Literal["kernel", "library", "cpu"]
+ProgramMaker = Callable[[Point, Point], Program]
+CallMaker = Callable[[Point, Point, Mapping[str, Any], Mapping[str, Any]], Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Describe one problem axis: an integer range (`low`…`high`, inclusive) or a set of `choices`."""
+
+    name: str
+    default: Coordinate
+    low: int | None = None
+    high: int | None = None
+    choices: tuple[Coordinate, ...] = ()
+    description: str = ""
+
+    @property
+    def is_integer(self) -> bool:
+        """Return whether the axis takes whole numbers (and so accepts arithmetic such as 2**24)."""
+        return isinstance(self.default, int) and not isinstance(self.default, bool)
+
+    def domain(self) -> str:
+        """Return what is allowed, as text for an error or a listing."""
+        if self.choices:
+            return "one of " + ", ".join(map(str, self.choices))
+        if self.low is not None and self.high is not None:
+            return f"a whole number from {self.low} to {self.high}"
+        bound = "" if self.low is None else f" from {self.low} up"
+        return f"a whole number{bound}" if self.high is None else f"a whole number up to {self.high}"
+
+    def allows(self, value: Coordinate) -> bool:
+        """Return whether the value lies on this axis."""
+        if self.choices:
+            return value in self.choices
+        if not isinstance(value, int) or isinstance(value, bool):
+            return False
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """Describe one compile-time or launch parameter of a variant: its allowed values and its default."""
+
+    name: str
+    values: tuple[Coordinate, ...]
+    default: Coordinate
+    description: str = ""
+
+    def allows(self, value: Coordinate) -> bool:
+        """Return whether the value is one of the allowed ones."""
+        return value in self.values
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Describe the buffers that every variant of a family shares at one problem, in argument order."""
+
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """State how far a result may lie from the reference: |result - reference| ≤ absolute + relative · |reference|.
+
+    Args:
+        absolute: a bound in the output's own unit, a number or an array that broadcasts over the output.
+        relative: a bound relative to the reference.
+        reason: why this bound is right; shown where a variant is wrong.
+    """
+
+    absolute: float | np.ndarray = 0.0
+    relative: float = 0.0
+    reason: str = "exact"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Describe one implementation of a family; made by `Family.cuda`, `.opencl`, `.library` and `.cpu`.
+
+    Attributes:
+        name: unique in its family.
+        backend: what runs it.
+        kind: "kernel" for own CUDA or OpenCL source, "library" for a library call, "cpu" for a function on the host.
+        make: the decorated function. For kernels `(problem, tunables) -> Program`; otherwise
+            `(problem, tunables, inputs, outputs) -> callable`: what it does before it returns the callable is
+            preparation and is not timed; the callable computes outputs from inputs (NumPy arrays on the host for
+            "cpu", CuPy arrays on the device for a CUDA library) and may be repeated.
+        source: file beside family.py (kernels only).
+        requires: importable modules that the variant needs beyond its back end.
+        expected: "wrong" for a variant kept because it is known to give wrong results.
+        origin: the study's or the author's name for it, for tables ("kernel 3").
+        tolerance: replaces the family's for this variant, for arithmetic of another precision or an algorithm with
+            another error bound; None for the family's own.
+    """
+
+    name: str
+    backend: BackendName
+    kind: Kind
+    make: Callable[..., Any]
+    description: str
+    source: str | None = None
+    tunables: tuple[Tunable, ...] = ()
+    constraint: Constraint | None = None
+    requires: tuple[str, ...] = ()
+    expected: Literal["right", "wrong"] = "right"
+    origin: str = ""
+    tolerance: Callable[[Point, Arrays, Arrays], Tolerance] | None = None
+
+    def tunable(self, name: str) -> Tunable | None:
+        """Return the tunable of that name, or None."""
+        return next((tunable for tunable in self.tunables if tunable.name == name), None)
+
+
+@dataclass
+class Family:
+    """Describe one computation: its problems, inputs, reference, tolerance, useful work, and its variants.
+
+    Args:
+        name: the folder's name.
+        title: a few words for headings.
+        axes: the problem axes.
+        signature: problem → the shapes and dtypes of inputs and outputs.
+        generate: (problem, rng) → fresh random host inputs, by name, matching the signature.
+        reference: (problem, inputs) → expected outputs by name, in float64 or exact integers.
+        tolerance: (problem, inputs, reference) → how far a right result may lie from the reference.
+        useful_bytes: problem → bytes that any implementation must move (inputs read once, outputs written once).
+        flops: problem → arithmetic operations of the computation, or None where the count says nothing.
+        constraint: problem → why this problem is not defined, or None.
+        presets: named problems, each a value for every axis or some of them.
+        baseline: name of the variant that others are compared with; the first one when empty.
+    """
+
+    name: str
+    title: str
+    axes: tuple[Axis, ...]
+    signature: Callable[[Point], Signature]
+    generate: Callable[[Point, np.random.Generator], Arrays]
+    reference: Callable[[Point, Arrays], Arrays]
+    tolerance: Callable[[Point, Arrays, Arrays], Tolerance]
+    useful_bytes: Callable[[Point], int]
+    flops: Callable[[Point], int] | None = None
+    constraint: Callable[[Point], str | None] | None = None
+    presets: Mapping[str, Mapping[str, Coordinate]] = field(default_factory=dict)
+    baseline: str = ""
+    variants: dict[str, Variant] = field(default_factory=dict)
+    folder: Path | None = None
+    """Where family.py lies; set by the loader."""
+
+    def cuda(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register a CUDA C++ variant: the decorated function returns its `Program`.
+
+        Args:
+            name: the variant's name.
+            source: file beside family.py.
+            **details: tunables, constraint, expected, origin, tolerance, description (default: the docstring's first
+                line).
+        """
+        return self._register(name, "cuda", "kernel", source=source, **details)
+
+    def opencl(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register an OpenCL C variant; see `cuda`."""
+        return self._register(name, "opencl", "kernel", source=source, **details)
+
+    def library(
+        self, name: str, *, requires: Sequence[str], backend: BackendName = "cuda", **details: Any
+    ) -> Callable[[CallMaker], CallMaker]:
+        """Register a library call on device arrays: the decorated function prepares and returns a callable."""
+        return self._register(name, backend, "library", requires=_names(requires), **details)
+
+    def cpu(self, name: str, *, requires: Sequence[str] = (), **details: Any) -> Callable[[CallMaker], CallMaker]:
+        """Register a function on NumPy arrays: the decorated function prepares and returns a callable."""
+        return self._register(name, "cpu", "cpu", requires=_names(requires), **details)
+
+    def variant(self, name: str) -> Variant:
+        """Return the variant of that name.
+
+        Raises:
+            UnknownNameError: there is none; the message names the nearest ones.
+        """
+        try:
+            return self.variants[name]
+        except KeyError:
+            raise UnknownNameError("variant", name, self.variants, f"of family {self.name}") from None
+
+    def axis(self, name: str) -> Axis:
+        """Return the problem axis of that name, or raise `UnknownNameError`."""
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise UnknownNameError("problem axis", name, [axis.name for axis in self.axes], f"of family {self.name}")
+
+    def get_baseline(self) -> str:
+        """Return the baseline variant's name."""
+        return self.baseline or next(iter(self.variants))
+
+    def _register(self, name: str, backend: BackendName, kind: Kind, **details: Any) -> Callable[[Any], Any]:
+        def register(make: Callable[..., Any]) -> Callable[..., Any]:
+            if name in self.variants:
+                raise FamilyError(f"family {self.name} has two variants named {name!r}; give one another name")
+            description = details.pop("description", "") or (inspect.getdoc(make) or "").partition("\n")[0]
+            self.variants[name] = Variant(name, backend, kind, make, description, **details)
+            return make
+
+        return register
+
+
+def _names(modules: str | Sequence[str]) -> tuple[str, ...]:
+    return (modules,) if isinstance(modules, str) else tuple(modules)

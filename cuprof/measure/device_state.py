@@ -1,0 +1,94 @@
+"""The state of an NVIDIA device while it is measured: throttling, temperature, power. Read only, never set."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+REFRESH_NS = 50_000_000
+"""NVML's own figures change no faster than every 20 to 100 ms, so asking more often tells nothing new."""
+
+SLOWING = {
+    0x0000000000000008: "hardware slowdown",
+    0x0000000000000020: "software thermal slowdown",
+    0x0000000000000040: "hardware thermal slowdown",
+    0x0000000000000080: "hardware power brake",
+    0x0000000000000004: "software power cap",
+}
+"""NVML's clock event reasons that lower the clock of a busy device (NVML API Reference, nvmlClocksEventReasons)."""
+
+
+@dataclass
+class DeviceState:
+    """What NVML said over the course of one sampling."""
+
+    temperature_c: int | None = None
+    power_w: float | None = None
+    reasons: set[str] = field(default_factory=set)
+
+    def as_details(self) -> dict[str, Any]:
+        """Return what is stored beside a timing."""
+        return {
+            "temperature_c": self.temperature_c,
+            "power_w": self.power_w,
+            "throttle_reasons": sorted(self.reasons),
+        }
+
+
+class StateMonitor:
+    """Ask NVML about one device, at most every `REFRESH_NS`.
+
+    Args:
+        uuid: the device's, 32 hexadecimal digits without dashes.
+    """
+
+    def __init__(self, handle: Any, nvml: Any) -> None:
+        self._handle, self._nvml = handle, nvml
+        self._next_ns = 0
+        self.state = DeviceState()
+        self.throttled = ""
+
+    @classmethod
+    def find(cls, uuid: str) -> StateMonitor | None:
+        """Return a monitor of the device, or None where NVML does not know it."""
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            for index in range(pynvml.nvmlDeviceGetCount()):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                known = str(pynvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-").replace("-", "")
+                if known == uuid:
+                    return cls(handle, pynvml)
+        except Exception:  # NVML is absent or refuses in some containers; timing goes on without it
+            return None
+        return None
+
+    def refresh(self) -> None:
+        """Read the state if it is time to."""
+        now = time.monotonic_ns()
+        if now < self._next_ns:
+            return
+        self._next_ns = now + REFRESH_NS
+        nvml, handle = self._nvml, self._handle
+        mask = _ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle) or 0
+        present = [name for bit, name in SLOWING.items() if mask & bit]
+        self.throttled = f"throttled: {', '.join(present)}" if present else ""
+        self.state.reasons.update(present)
+        self.state.temperature_c = _ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+        milliwatts = _ask(nvml.nvmlDeviceGetPowerUsage, handle)
+        self.state.power_w = milliwatts / 1000 if milliwatts is not None else None
+
+    def other_processes(self, own: set[int]) -> list[int]:
+        """Return the process ids of others that compute on the device."""
+        running = _ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, self._handle) or []
+        return sorted({process.pid for process in running} - own)
+
+
+def _ask(function: Any, *arguments: Any) -> Any:
+    """Return NVML's answer, or None where the device does not support the question."""
+    try:
+        return function(*arguments)
+    except Exception:  # NVMLError_NotSupported and its kin, one class a status
+        return None

@@ -1,0 +1,62 @@
+"""What identifies a measuring method, so that timings of different methods are never mixed or compared."""
+
+from __future__ import annotations
+
+from cuprof.backends.base import ReadingOptions
+from cuprof.backends.cuda_timing import TIMING_VERSION
+from cuprof.config.model import MeasureConfig
+from cuprof.measure.stopping import StoppingRule
+from cuprof.plan.identity import method_hash
+from cuprof.records import Measure
+
+METHOD_VERSION = 1
+"""Raised whenever sampling, rotation, exclusion or summary changes what a number means."""
+
+RELEVANT: dict[Measure, tuple[str, ...]] = {
+    Measure.COLD: ("flush", "blocking", "graph", "timer", "interleave"),
+    Measure.HOT: ("blocking", "graph", "timer", "interleave"),
+    Measure.TOTAL: ("host_memory", "interleave"),
+}
+"""The settings that decide what a number of this measure means."""
+SAMPLING = ("target", "confidence", "min_samples", "max_samples", "max_seconds", "patience_seconds", "warmup")
+"""The settings that decide how sure it is."""
+
+
+OFFERED = {
+    "cuda": frozenset(Measure),
+    "opencl": frozenset(Measure),
+    "cpu": frozenset({Measure.COLD, Measure.HOT}),
+}
+"""What each back end can time; on the CPU there is no transfer that total time could include."""
+
+
+def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:
+    """Return the method's hash for every measure that is asked for and that the back end offers."""
+    return {measure: _hash(measure, config) for measure in map(Measure, config.modes) if measure in OFFERED[backend]}
+
+
+def _hash(measure: Measure, config: MeasureConfig) -> str:
+    settings = {name: getattr(config, name) for name in (*RELEVANT[measure], *SAMPLING)}
+    return method_hash({"measure": measure.value, "version": [METHOD_VERSION, TIMING_VERSION], **settings})
+
+
+def stopping_rule(config: MeasureConfig) -> StoppingRule:
+    """Return the stopping rule that the settings ask for."""
+    return StoppingRule(
+        target=config.target,
+        confidence=config.confidence,
+        min_samples=config.min_samples,
+        max_samples=config.max_samples,
+        max_ns=config.max_seconds * 1e9,
+        patience_ns=config.patience_seconds * 1e9,
+    )
+
+
+def reading_options(config: MeasureConfig) -> ReadingOptions:
+    """Return how single executions are timed."""
+    return ReadingOptions(
+        flush=config.flush,
+        blocking=config.blocking,
+        pinned=config.host_memory == "pinned",
+        graph=config.graph,
+    )

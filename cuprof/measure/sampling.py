@@ -1,0 +1,158 @@
+"""Take samples of several trials in randomised rounds until each is known well enough."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.base import Reading, Session
+from cuprof.measure.device_state import DeviceState, StateMonitor
+from cuprof.measure.statistics import summarise
+from cuprof.measure.stopping import StoppingRule
+from cuprof.records import Measure, Sample, Timing
+
+HOT_BATCH_NS = 100_000
+"""A hot batch lasts about this long, so that the events' resolution and own cost vanish in it."""
+HOT_BATCH_MOST = 256
+QUEUE_DEPTH = 500
+"""Operations enqueued behind a held stream; the driver's queue takes about a thousand and then makes the host wait."""
+
+
+@dataclass
+class Subject:
+    """One trial while it is sampled."""
+
+    key: int
+    runnable: Any
+    batch: int = 1
+    readings: list[tuple[int, Reading, str]] = field(default_factory=list)
+    spent_ns: float = 0.0
+    last_look: int = 0
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Sample under one set of rules.
+
+    Args:
+        session: where the runnables are prepared.
+        rule: when to stop.
+        method: the method's hash, stored with every timing.
+        warmup: executions before the first sample of each trial.
+        settle_ns: work at least this long before the first sample, so that the clocks have risen.
+        clock_tolerance: a sample whose SM clock lies further below the median clock than this fraction is left out.
+        rng: orders the rounds.
+        attend: called with a subject's key before each of its executions, so that a crash can be attributed.
+        monitor: tells the device's state between rounds, or None.
+    """
+
+    session: Session
+    rule: StoppingRule
+    method: str
+    rng: np.random.Generator
+    attend: Callable[[int], None]
+    warmup: int = 3
+    settle_ns: float = 2e8
+    clock_tolerance: float = 0.05
+    monitor: StateMonitor | None = None
+
+    def sample(self, runnables: Sequence[tuple[int, Any]], measure: Measure) -> Iterator[tuple[int, Timing]]:
+        """Yield (key, timing) for each runnable as soon as it is known well enough.
+
+        Every round takes one sample of each runnable still in play, in an order drawn anew, so drift of clocks and
+        temperature hits all alike and samples of one round can be paired.
+        """
+        subjects = [Subject(key, runnable) for key, runnable in runnables]
+        self._warm_up(subjects, measure)
+        active = list(subjects)
+        number = 0
+        while active:
+            if self.monitor:
+                self.monitor.refresh()
+            for index in self.rng.permutation(len(active)):
+                subject = active[index]
+                self.attend(subject.key)
+                started = time.perf_counter_ns()
+                reading = self.session.read(subject.runnable, measure, subject.batch)
+                subject.spent_ns += time.perf_counter_ns() - started
+                excluded = reading.suspect or (self.monitor.throttled if self.monitor else "")
+                subject.readings.append((number, reading, excluded))
+            number += 1
+            clock = _median_clock(subjects)
+            going_on = []
+            for subject in active:
+                timing = self._finish(subject, measure, clock)
+                if timing is None:
+                    going_on.append(subject)
+                else:
+                    yield subject.key, timing
+            active = going_on
+
+    def _warm_up(self, subjects: Sequence[Subject], measure: Measure) -> None:
+        started = time.perf_counter_ns()
+        for subject in subjects:
+            self.attend(subject.key)
+            durations = []
+            for _ in range(max(self.warmup, 1)):
+                durations.append(self.session.read(subject.runnable, measure).duration_ns)
+                if sum(durations) > 10 * self.settle_ns:
+                    break
+            if measure is Measure.HOT:
+                subject.batch = self._batch(subject, min(durations))
+        if measure is Measure.TOTAL:
+            return
+        while subjects and time.perf_counter_ns() - started < self.settle_ns:
+            for subject in subjects:
+                self.attend(subject.key)
+                self.session.read(subject.runnable, measure, subject.batch)
+
+    @staticmethod
+    def _batch(subject: Subject, duration_ns: float) -> int:
+        most = max(1, min(HOT_BATCH_MOST, QUEUE_DEPTH // max(getattr(subject.runnable, "steps", 1), 1)))
+        return max(1, min(most, int(HOT_BATCH_NS / max(duration_ns, 100.0)) + 1))
+
+    def _finish(self, subject: Subject, measure: Measure, clock: float | None) -> Timing | None:
+        """Return the timing if the rule says stop, else None."""
+        count = len(subject.readings)
+        if not self.rule.is_due(count, subject.spent_ns, subject.last_look):
+            return None
+        subject.last_look = count
+        samples = _mark_slow_clocks(subject, clock, self.clock_tolerance)
+        reason = self.rule.reason(samples, subject.spent_ns)
+        if reason is None:
+            return None
+        if all(sample.excluded for sample in samples):
+            samples = tuple(replace(sample, excluded="") for sample in samples)
+            reason = "excluded"
+        details: dict[str, Any] = {"batch": subject.batch, "sampling_ns": round(subject.spent_ns)}
+        if clock is not None:
+            details["median_sm_clock_mhz"] = round(clock, 1)
+        state: DeviceState | None = self.monitor.state if self.monitor else None
+        if state is not None:
+            details |= state.as_details()
+        return Timing(measure, self.method, samples, summarise(samples, self.rule.confidence), reason, details)
+
+
+def _median_clock(subjects: Sequence[Subject]) -> float | None:
+    clocks = [
+        reading.sm_clock_mhz
+        for subject in subjects
+        for _, reading, _ in subject.readings[-200:]
+        if reading.sm_clock_mhz is not None
+    ]
+    return statistics.median(clocks) if clocks else None
+
+
+def _mark_slow_clocks(subject: Subject, clock: float | None, tolerance: float) -> tuple[Sample, ...]:
+    samples = []
+    for number, reading, excluded in subject.readings:
+        own = reading.sm_clock_mhz
+        if not excluded and clock is not None and own is not None and own < (1 - tolerance) * clock:
+            excluded = f"SM clock {own:.0f} MHz, median {clock:.0f} MHz"
+        samples.append(Sample(number, reading.duration_ns, own, excluded))
+    return tuple(samples)

@@ -1,0 +1,65 @@
+"""The statistics of one set of samples: the median, its interval without assumptions, the spread."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from cuprof.records import Sample, Summary
+
+
+def summarise(samples: Sequence[Sample], confidence: float = 0.95) -> Summary:
+    """Describe the samples that are not excluded.
+
+    Raises:
+        ValueError: there is none.
+    """
+    counted = np.sort(np.array([sample.duration_ns for sample in samples if not sample.excluded], dtype=np.float64))
+    if counted.size == 0:
+        raise ValueError("no sample counts")
+    low, high = median_interval(counted, confidence)
+    q1, median, q3 = np.quantile(counted, (0.25, 0.5, 0.75))
+    return Summary(
+        count=int(counted.size),
+        excluded=len(samples) - int(counted.size),
+        median_ns=float(median),
+        low_ns=low,
+        high_ns=high,
+        confidence=confidence,
+        mean_ns=float(counted.mean()),
+        stdev_ns=float(counted.std(ddof=1)) if counted.size > 1 else 0.0,
+        min_ns=float(counted[0]),
+        max_ns=float(counted[-1]),
+        q1_ns=float(q1),
+        q3_ns=float(q3),
+    )
+
+
+def median_interval(ordered: np.ndarray, confidence: float) -> tuple[float, float]:
+    """Return the order-statistics interval of the median (David & Nagaraja, Order Statistics, 3rd ed., 7.1).
+
+    With n independent samples of any continuous distribution, the median lies between the k-th smallest and the k-th
+    largest with probability 1 - 2·P(Binomial(n, ½) < k). The widest k that still reaches `confidence` is taken; with
+    too few samples for any, the whole range is returned.
+
+    Args:
+        ordered: ascending samples, float64.
+    """
+    k = interval_rank(int(ordered.size), confidence)
+    return float(ordered[k]), float(ordered[ordered.size - 1 - k])
+
+
+@functools.lru_cache(maxsize=8192)
+def interval_rank(count: int, confidence: float) -> int:
+    """Return the zero-based rank of the interval's lower end among `count` ascending samples."""
+    tail, allowed = 0.0, (1.0 - confidence) / 2.0
+    log_half_power = -count * math.log(2.0)
+    for k in range(count // 2):
+        log_term = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1) + log_half_power
+        tail += math.exp(log_term)
+        if tail > allowed:
+            return max(k - 1, 0) if k > 0 else 0
+    return max(count // 2 - 1, 0)

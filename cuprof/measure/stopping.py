@@ -1,0 +1,71 @@
+"""When enough samples have been taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuprof.measure.statistics import summarise
+from cuprof.records import Sample, Summary
+
+GROWTH = 1.15
+"""The interval is looked at again when the samples have grown by this factor: looking after every sample would stop
+on a lucky one too often, and cost more than the sampling of short kernels."""
+MOST_EXCLUDED = 3.0
+"""Sampling ends when this many times as many samples were left out as counted, plus the minimum."""
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """Stop at a narrow interval of the median, or at a bound.
+
+    Args:
+        target: half-width of the interval, relative to the median.
+        confidence: level of the interval.
+        min_samples: not fewer, except by `patience_ns`.
+        max_samples: not more.
+        max_ns: time bound, applied once `min_samples` are there.
+        patience_ns: time bound that holds even below `min_samples`, for executions of seconds.
+    """
+
+    target: float = 0.005
+    confidence: float = 0.95
+    min_samples: int = 20
+    max_samples: int = 2000
+    max_ns: float = 1e9
+    patience_ns: float = 10e9
+
+    def is_due(self, count: int, spent_ns: float, last_look: int) -> bool:
+        """Return whether it is time to look at the interval.
+
+        Args:
+            count: samples taken so far.
+            spent_ns: wall time spent on them.
+            last_look: how many samples there were when the interval was last looked at.
+        """
+        if spent_ns >= self.patience_ns:
+            return True
+        if count < self.min_samples:
+            return False
+        return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
+
+    def reason(self, samples: Sequence[Sample], spent_ns: float) -> str | None:
+        """Return why to stop now ("interval", "samples", "time", "excluded"), or None to go on."""
+        if spent_ns >= self.patience_ns:
+            return "time"
+        counted = sum(not sample.excluded for sample in samples)
+        left_out = len(samples) - counted
+        if counted >= self.min_samples:
+            if is_narrow(summarise(samples, self.confidence), self.target):
+                return "interval"
+            if counted >= self.max_samples:
+                return "samples"
+            if spent_ns >= self.max_ns:
+                return "time"
+        return "excluded" if left_out >= MOST_EXCLUDED * max(counted, self.min_samples) else None
+
+
+def is_narrow(summary: Summary, target: float) -> bool:
+    """Return whether the interval of the median is within ± `target` of the median."""
+    half_width = max(summary.high_ns - summary.median_ns, summary.median_ns - summary.low_ns)
+    return half_width <= target * summary.median_ns

@@ -1,0 +1,51 @@
+"""Report files as artifacts: hashed, and kept where the store's rows can name them."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cuprof.errors import ProfilerError
+from cuprof.records import Artifact
+
+
+def keep_artifact(
+    report: Path, folder: Path, *, tool_version: str = "", command: Sequence[str] = (), move: bool = False
+) -> Artifact:
+    """Bring a report file into the artifacts folder under a name that its contents decide.
+
+    Args:
+        move: take the file away from where it is; it may be on another file system.
+
+    Returns:
+        The artifact, its path relative to the folder.
+
+    Raises:
+        ProfilerError: the folder cannot be written, or the disk is full.
+    """
+    artifact = describe_artifact(report, tool_version, command)
+    kept = next(folder.glob(f"ncu-*-{artifact.sha256[:12]}.ncu-rep"), None)
+    name = kept.name if kept else f"ncu-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{artifact.sha256[:12]}.ncu-rep"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if move:
+            shutil.move(report, folder / name)
+        elif kept is None:
+            shutil.copyfile(report, folder / name)
+    except OSError as error:
+        raise ProfilerError(
+            f"the report could not be kept in {folder} ({error.strerror or error}); make room or give the folder write "
+            "permission, and run the same command again"
+        ) from error
+    return replace(artifact, path=name)
+
+
+def describe_artifact(path: Path, tool_version: str = "", command: Sequence[str] = ()) -> Artifact:
+    """Return path, hash and size of a report file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Artifact(str(path), digest, path.stat().st_size, tool_version=tool_version, command=tuple(command))

@@ -1,0 +1,179 @@
+"""Collect counters for trials: what is stored is left alone, the rest goes through ncu in batches, trial by trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Protocol
+
+from cuprof.ncu.batch import run_batch
+from cuprof.ncu.executable import list_metric_names
+from cuprof.ncu.job import Phase, Progress
+from cuprof.ncu.metrics import catalog
+from cuprof.ncu.setting import Setting
+from cuprof.records import FAILED, Outcome, Profile, State, Trial
+from cuprof.terminal.observer import Observer
+
+
+class ProfileStore(Protocol):
+    """What a collection needs of the store."""
+
+    def profiled(
+        self, identities: Sequence[str], cache_mode: str, metrics: Collection[str], *, failed: bool = False
+    ) -> set[str]:
+        """Return the trials that have these metrics in this cache mode (or, with `failed`, failed under ncu)."""
+
+    def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
+        """Write one profile in one transaction."""
+
+
+@dataclass(frozen=True)
+class CollectResult:
+    """What a collection came to.
+
+    Attributes:
+        profiles: those made now, in the order they were stored.
+        reused: identities of the trials that were profiled before.
+        skipped: identity → why a trial was not profiled; nothing is stored for these.
+        missing: metrics asked for that the chip does not have → why.
+    """
+
+    profiles: tuple[Profile, ...]
+    reused: tuple[str, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> tuple[Profile, ...]:
+        """Return the profiles of trials that failed under ncu."""
+        return tuple(profile for profile in self.profiles if profile.state in FAILED)
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 where every metric of every trial is there, else 1."""
+        return 1 if self.failed or self.missing else 0
+
+
+def collect(
+    trials: Sequence[Trial],
+    outcomes: Mapping[str, Outcome],
+    setting: Setting,
+    *,
+    store: ProfileStore,
+    sweep_id: int | None,
+    observer: Observer,
+    retry: str = "",
+) -> CollectResult:
+    """Profile the trials whose counters are not stored yet.
+
+    Every trial's profile is stored as soon as its ncu process has ended; interrupted, the same call goes on with
+    what is missing.
+
+    Args:
+        trials: already enlisted in the store.
+        outcomes: identity → what checking the trial came to. Only trials known to be right are profiled.
+        retry: "" leaves trials that failed under ncu as stored, "failed" tries those again, "all" profiles everything.
+
+    Raises:
+        ProfilerError: ncu cannot work here at all; what was stored until then stays.
+        KeyboardInterrupt: after the trials that were through have been stored.
+    """
+    skipped = {trial.identity: reason for trial in trials if (reason := _reason_to_skip(trial, outcomes))}
+    right = [trial for trial in trials if trial.identity not in skipped]
+    identities = [trial.identity for trial in right]
+    done: set[str] = set()
+    if retry != "all":
+        done = store.profiled(identities, setting.cache_mode, setting.requested, failed=not retry)
+    observer.started(len(right), len(done))
+    todo = [trial for trial in right if trial.identity not in done]
+    run = _Run(setting, store, sweep_id, observer)
+    for device_trials in _by_device(todo):
+        for batch in _chunks(device_trials, setting.batch):
+            run.profile(batch)
+    if sweep_id is not None:
+        observer.finished(sweep_id)
+    reused = tuple(identity for identity in identities if identity in done)
+    return CollectResult(tuple(run.profiles), reused, skipped, run.setting.missing)
+
+
+class _Run:
+    """Hold what changes while a collection goes on: the setting (metrics fall away) and the profiles made."""
+
+    def __init__(self, setting: Setting, store: ProfileStore, sweep_id: int | None, observer: Observer) -> None:
+        self.setting, self.profiles = setting, list[Profile]()
+        self._store, self._sweep_id, self._observer = store, sweep_id, observer
+
+    def profile(self, trials: Sequence[Trial]) -> None:
+        """Run a batch, and again without the trials that brought it down, until every trial is decided."""
+        by_identity = {trial.identity: trial for trial in trials}
+        left = tuple(trials)
+        while left:
+            result = run_batch(left, self.setting, self._shows(by_identity))
+            if result.unknown_metrics:
+                self._leave_out(result.unknown_metrics)
+            for trial, profile in ((by_identity[found.identity or ""], found) for found in result.profiles):
+                stored = replace(profile, missing=self.setting.missing)
+                self._store.record_profile(self._sweep_id, stored)
+                self.profiles.append(stored)
+                self._observer.trial_finished(trial, _outcome(stored))
+            if result.interrupted:
+                raise KeyboardInterrupt
+            left = result.remaining
+
+    def _leave_out(self, metrics: Sequence[str]) -> None:
+        before = self.setting.missing
+        known = [*list_metric_names(self.setting.executable), *(metric.name for metric in catalog())]
+        self.setting = self.setting.without(metrics, known)
+        for name, reason in self.setting.missing.items():
+            if name not in before:
+                self._observer.note(f"{reason} The other metrics are collected.")
+
+    def _shows(self, trials: Mapping[str, Trial]) -> Callable[[Progress], None]:
+        shown: list[str] = []
+
+        def show(progress: Progress) -> None:
+            current = progress.open
+            if current is not None and current in trials and shown[-1:] != [current]:
+                shown.append(current)
+                self._observer.trial_started(trials[current], "profile")
+
+        return show
+
+
+def _reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome]) -> str:
+    if trial.backend != "cuda":
+        return f"{trial.backend} variants have no hardware counters that Nsight Compute reads"
+    if trial.unavailable is not None:
+        return str(trial.unavailable)
+    outcome = outcomes.get(trial.identity)
+    if outcome is None or outcome.state is State.PLANNED:
+        return "it has not been checked"
+    if outcome.state is not State.OK:
+        return f"only right results are profiled, and this one is {outcome.state.value}: {outcome.message}"
+    return ""
+
+
+def _outcome(profile: Profile) -> Outcome:
+    return Outcome(
+        profile.identity or "",
+        profile.state,
+        profile.message,
+        profile.log,
+        phase=Phase.LAUNCHING.value,
+        started_at=profile.started_at,
+        duration_ns=profile.duration_ns,
+    )
+
+
+def _by_device(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
+    devices: dict[int, list[Trial]] = {}
+    for trial in trials:
+        devices.setdefault(trial.device.index if trial.device else 0, []).append(trial)
+    yield from devices.values()
+
+
+def _chunks(trials: Sequence[Trial], size: int) -> Iterator[tuple[Trial, ...]]:
+    remaining = iter(trials)
+    while chunk := tuple(islice(remaining, size)):
+        yield chunk

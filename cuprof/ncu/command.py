@@ -1,0 +1,62 @@
+"""The exact command line that Nsight Compute is driven with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuprof.ncu.job import RANGE_PREFIX
+
+RANGE_FILTER = f"regex:{RANGE_PREFIX}.+/"
+"""Lets through every launch inside one of our push/pop ranges, at any depth: "/" marks a push/pop range by name, and a
+name without "@" belongs to the default domain (Nsight Compute CLI, "NVTX Filtering")."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Say what is collected from each launch, and under which conditions.
+
+    Args:
+        metrics: metric names as ncu takes them, without duplicates.
+        section_set: one of ncu's own sets ("basic", "detailed", "full"), or empty.
+        sections: ncu section identifiers.
+        cache_control: "all" empties the caches before every pass (cold counters); "none" leaves them (hot). Emptying
+            them once before the launch would be right for the first pass only, and most metric sets take several.
+        clock_control: "none" leaves the clocks as they are when the trials are timed; "base" locks them.
+        replay: ncu's replay mode.
+    """
+
+    metrics: tuple[str, ...] = ()
+    section_set: str = ""
+    sections: tuple[str, ...] = ()
+    cache_control: str = "all"
+    clock_control: str = "none"
+    replay: str = "kernel"
+
+
+def build_command(executable: Path, collection: Collection, report: Path, target: Sequence[str]) -> list[str]:
+    """Return the argument list for one ncu process over many trials.
+
+    Args:
+        executable: ncu.
+        collection: what to collect.
+        report: the .ncu-rep file to write; one that exists is replaced.
+        target: the program to profile with its arguments. Only this process is profiled, none of its children.
+    """
+    command = [str(executable), "--target-processes", "application-only", "--replay-mode", collection.replay]
+    command += ["--cache-control", collection.cache_control, "--clock-control", collection.clock_control]
+    command += ["--nvtx", "--nvtx-include", RANGE_FILTER]
+    if collection.section_set:
+        command += ["--set", collection.section_set]
+    for section in collection.sections:
+        command += ["--section", section]
+    if collection.metrics:
+        command += ["--metrics", ",".join(collection.metrics)]
+    command += ["--force-overwrite", "--export", str(report)]
+    return [*command, *target]
+
+
+def query_command(executable: Path, chip: str = "") -> list[str]:
+    """Return the argument list that lists every base metric of a chip (of the devices here when empty)."""
+    return [str(executable), "--query-metrics", *(("--chip", chip) if chip else ())]

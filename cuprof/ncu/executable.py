@@ -1,0 +1,124 @@
+"""Find Nsight Compute's command line program and read its version."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuprof.errors import ProfilerError
+from cuprof.ncu.command import query_command
+from cuprof.ncu.console import list_queried_metrics
+
+OLDEST = (2022, 2)
+"""First release whose --nvtx-include takes regular expressions for push/pop ranges."""
+
+_INSTALL = "install Nsight Compute (it comes with the CUDA toolkit) or name the program with ncu.path=/path/to/ncu"
+_VERSION = re.compile(r"Version\s+(\d+)\.(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+@dataclass(frozen=True)
+class NcuExecutable:
+    """Name a usable ncu: where it is and which release."""
+
+    path: Path
+    version: tuple[int, ...]
+
+    @property
+    def version_text(self) -> str:
+        """Return the release as NVIDIA writes it ("2025.3.1")."""
+        return ".".join(map(str, self.version))
+
+
+def get_executable(
+    override: str = "", environment: Mapping[str, str] | None = None, root: Path = Path("/")
+) -> NcuExecutable:
+    """Find ncu, run it for its version and return both.
+
+    Args:
+        override: `ncu.path`; when given, nothing else is looked at.
+        environment: PATH, CUDA_HOME and CUDA_PATH are read from it; the process's own when None.
+        root: file system root below which the usual installation folders lie.
+
+    Raises:
+        ProfilerError: there is none, it does not run, or it is older than `OLDEST`.
+    """
+    path = _get_path(override, os.environ if environment is None else environment, root)
+    version = _read_version(path)
+    if version[:2] < OLDEST:
+        raise ProfilerError(
+            f"{path} is Nsight Compute {'.'.join(map(str, version))}, and cuprof needs "
+            f"{'.'.join(map(str, OLDEST))} or newer; {_INSTALL}"
+        )
+    return NcuExecutable(path, version)
+
+
+def list_metric_names(executable: NcuExecutable) -> list[str]:
+    """Return the base names of the metrics that the devices here have; empty where ncu does not tell."""
+    try:
+        run = subprocess.run(
+            query_command(executable.path), capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return list_queried_metrics(run.stdout)
+
+
+def list_candidates(environment: Mapping[str, str], root: Path = Path("/")) -> Iterator[Path]:
+    """Yield where ncu is looked for, in order: PATH, the toolkit named by the environment, the usual folders."""
+    found = shutil.which("ncu", path=environment.get("PATH", ""))
+    if found:
+        yield Path(found)
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if environment.get(name):
+            yield Path(environment[name]) / "bin" / "ncu"
+    yield root / "usr/local/cuda/bin/ncu"
+    yield from (folder / "bin/ncu" for folder in _newest_first(root / "usr/local", "cuda-*"))
+    for folder in _newest_first(root / "opt/nvidia/nsight-compute", "*"):
+        yield folder / "ncu"
+
+
+def _get_path(override: str, environment: Mapping[str, str], root: Path) -> Path:
+    if override:
+        path = Path(override).expanduser()
+        path = path / "ncu" if path.is_dir() else path
+        if not _is_program(path):
+            raise ProfilerError(f"ncu.path={override} is no program that can be run; {_INSTALL}")
+        return path
+    for path in list_candidates(environment, root):
+        if _is_program(path):
+            return path
+    raise ProfilerError(
+        "ncu, the command line program of Nsight Compute, was not found on PATH, in CUDA_HOME or CUDA_PATH, in "
+        f"/usr/local/cuda*/bin or in /opt/nvidia/nsight-compute; {_INSTALL}"
+    )
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _newest_first(parent: Path, pattern: str) -> list[Path]:
+    folders = [folder for folder in parent.glob(pattern) if folder.is_dir() and re.search(r"\d", folder.name)]
+    return sorted(folders, key=lambda folder: [int(part) for part in re.findall(r"\d+", folder.name)], reverse=True)
+
+
+def _read_version(path: Path) -> tuple[int, ...]:
+    try:
+        run = subprocess.run(
+            [str(path), "--version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ProfilerError(f"{path} --version could not be run ({error}); {_INSTALL}") from error
+    match = _VERSION.search(run.stdout)
+    if run.returncode != 0 or match is None:
+        lines = (run.stderr or run.stdout).strip().splitlines()
+        raise ProfilerError(
+            f"{path} --version ended with exit code {run.returncode} and named no version"
+            f"{f' ({lines[-1]})' if lines else ''}; {_INSTALL}"
+        )
+    return tuple(int(part) for part in match.groups()[:3])

@@ -1,0 +1,263 @@
+"""Read Nsight Compute's report files: launches with their ranges, counters and findings.
+
+Reading needs neither ncu nor a GPU: NVIDIA's `ncu_report` package decodes the values. That package returns an empty
+report for a file that is none and part of a report for a file cut short, so the file's frame is checked first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cuprof.errors import ProfilerError
+from cuprof.ncu.job import find_identity
+from cuprof.ncu.metrics import find_metric, get_rule
+from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame
+from cuprof.records import CounterValue, Finding, LaunchRecord
+
+_BACKGROUND = re.compile(
+    r"device__attribute_|profiler__|(?:nvlink|numa|c2clink)__|(?:breakdown|group|pmsampling):|smsp__pcsamp_|derived_temp|"
+    r"\w+\.Triage|(?!.*__)"
+)
+"""What a report holds beside counters: the device's data sheet, the profiler's own notes, the parts of a throughput,
+samples over time, and values by line of code (names without "__")."""
+
+_LIMITS = {
+    "blocks": "launch__occupancy_limit_blocks",
+    "registers": "launch__occupancy_limit_registers",
+    "shared_memory": "launch__occupancy_limit_shared_mem",
+    "warps": "launch__occupancy_limit_warps",
+}
+_LINK = re.compile(r"@(?:url|section|sass|source):(.*?)@")
+_SEVERITIES = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
+
+
+@dataclass(frozen=True)
+class ReportLaunch:
+    """One launch of a report.
+
+    Attributes:
+        identity: of the trial whose range encloses the launch, or None.
+        ranges: names of the push/pop ranges around it, outermost first.
+        record: its `ordinal` counts the launches of the same identity (or of none), from 0, in the order they ran.
+    """
+
+    identity: str | None
+    ranges: tuple[str, ...]
+    record: LaunchRecord
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report file holds; `device` is the model of the first launch's device, empty where unknown."""
+
+    path: Path
+    launches: tuple[ReportLaunch, ...]
+    device: str = ""
+
+    def by_identity(self) -> dict[str, tuple[LaunchRecord, ...]]:
+        """Return the launches inside ranges of ours, by the identity that their range carries."""
+        found: dict[str, list[LaunchRecord]] = {}
+        for launch in self.launches:
+            if launch.identity is not None:
+                found.setdefault(launch.identity, []).append(launch.record)
+        return {identity: tuple(records) for identity, records in found.items()}
+
+    def foreign(self) -> tuple[LaunchRecord, ...]:
+        """Return the launches outside every range of ours."""
+        return tuple(launch.record for launch in self.launches if launch.identity is None)
+
+
+def read_report(path: Path, metrics: Sequence[str] | None = None) -> Report:
+    """Read a report file.
+
+    Args:
+        path: a .ncu-rep file.
+        metrics: names of the metrics to take in; None takes in every counter, but not what the report tells of the
+            device and the profiler themselves.
+
+    Raises:
+        ProfilerError: the file is absent, foreign, truncated or of a version that cannot be read.
+    """
+    version = check_frame(path)
+    module = _load_module()
+    try:
+        context = module.load_report(str(path))
+        actions = [action for index in range(context.num_ranges()) for action in context.range_by_idx(index)]
+        launches = tuple(_number(_read_action(module, action, metrics) for action in actions))
+        device = _text(actions[0], "device__attribute_display_name") if actions else ""
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ProfilerError(
+            f"{path} could not be read ({str(error).strip() or type(error).__name__}); it may come from a newer Nsight "
+            "Compute than the reader knows: pip install --upgrade ncu-report"
+        ) from error
+    if not launches:
+        raise ProfilerError(
+            f"{path} holds no launch that can be read (format version {version}, the reader knows {NEWEST_VERSION}); "
+            "make it with a recent Nsight Compute, or pip install --upgrade ncu-report"
+        )
+    return Report(path, launches, device)
+
+
+def _load_module() -> Any:
+    try:
+        import ncu_report
+    except ImportError as error:
+        raise ProfilerError(
+            f"the package that reads Nsight Compute's reports is not usable ({error}); pip install ncu-report"
+        ) from error
+    return ncu_report
+
+
+def _number(launches: Iterator[ReportLaunch]) -> Iterator[ReportLaunch]:
+    """Count launches by identity, so that what another trial launched never shifts an ordinal."""
+    counts: dict[str | None, int] = {}
+    for launch in launches:
+        ordinal = counts.get(launch.identity, 0)
+        counts[launch.identity] = ordinal + 1
+        fields = {**vars(launch.record), "ordinal": ordinal}
+        yield ReportLaunch(launch.identity, launch.ranges, LaunchRecord(**fields))
+
+
+def _read_action(module: Any, action: Any, metrics: Sequence[str] | None) -> ReportLaunch:
+    ranges = _ranges(action)
+    record = LaunchRecord(
+        ordinal=0,
+        kernel=action.name(action.NameBase_FUNCTION),
+        grid=_dimensions(action, "launch__grid_dim_"),
+        block=_dimensions(action, "launch__block_dim_"),
+        registers=_integer(action, "launch__registers_per_thread"),
+        shared_static_bytes=_integer(action, "launch__shared_mem_per_block_static"),
+        shared_dynamic_bytes=_integer(action, "launch__shared_mem_per_block_dynamic"),
+        duration_ns=_number_of(action, "gpu__time_duration.sum"),
+        counters=tuple(_counters(module, action, metrics)),
+        findings=tuple(_findings(action)),
+        details=_details(action, ranges),
+    )
+    return ReportLaunch(find_identity(ranges), ranges, record)
+
+
+def _details(action: Any, ranges: Sequence[str]) -> Mapping[str, Any]:
+    limits = {name: _integer(action, metric) for name, metric in _LIMITS.items()}
+    details: dict[str, Any] = {"signature": action.name(action.NameBase_DEMANGLED), "ranges": list(ranges)}
+    known = {name: value for name, value in limits.items() if value is not None}
+    if known:
+        details["occupancy_limits"] = known
+    device = _text(action, "device__attribute_display_name")
+    return {**details, "device": device} if device else details
+
+
+def _ranges(action: Any) -> tuple[str, ...]:
+    state = action.nvtx_state()
+    if state is None:
+        return ()
+    names: list[str] = []
+    for domain in state.domains():
+        info = state.domain_by_id(domain)
+        names += list(info.push_pop_ranges()) if info is not None else []
+    return tuple(names)
+
+
+def _counters(module: Any, action: Any, metrics: Sequence[str] | None) -> Iterator[CounterValue]:
+    for name in _select(action.metric_names(), metrics):
+        metric = action.metric_by_name(name)
+        if metric is not None:
+            value = _counter(module, name, metric)
+            if value is not None:
+                yield value
+
+
+def _select(present: Sequence[str], metrics: Sequence[str] | None) -> list[str]:
+    """Return the metrics to take in: all counters, or those asked for, in the order asked for.
+
+    As for ncu, "regex:…" stands for what it matches and a name without a suffix for every roll-up of it.
+    """
+    if metrics is None:
+        return sorted(name for name in present if not _BACKGROUND.match(name))
+    known, selected = set(present), list[str]()
+    for metric in metrics:
+        if metric in known:
+            selected.append(metric)
+        elif metric.startswith("regex:"):
+            selected += sorted(name for name in present if re.search(metric.removeprefix("regex:"), name))
+        else:
+            selected += sorted(name for name in present if name.startswith(metric + "."))
+    return list(dict.fromkeys(selected))
+
+
+def _counter(module: Any, name: str, metric: Any) -> CounterValue | None:
+    kinds = module.IMetric
+    unit = metric.unit()
+    known = find_metric(name)
+    rule, meaning = get_rule(name, unit), known.meaning if known else metric.description()
+    instances = _instances(kinds, metric)
+    if not metric.has_value():
+        return CounterValue(name, None, unit, rule, meaning, instances) if instances else None
+    if metric.kind() == kinds.ValueKind_STRING:
+        return CounterValue(name, None, unit, "none", meaning, text=metric.as_string() or "")
+    value = metric.value()
+    return CounterValue(name, None if value is None else float(value), unit, rule, meaning, instances)
+
+
+def _instances(kinds: Any, metric: Any) -> Mapping[str, float]:
+    """Return label → value where the instances are named (opcodes); those of program counters are left out."""
+    count = metric.num_instances()
+    if not count or not metric.has_correlation_ids():
+        return {}
+    labels = metric.correlation_ids()
+    if labels.kind(0) != kinds.ValueKind_STRING:
+        return {}
+    found: dict[str, float] = {}
+    for index in range(count):
+        label = labels.as_string(index) or ""
+        found[label] = found.get(label, 0.0) + float(metric.value(index))
+    return found
+
+
+def _findings(action: Any) -> Iterator[Finding]:
+    for result in action.rule_results():
+        if not result.has_rule_message():
+            continue
+        message = result.rule_message()
+        if not (message["title"] or message["message"]):
+            continue
+        speedup = result.speedup_estimation()["speedup"] if result.has_speedup_estimation() else None
+        yield Finding(
+            rule=result.rule_identifier(),
+            severity=_SEVERITIES.get(int(message["type"]), "none"),
+            text=_LINK.sub(_link_text, message["message"]),
+            title=message["title"],
+            section=result.section_identifier(),
+            speedup=speedup,
+        )
+
+
+def _link_text(match: re.Match[str]) -> str:
+    """Return what a reader sees of one of Nsight's links: "@url:text:address@" is "text"."""
+    kind, inner = match.group(0)[1:].partition(":")[0], match.group(1)
+    if kind == "url":
+        return inner.partition(":")[0]
+    return inner.rpartition(":")[2]
+
+
+def _dimensions(action: Any, prefix: str) -> tuple[int, int, int]:
+    x, y, z = (_integer(action, prefix + axis) or 0 for axis in "xyz")
+    return x, y, z
+
+
+def _number_of(action: Any, name: str) -> float | None:
+    metric = action.metric_by_name(name)
+    return float(metric.as_double()) if metric is not None and metric.has_value() else None
+
+
+def _integer(action: Any, name: str) -> int | None:
+    value = _number_of(action, name)
+    return None if value is None else round(value)
+
+
+def _text(action: Any, name: str) -> str:
+    metric = action.metric_by_name(name)
+    return (metric.as_string() or "") if metric is not None else ""

@@ -1,0 +1,92 @@
+"""What one collection does the same for every batch, made from the configuration."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cuprof.config.model import NcuConfig
+from cuprof.errors import ConfigError
+from cuprof.family.loader import list_families
+from cuprof.ncu.command import Collection
+from cuprof.ncu.console import missing_metric_reason
+from cuprof.ncu.executable import NcuExecutable, get_executable
+from cuprof.ncu.metrics import companions
+from cuprof.project import Project
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Say how trials are profiled.
+
+    Args:
+        requested: what was asked for, as stored with each profile: metric names, "set:NAME", "section:NAME".
+        collection: what ncu is given: the requested metrics and their companions.
+        family_folder: family name → the folder of its family.py.
+        artifacts: folder that the reports are kept in.
+        batch: trials given to one ncu process.
+        target: the program that executes a job file, without the file.
+        missing: metrics asked for that the chip does not have → why.
+    """
+
+    executable: NcuExecutable
+    collection: Collection
+    metric_set: str
+    requested: tuple[str, ...]
+    family_folder: Callable[[str], Path]
+    artifacts: Path
+    time_limit_s: float = 60.0
+    batch: int = 64
+    seed: int = 0
+    target: tuple[str, ...] = (sys.executable, "-m", "cuprof.worker.profile")
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cache_mode(self) -> str:
+        """Return "cold" or "hot"."""
+        return "cold" if self.collection.cache_control == "all" else "hot"
+
+    def without(self, metrics: Sequence[str], known: Iterable[str]) -> Setting:
+        """Return the setting that leaves out metrics the chip does not have, noting why where they were asked for.
+
+        Args:
+            known: names of metrics that exist, for the suggestion.
+        """
+        names = tuple(known)
+        left = tuple(name for name in self.collection.metrics if name not in metrics)
+        reasons = {name: missing_metric_reason(name, names) for name in metrics if name in self.requested}
+        collection = replace(self.collection, metrics=left)
+        return replace(self, collection=collection, missing={**self.missing, **reasons})
+
+
+def make_setting(config: NcuConfig, project: Project, seed: int = 0) -> Setting:
+    """Find ncu and make the setting of a collection.
+
+    Raises:
+        ProfilerError: there is no usable ncu.
+        ConfigError: nothing is to be collected.
+    """
+    metrics = tuple(dict.fromkeys([*config.metrics, *config.extra_metrics]))
+    if not (metrics or config.set or config.sections):
+        raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
+    whole = [f"section:{name}" for name in config.sections] + ([f"set:{config.set}"] if config.set else [])
+    return Setting(
+        executable=get_executable(config.path),
+        collection=Collection(
+            metrics=(*metrics, *companions(metrics)),
+            section_set=config.set,
+            sections=config.sections,
+            cache_control=config.cache_control,
+            clock_control=config.clock_control,
+            replay=config.replay,
+        ),
+        metric_set=config.name,
+        requested=(*metrics, *whole),
+        family_folder=lambda family: list_families(project.kernel_folders)[family],
+        artifacts=project.artifacts,
+        time_limit_s=config.time_limit_s,
+        batch=config.batch,
+        seed=seed,
+    )

@@ -1,0 +1,150 @@
+"""Judge, after an ncu process has ended, what became of each of its trials."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from cuprof.errors import ProfilerError
+from cuprof.ncu.console import find_explanation, list_messages, list_unknown_metrics
+from cuprof.ncu.job import Phase, Progress
+from cuprof.ncu.process import ProcessResult
+from cuprof.ncu.report_file import Report
+from cuprof.ncu.rollup import roll_up
+from cuprof.ncu.setting import Setting
+from cuprof.records import Artifact, LaunchRecord, Profile, State, Trial
+
+LOG_TAIL = 8000
+"""Characters of ncu's output that are stored with a trial that failed."""
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """What one ncu process came to.
+
+    Attributes:
+        profiles: of the trials that are decided, in the order of the batch.
+        remaining: trials to be run again, because another one brought the process down.
+        unknown_metrics: metrics asked for that this chip does not have: ncu said so, or no launch has them.
+    """
+
+    profiles: tuple[Profile, ...] = ()
+    remaining: tuple[Trial, ...] = ()
+    unknown_metrics: tuple[str, ...] = ()
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Everything that is known after a process has ended, and the judgement on each trial."""
+
+    trials: Sequence[Trial]
+    setting: Setting
+    result: ProcessResult
+    progress: Progress
+    report: Report | None
+    artifact: Artifact | None
+    started_at: float
+
+    def decide(self) -> BatchResult:
+        """Return what became of the trials, and what has to be run again.
+
+        Raises:
+            ProfilerError: ncu failed, and not because of one of the trials.
+        """
+        refused = tuple(name for name in list_unknown_metrics(self.result.output) if name in self._asked)
+        launches = self.report.by_identity() if self.report is not None else {}
+        if refused and not launches:
+            return BatchResult(remaining=tuple(self.trials), unknown_metrics=refused)
+        explanation = find_explanation(self.result.output)
+        if explanation and not launches and not self.result.timed_out:
+            raise ProfilerError(explanation)
+        decided = [self._profile(trial, launches.get(trial.identity, ())) for trial in self.trials]
+        profiles = tuple(profile for profile in decided if profile is not None)
+        remaining = tuple(trial for trial, profile in zip(self.trials, decided, strict=True) if profile is None)
+        if not profiles and not self.result.interrupted:
+            raise ProfilerError(self._failure())
+        absent = self._absent(profiles)
+        return BatchResult(profiles, remaining, (*refused, *absent), interrupted=self.result.interrupted)
+
+    @property
+    def _asked(self) -> tuple[str, ...]:
+        return self.setting.collection.metrics
+
+    def _absent(self, profiles: Sequence[Profile]) -> tuple[str, ...]:
+        """Return the metrics that ncu left out without a word, as it does where the chip does not have them."""
+        present = {counter.metric for profile in profiles for launch in profile.launches for counter in launch.counters}
+        if not present:
+            return ()
+        exact = [name for name in self._asked if not name.startswith(("regex:", "group:"))]
+        return tuple(name for name in exact if name not in present and not _has_suffixed(name, present))
+
+    def _profile(self, trial: Trial, launches: tuple[LaunchRecord, ...]) -> Profile | None:
+        """Return the trial's profile, or None where it has to be run again."""
+        phase = self.progress.phases.get(trial.identity)
+        if phase is Phase.FAILED:
+            return self._failed(trial, State.LAUNCH_ERROR, self.progress.messages.get(trial.identity, "it failed"))
+        if phase is Phase.DONE and launches:
+            blank = self._blank(trial, State.OK)
+            return replace(blank, artifact=self.artifact, launches=launches, rolled=roll_up(launches))
+        if trial.identity == self.progress.open and not self.result.interrupted:
+            return self._culprit(trial, phase or Phase.PREPARING)
+        if phase is Phase.DONE and self._complete and not launches and not list_messages(self.result.output):
+            return self._failed(trial, State.LAUNCH_ERROR, "no kernel was launched while it was executed")
+        return None
+
+    @property
+    def _complete(self) -> bool:
+        """Return whether the process got through every trial."""
+        return self.progress.open is None and len(self.progress.phases) == len(self.trials)
+
+    def _culprit(self, trial: Trial, phase: Phase) -> Profile:
+        if self.result.timed_out:
+            limit = f"{self.setting.time_limit_s:g} s"
+            return self._failed(trial, State.TIMED_OUT, f"{phase.value} took longer than {limit} (ncu.time_limit_s)")
+        if self.result.killed_by:
+            how = f"Nsight Compute was killed ({self.result.killed_by}) while {phase.value}"
+        else:
+            how = f"the process died while {phase.value}"
+        return self._failed(trial, State.CRASHED, ": ".join(filter(None, (how, self._last_line()))))
+
+    def _failed(self, trial: Trial, state: State, message: str) -> Profile:
+        log = self.result.output[-LOG_TAIL:]
+        return replace(self._blank(trial, state), message=f"under Nsight Compute: {message}", log=log)
+
+    def _blank(self, trial: Trial, state: State) -> Profile:
+        return Profile(
+            identity=trial.identity,
+            name=trial.label,
+            state=state,
+            cache_mode=self.setting.cache_mode,
+            metric_set=self.setting.metric_set,
+            metrics=self.setting.requested,
+            started_at=self.started_at,
+            duration_ns=self.result.duration_ns,
+        )
+
+    def _last_line(self) -> str:
+        """Return the line that says most: ncu's first own error; where it only reports an exit code, the program's."""
+        errors = [text for text in list_messages(self.result.output) if "returned an error code" not in text]
+        lines = [line.strip() for line in self.result.output.splitlines() if line.strip() and not line.startswith("==")]
+        return errors[0] if errors else (lines or list_messages(self.result.output) or [""])[-1]
+
+    def _failure(self) -> str:
+        """Return one line for a process that failed before any trial, its whole output kept beside the artifacts."""
+        log = self.setting.artifacts / f"ncu-failed-{time.strftime('%Y%m%dT%H%M%S')}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(" ".join(self.result.command) + "\n\n" + self.result.output, encoding="utf-8")
+        if self.result.timed_out:
+            how = "did not get to the first trial in time and was stopped"
+        elif self.result.killed_by:
+            how = f"was killed ({self.result.killed_by}); is there enough memory?"
+        else:
+            how = f"ended with exit code {self.result.returncode} before any trial was profiled"
+        return f"{self.setting.executable.path} {how}: {self._last_line() or 'it said nothing'}; its output is in {log}"
+
+
+def _has_suffixed(name: str, present: Iterable[str]) -> bool:
+    """Return whether a name without a suffix was collected under one (dram__bytes_read as dram__bytes_read.sum)."""
+    return any(other.startswith(name + ".") for other in present)

@@ -1,0 +1,167 @@
+"""Values given on the command line or in a configuration, brought onto the axes that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cuprof.errors import SelectionError
+from cuprof.family.model import Axis, Variant
+from cuprof.family.point import Coordinate
+from cuprof.plan.expression import ExpressionError, evaluate, shorten
+
+ALL = "all"
+"""The value that stands for every choice of an axis, every allowed value of a tunable, or every variant."""
+
+EXACT = 2**53
+"""Whole numbers up to this size are exact as floats, so that 1e6 may stand for one million."""
+
+
+def axis_values(axis: Axis, given: Iterable[Coordinate]) -> tuple[Coordinate, ...]:
+    """Return the values of a problem axis in the order given, arithmetic evaluated, each once.
+
+    Raises:
+        SelectionError: a value is no number where one is needed, or does not lie on the axis.
+    """
+    values: list[Coordinate] = []
+    for value in given:
+        if value == ALL and axis.choices and ALL not in axis.choices:
+            values += axis.choices
+        else:
+            values.append(_choice(axis, value) if axis.choices else _whole(axis, value))
+    return tuple(dict.fromkeys(values))
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one variant takes of the values given for a tunable, and what it does not allow of them."""
+
+    taken: tuple[Coordinate, ...]
+    refused: tuple[Coordinate, ...]
+
+
+def tunable_values(name: str, given: Iterable[Coordinate], variants: Sequence[Variant]) -> dict[str, Share]:
+    """Return variant name → its share of the values given for a tunable, in the order given.
+
+    A value must be allowed by at least one of the variants; the others go without it.
+
+    Args:
+        name: the tunable.
+        given: its values, `all` for every allowed one.
+        variants: the selected variants that have the tunable.
+
+    Raises:
+        SelectionError: none of the variants allows a value; the message has what each of them allows.
+    """
+    taken: dict[str, list[Coordinate]] = {variant.name: [] for variant in variants}
+    refused: dict[str, list[Coordinate]] = {variant.name: [] for variant in variants}
+    for value in given:
+        met = False
+        for variant in variants:
+            allowed = _allowed(name, variant)
+            if value == ALL and ALL not in allowed:
+                taken[variant.name] += allowed
+                met = True
+            elif (found := match(value, allowed)) is not None:
+                taken[variant.name].append(found)
+                met = True
+            else:
+                refused[variant.name].append(value)
+        if not met:
+            raise SelectionError(f"tune.{name}={_show(value)} is not allowed: {_allowances(name, variants)}")
+    return {
+        variant: Share(tuple(dict.fromkeys(values)), tuple(dict.fromkeys(refused[variant])))
+        for variant, values in taken.items()
+    }
+
+
+def match(value: Coordinate, allowed: Sequence[Coordinate]) -> Coordinate | None:
+    """Return the allowed value that `value` means, or None.
+
+    Text is evaluated where the allowed values are numbers ("2**7" is 128), "true" and "false" are read where they are
+    booleans, and a number stands for its text where they are text. 1 is never true.
+    """
+    for one in allowed:
+        if type(one) is type(value) and one == value:
+            return one
+    if isinstance(value, str):
+        meant = _read(value)
+    elif isinstance(value, bool):
+        meant = None
+    else:
+        meant = value
+    for one in allowed:
+        if isinstance(one, bool) or isinstance(meant, bool):
+            if one is meant:
+                return one
+        elif isinstance(one, str):
+            if not isinstance(value, str) and one.lower() == str(value).lower():
+                return one
+        elif meant is not None and one == meant:
+            return one
+    return None
+
+
+def _read(text: str) -> Coordinate | None:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return evaluate(text)
+    except ExpressionError:
+        return None
+
+
+def _choice(axis: Axis, value: Coordinate) -> Coordinate:
+    found = match(value, axis.choices)
+    if found is None:
+        raise SelectionError(
+            f"problem.{axis.name}={_show(value)} is not allowed; problem axis {axis.name} takes {axis.domain()}"
+        )
+    return found
+
+
+def _whole(axis: Axis, value: Coordinate) -> int:
+    try:
+        number = evaluate(value)
+    except ExpressionError as error:
+        raise _refusal(axis, value, error.fault) from None
+    if isinstance(number, float):
+        if not number.is_integer() or abs(number) > EXACT:
+            raise _refusal(axis, value, "is not a whole number")
+        number = int(number)
+    if not axis.allows(number):
+        raise _refusal(axis, value, "is out of range")
+    return number
+
+
+def _refusal(axis: Axis, value: Coordinate, fault: str) -> SelectionError:
+    return SelectionError(
+        f"problem.{axis.name}={_show(value)} {fault}; problem axis {axis.name} takes {axis.domain()} "
+        "(arithmetic such as 2**24 works)"
+    )
+
+
+def _allowed(name: str, variant: Variant) -> tuple[Coordinate, ...]:
+    tunable = variant.tunable(name)
+    return tunable.values if tunable else ()
+
+
+def _allowances(name: str, variants: Sequence[Variant]) -> str:
+    """Return "plain and shuffle take block = 64, 128; vector takes block = 256"."""
+    by_values: dict[tuple[Coordinate, ...], list[str]] = {}
+    for variant in variants:
+        by_values.setdefault(_allowed(name, variant), []).append(variant.name)
+    return "; ".join(
+        f"{_join(names)} {'take' if len(names) > 1 else 'takes'} {name} = {', '.join(map(str, values))}"
+        for values, names in by_values.items()
+    )
+
+
+def _join(names: list[str], most: int = 4) -> str:
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _show(value: Coordinate) -> str:
+    return shorten(str(value))

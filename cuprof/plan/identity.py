@@ -1,0 +1,190 @@
+"""The content identity of a trial: the same content has the same identity on every machine and in every session.
+
+An identity is the first 32 hexadecimal digits of the SHA-256 of two lines of canonical JSON (keys sorted, ASCII, no
+spaces), joined by a line feed. The first is an object of what all trials of a variant on a device share:
+
+    version    IDENTITY_VERSION
+    family     the family's name
+    variant    the variant's name
+    backend    the back end's name
+    source     SHA-256 of the variant's source text (cuprof.family.fingerprint.source_text)
+    contract   SHA-256 of the contract text (signature, inputs, reference, and the tolerance that the variant has)
+    device     DeviceFacts.identity, or null where no device of the back end is there
+    libraries  installed version of each module that the variant requires
+
+The second is an object of the trial itself:
+
+    problem    coordinate by axis
+    tunables   coordinate by tunable
+    program    for a kernel variant its launches, fills, macros, options, buffers, results and constants; else null
+
+The names of files, the host and the one physical card are no part. Neither is how a trial is timed: the settings of a
+timing method identify a *timing* of the trial (`Timing.method`, from `method_hash`), so that timings by several
+methods and the counters of one trial meet under one identity.
+
+In a program a buffer argument is ["buffer", name]; a Python number ["int", "5"] or ["float", "0.5"]; a NumPy scalar
+[its dtype, its value as text], since int32 5 and int64 5 are two arguments. Macros are compared as text, as the
+compiler sees them, and in the order of their names.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cuprof.family.fingerprint import contract_text, hash_text, source_text
+from cuprof.family.model import Family, Variant
+from cuprof.family.point import Point
+from cuprof.family.program import Argument, Array, Fill, Launch, Program
+from cuprof.family.requirements import list_versions
+from cuprof.plan.model import Plan
+from cuprof.records import DeviceFacts
+
+IDENTITY_VERSION = 1
+"""Raised whenever what is hashed changes, so that identities of two versions never meet."""
+
+DIGITS = 32
+
+
+class Identifier:
+    """Give identities to the trials of one variant on one device.
+
+    Args:
+        family: the family.
+        variant: one of its variants.
+        device: what the trials run on, or None where there is no device.
+        source_hash, contract_hash: SHA-256 of the texts of `cuprof.family.fingerprint`.
+    """
+
+    def __init__(
+        self, family: Family, variant: Variant, device: DeviceFacts | None, source_hash: str, contract_hash: str
+    ) -> None:
+        shared = {
+            "version": IDENTITY_VERSION,
+            "family": family.name,
+            "variant": variant.name,
+            "backend": variant.backend,
+            "source": source_hash,
+            "contract": contract_hash,
+            "device": None if device is None else dict(device.identity),
+            "libraries": list_versions(variant.requires),
+        }
+        self._shared = hashlib.sha256(canonical_json(shared).encode() + b"\n")
+
+    def identify(self, problem: Point, tunables: Point, program: Program | None) -> str:
+        """Return the identity of one trial, 32 hexadecimal digits."""
+        trial = {
+            "problem": dict(problem),
+            "tunables": dict(tunables),
+            "program": None if program is None else canonical_program(program),
+        }
+        digest = self._shared.copy()
+        digest.update(canonical_json(trial).encode())
+        return digest.hexdigest()[:DIGITS]
+
+
+def identity(
+    family: Family,
+    variant: Variant,
+    problem: Point,
+    tunables: Point,
+    program: Program | None,
+    device: DeviceFacts | None,
+) -> str:
+    """Return the identity of one trial of a loaded family, 32 hexadecimal digits.
+
+    Raises:
+        FamilyError: a file of the family is missing or unreadable.
+    """
+    source, contract = hash_text(source_text(family, variant)), hash_text(contract_text(family, variant))
+    return Identifier(family, variant, device, source, contract).identify(problem, tunables, program)
+
+
+def method_hash(settings: Mapping[str, Any]) -> str:
+    """Return the hash of a timing method, 16 hexadecimal digits.
+
+    Args:
+        settings: everything that decides what the figure means, and the version of the method; plain data, enums,
+            tuples and nested mappings.
+    """
+    return hashlib.sha256(canonical_json(_plain(settings)).encode()).hexdigest()[:16]
+
+
+def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:
+    """Return the hash of a plan's trials, in their order, and of the methods they are timed with, 32 digits.
+
+    Args:
+        plan: the plan.
+        methods: measure → method hash.
+    """
+    content = {
+        "version": IDENTITY_VERSION,
+        "family": plan.family.name,
+        "trials": [trial.identity for trial in plan.trials],
+        "methods": {str(_plain(measure)): method for measure, method in methods.items()},
+    }
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:DIGITS]
+
+
+def canonical_json(value: object) -> str:
+    """Return JSON of plain data that is the same for equal content: keys sorted, ASCII, no spaces.
+
+    Raises:
+        TypeError, ValueError: the value is no plain data, or not finite.
+    """
+    return _encode(value)
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+
+
+def canonical_program(program: Program) -> dict[str, object]:
+    """Return a program as plain data for `canonical_json`; see the module's docstring."""
+    return {
+        "steps": [_step(step) for step in program.steps],
+        "defines": {name: str(value) for name, value in program.defines.items()},
+        "options": list(program.options),
+        "scratch": {name: _array(array) for name, array in program.scratch.items()},
+        "results": dict(program.results),
+        "constants": dict(program.constants),
+    }
+
+
+def _step(step: Launch | Fill) -> list[object]:
+    if isinstance(step, Fill):
+        return ["fill", step.buffer, int(step.value)]
+    return [
+        "launch",
+        step.kernel,
+        [int(size) for size in step.grid],
+        [int(size) for size in step.block],
+        [_argument(argument) for argument in step.args],
+        int(step.shared_bytes),
+    ]
+
+
+def _argument(argument: Argument) -> tuple[str, str]:
+    if isinstance(argument, np.generic):  # before float: np.float64 is one
+        return (argument.dtype.str, repr(argument.item()))
+    if isinstance(argument, str):
+        return ("buffer", argument)
+    return ("float", repr(argument)) if isinstance(argument, float) else ("int", str(int(argument)))
+
+
+def _array(array: Array) -> list[object]:
+    return [[int(length) for length in array.shape], np.dtype(array.dtype).str]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return _plain(value.value)
+    if isinstance(value, Mapping):
+        return {str(_plain(name)): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value

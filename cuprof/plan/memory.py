@@ -1,0 +1,51 @@
+"""How much device memory trials need, before anything is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cuprof.errors import SelectionError
+from cuprof.family.model import Family, Signature
+from cuprof.family.point import Point
+from cuprof.family.program import Program
+from cuprof.records import DeviceFacts
+
+
+def device_bytes(family: Family, problem: Point, programs: Iterable[Program] = ()) -> int:
+    """Return the bytes of a problem's inputs and outputs and of the largest scratch among the programs.
+
+    One copy of the inputs and outputs serves all variants of a problem; what the caller holds besides (buffers that
+    flush caches, a library's workspace) is not counted.
+    """
+    return signature_bytes(family.signature(problem)) + max(map(scratch_bytes, programs), default=0)
+
+
+def signature_bytes(signature: Signature) -> int:
+    """Return the bytes of all inputs and outputs."""
+    return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values()))
+
+
+def scratch_bytes(program: Program) -> int:
+    """Return the bytes of a program's scratch buffers."""
+    return sum(array.nbytes for array in program.scratch.values())
+
+
+def check_memory(family: Family, problem: Point, needed: int, device: DeviceFacts) -> None:
+    """Raise `SelectionError` where a problem needs more than all of a device's memory (0: size unknown)."""
+    if not device.memory_bytes or needed <= device.memory_bytes:
+        return
+    sizes = [axis.name for axis in family.axes if axis.is_integer and not axis.choices]
+    raise SelectionError(
+        f"{problem.label} needs {format_bytes(needed)} of memory for inputs, outputs and scratch, "
+        f"and {device.name} has {format_bytes(device.memory_bytes)}; choose a smaller {' or '.join(sizes) or 'problem'}"
+    )
+
+
+def format_bytes(count: int) -> str:
+    """Return bytes as text with a decimal prefix: 4294967296 as "4.29 GB"."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{value:.0f} B" if unit == "B" else f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")

@@ -1,0 +1,94 @@
+"""What is asked for and what comes of it: a selection and its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuprof.errors import SelectionError
+from cuprof.family.model import Family
+from cuprof.family.point import Coordinate
+from cuprof.records import Trial, Unavailable
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Choose variants, problems and tunables of a family; lists vary, and their product is taken.
+
+    Single values are accepted in place of sequences, and `preset` among the problem axes in place of `presets`.
+
+    Args:
+        family: the family's name.
+        variants: names, patterns ("cpu_*"), kinds ("kernel", "library", "cpu"), back ends ("cuda"), or "all".
+        problem: values by axis; arithmetic as text is evaluated. An axis that is not named has its default.
+        tune: values by tunable, "all" for every allowed one. A tunable that is not named has its default.
+        presets: names of the family's problems. A preset fixes its axes; the others vary as `problem` says.
+    """
+
+    family: str
+    variants: tuple[str, ...] = ("all",)
+    problem: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
+    tune: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
+    presets: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        problem = {name: _values(f"problem.{name}", given) for name, given in self.problem.items()}
+        presets = (*(_values("presets", self.presets) if self.presets else ()), *problem.pop("preset", ()))
+        object.__setattr__(self, "variants", tuple(map(str, _values("variants", self.variants))))
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "tune", {name: _values(f"tune.{name}", given) for name, given in self.tune.items()})
+        object.__setattr__(self, "presets", tuple(dict.fromkeys(map(str, presets))))
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Say why a combination is not a trial.
+
+    Args:
+        label: the combination, as a trial's label.
+        reason: the constraint's own words.
+    """
+
+    label: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Hold the trials of a selection.
+
+    Args:
+        family: the family, loaded.
+        selection: what was asked for.
+        trials: problem by problem; in it variant by variant as the family declares them; in it the tunables.
+        excluded: combinations that a constraint or a variant's allowed values leave out.
+        notes: what a person should know of how the selection was read.
+    """
+
+    family: Family
+    selection: Selection
+    trials: tuple[Trial, ...]
+    excluded: tuple[Exclusion, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unavailable(self) -> dict[str, Unavailable]:
+        """Return variant → why its trials cannot run on this machine, for those that cannot."""
+        return {trial.variant: trial.unavailable for trial in self.trials if trial.unavailable is not None}
+
+    def require_runnable(self) -> None:
+        """Raise `SelectionError` when not one of the trials can run on this machine."""
+        if all(trial.unavailable is not None for trial in self.trials):
+            reasons = dict.fromkeys(map(str, self.unavailable.values()))
+            raise SelectionError(f"none of the {len(self.trials)} trials can run here: {'; '.join(list(reasons)[:3])}")
+
+
+def _values(name: str, given: Any) -> tuple[Any, ...]:
+    values = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    if not values:
+        raise SelectionError(f"{name} is an empty list; give at least one value, or leave it out")
+    for value in values:
+        if not isinstance(value, str | int | float):
+            raise SelectionError(f"{name} has the value {value!r}; give a number, a text, or a list of them")
+    return values

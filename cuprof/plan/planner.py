@@ -1,0 +1,168 @@
+"""Expand a selection into trials: pure planning, without any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cuprof.errors import CuprofError, FamilyError, SelectionError
+from cuprof.family.fingerprint import contract_text, hash_text, source_text
+from cuprof.family.model import Family, Signature, Variant
+from cuprof.family.point import Point
+from cuprof.family.program import Program
+from cuprof.family.requirements import check_requirements
+from cuprof.family.trace import describe, own_trace
+from cuprof.plan.identity import Identifier
+from cuprof.plan.memory import check_memory, scratch_bytes, signature_bytes
+from cuprof.plan.model import Exclusion, Plan, Selection
+from cuprof.plan.program_check import check_program
+from cuprof.plan.selection import read_selection
+from cuprof.records import DeviceFacts, Trial, Unavailable
+
+T = TypeVar("T")
+
+MOST_REASONS = 4
+
+
+def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts | Unavailable]) -> Plan:
+    """Return the trials of a selection, in an order that depends on nothing but family and selection.
+
+    Args:
+        family: loaded by `cuprof.family.loader`.
+        selection: what to take of it.
+        devices: back end → its device, or why there is none. A trial without a device is planned all the same, with
+            `unavailable` set and an identity of its own.
+
+    Raises:
+        UnknownNameError: a variant, axis, preset or tunable that does not exist.
+        SelectionError: a value that is not allowed, a problem larger than a device's memory, or constraints that
+            leave no trial.
+        FamilyError: a function of the family raises, or returns an invalid program.
+    """
+    choice = read_selection(family, selection)
+    contract = hash_text(contract_text(family))
+    lines = [_VariantPlanner(family, variant, devices, contract) for variant in choice.variants]
+    trials: list[Trial] = []
+    excluded = [
+        Exclusion(f"{family.name}/{variant}", reason)
+        for variant, reasons in choice.lacking.items()
+        for reason in reasons
+    ]
+    for preset, point in choice.problems:
+        problem = _Problem(family, point, preset)
+        if problem.excluded:
+            excluded.append(Exclusion(f"{family.name} · {problem.label}", str(problem.excluded)))
+            continue
+        for line in lines:
+            for tunables in choice.tunables[line.variant.name]:
+                made = line.make(problem, tunables)
+                if isinstance(made, Exclusion):
+                    excluded.append(made)
+                else:
+                    trials.append(made)
+    if not trials:
+        raise SelectionError(_nothing_left(excluded))
+    return Plan(family, selection, tuple(trials), tuple(excluded), choice.notes)
+
+
+class _Problem:
+    """One problem: what is the same for every trial of it, worked out once."""
+
+    def __init__(self, family: Family, point: Point, preset: str) -> None:
+        self.family, self.point = family, point
+        self.label = f"{preset} ({point.label})" if preset else point.label
+        self.excluded = self._value("constraint", family.constraint) if family.constraint else None
+        if self.excluded:
+            return
+        self.signature: Signature = self._value("signature", family.signature)
+        self.bytes: int = self._value("signature", lambda _: signature_bytes(self.signature))
+        self.useful_bytes: int = self._value("useful_bytes", lambda point: int(family.useful_bytes(point)))
+        flops = family.flops
+        self.flops: int | None = self._value("flops", lambda point: int(flops(point))) if flops else None
+
+    def _value(self, part: str, function: Callable[[Point], T]) -> T:
+        return guarded(f"family {self.family.name}: {part} at {self.label}", self.family.folder, function, self.point)
+
+
+class _VariantPlanner:
+    """Make the trials of one variant."""
+
+    def __init__(
+        self,
+        family: Family,
+        variant: Variant,
+        devices: Mapping[str, DeviceFacts | Unavailable],
+        contract: str,
+    ) -> None:
+        self.family, self.variant = family, variant
+        there = devices.get(variant.backend, Unavailable(f"no {variant.backend} device was looked for"))
+        self.device = there if isinstance(there, DeviceFacts) else None
+        self.unavailable = there if isinstance(there, Unavailable) else check_requirements(variant.requires)
+        self.order = list(family.variants).index(variant.name)
+        self.source = source_text(family, variant)
+        self.source_hash = hash_text(self.source)
+        if variant.tolerance is not None:
+            contract = hash_text(contract_text(family, variant))
+        self.identifier = Identifier(family, variant, self.device, self.source_hash, contract)
+
+    def make(self, problem: _Problem, tunables: Point) -> Trial | Exclusion:
+        """Return the trial at a problem and tunables, or why it is none."""
+        variant = self.variant
+        label = f"{self.family.name}/{variant.name} · {problem.label}"
+        if tunables:
+            label += f" · {tunables.label}"
+        if variant.constraint is not None:
+            reason = guarded(f"{label}: constraint", self.family.folder, variant.constraint, problem.point, tunables)
+            if reason:
+                return Exclusion(label, str(reason))
+        program: Program | None = None
+        needed = problem.bytes
+        if variant.kind == "kernel":
+            program = guarded(label, self.family.folder, self._make_program, problem, tunables, label)
+            needed += scratch_bytes(program)
+        if self.device is not None:
+            check_memory(self.family, problem.point, needed, self.device)
+        return Trial(
+            identity=self.identifier.identify(problem.point, tunables, program),
+            family=self.family.name,
+            variant=variant.name,
+            backend=variant.backend,
+            kind=variant.kind,
+            problem=problem.point,
+            tunables=tunables,
+            label=label,
+            device=self.device,
+            source_text=self.source,
+            source_hash=self.source_hash,
+            description=variant.description,
+            origin=variant.origin,
+            expected=variant.expected,
+            order=self.order,
+            useful_bytes=problem.useful_bytes,
+            flops=problem.flops,
+            unavailable=self.unavailable,
+        )
+
+    def _make_program(self, problem: _Problem, tunables: Point, label: str) -> Program:
+        program: Program = self.variant.make(problem.point, tunables)
+        check_program(program, problem.signature, self.variant.backend, label)
+        return program
+
+
+def guarded(where: str, folder: Path | None, function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function of a family, and turn what it raises into a `FamilyError` that says where; cuprof's own pass."""
+    try:
+        return function(*arguments)
+    except CuprofError:
+        raise
+    except Exception as error:
+        trace = own_trace(error, folder) if folder is not None else ""
+        raise FamilyError(f"{where}: raised {describe(error)}", trace) from error
+
+
+def _nothing_left(excluded: list[Exclusion]) -> str:
+    reasons = list(dict.fromkeys(exclusion.reason for exclusion in excluded))
+    shown = "; ".join(reasons[:MOST_REASONS])
+    more = f"; and {len(reasons) - MOST_REASONS} more reasons" if len(reasons) > MOST_REASONS else ""
+    return f"the constraints leave no trial of the {len(excluded)} combinations: {shown}{more}"

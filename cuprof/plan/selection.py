@@ -1,0 +1,145 @@
+"""Read a selection against a family: which variants, which problems, which tunables of each variant."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cuprof.errors import SelectionError, UnknownNameError
+from cuprof.family.model import Family, Variant
+from cuprof.family.point import Coordinate, Point
+from cuprof.plan.axes import ALL, axis_values, tunable_values
+from cuprof.plan.model import Selection
+
+MAX_COMBINATIONS = 1_000_000
+"""More than any sweep measures; keeps a slip of the finger from planning for hours."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a selection comes to before constraints.
+
+    Args:
+        variants: in the order of the family.
+        problems: preset name ("" for none) and coordinates, each point once.
+        tunables: variant name → its points in the order of the family's tunables.
+        lacking: variant name → values asked of a tunable that this variant does not allow.
+        notes: what was given and not used.
+    """
+
+    variants: tuple[Variant, ...]
+    problems: tuple[tuple[str, Point], ...]
+    tunables: Mapping[str, tuple[Point, ...]]
+    lacking: Mapping[str, tuple[str, ...]]
+    notes: tuple[str, ...] = ()
+
+
+def read_selection(family: Family, selection: Selection) -> Choice:
+    """Return what a selection chooses of a family.
+
+    Raises:
+        UnknownNameError: a variant, axis, preset or tunable that does not exist.
+        SelectionError: a value that is not allowed, or more than `MAX_COMBINATIONS` combinations.
+    """
+    variants = select_variants(family, selection.variants)
+    axes, notes = _problem_axes(family, selection)
+    grids, lacking = _tunable_axes(variants, selection.tune, family)
+    problems = sum(math.prod(map(len, values.values())) for _, values in axes)
+    count = problems * sum(math.prod(map(len, grid.values())) for grid in grids.values())
+    if count > MAX_COMBINATIONS:
+        raise SelectionError(
+            f"the selection has {count:,} combinations, and at most {MAX_COMBINATIONS:,} are planned at once; narrow it"
+        )
+    points: dict[Point, str] = {}
+    for preset, values in axes:
+        for point in _product(values):
+            points.setdefault(point, preset)
+    return Choice(
+        variants,
+        tuple((preset, point) for point, preset in points.items()),
+        {name: tuple(_product(grid)) for name, grid in grids.items()},
+        lacking,
+        tuple(notes),
+    )
+
+
+def select_variants(family: Family, wanted: Sequence[str]) -> tuple[Variant, ...]:
+    """Return the variants that names, patterns, kinds, back ends or "all" choose, in the order of the family.
+
+    Raises:
+        UnknownNameError: a word that chooses nothing.
+    """
+    chosen: set[str] = set()
+    for word in wanted:
+        names = {word} if word in family.variants else _matching(family, word)
+        if not names:
+            raise UnknownNameError("variant", word, [*family.variants, ALL], f"of family {family.name}")
+        chosen |= names
+    return tuple(variant for name, variant in family.variants.items() if name in chosen)
+
+
+def _matching(family: Family, word: str) -> set[str]:
+    if word == ALL:
+        return set(family.variants)
+    if any(sign in word for sign in "*?["):
+        return {name for name in family.variants if fnmatch.fnmatchcase(name, word)}
+    return {variant.name for variant in family.variants.values() if word in (variant.kind, variant.backend)}
+
+
+def _problem_axes(
+    family: Family, selection: Selection
+) -> tuple[list[tuple[str, dict[str, tuple[Coordinate, ...]]]], list[str]]:
+    """Return the values by axis for each preset, or for no preset under the name "", and notes."""
+    given = {name: axis_values(family.axis(name), values) for name, values in selection.problem.items()}
+    for preset in selection.presets:
+        if preset not in family.presets:
+            raise UnknownNameError("preset", preset, family.presets, f"of family {family.name}")
+    found = []
+    for preset in selection.presets or ("",):
+        fixed = family.presets.get(preset, {})
+        values = {
+            axis.name: (fixed[axis.name],) if axis.name in fixed else given.get(axis.name, (axis.default,))
+            for axis in family.axes
+        }
+        found.append((preset, values))
+    chosen = [family.presets[preset] for preset in selection.presets]
+    unused = [name for name in given if chosen and all(name in fixed for fixed in chosen)]
+    return found, [f"problem.{name} is not used: every preset chosen fixes it" for name in unused]
+
+
+def _tunable_axes(
+    variants: Sequence[Variant], tune: Mapping[str, Sequence[Coordinate]], family: Family
+) -> tuple[dict[str, dict[str, tuple[Coordinate, ...]]], dict[str, tuple[str, ...]]]:
+    """Return the values by tunable for each variant, and for each variant what was asked that it does not allow."""
+    grids: dict[str, dict[str, tuple[Coordinate, ...]]] = {
+        variant.name: {tunable.name: (tunable.default,) for tunable in variant.tunables} for variant in variants
+    }
+    lacking: dict[str, list[str]] = {}
+    for name, given in tune.items():
+        having = [variant for variant in variants if variant.tunable(name)]
+        if not having:
+            raise _unknown_tunable(name, variants, family)
+        for variant, share in tunable_values(name, given, having).items():
+            grids[variant][name] = share.taken
+            if share.refused:
+                refused = ", ".join(map(str, share.refused))
+                lacking.setdefault(variant, []).append(f"{name} = {refused} is not among the values it allows")
+    return grids, {variant: tuple(reasons) for variant, reasons in lacking.items()}
+
+
+def _unknown_tunable(name: str, variants: Sequence[Variant], family: Family) -> UnknownNameError:
+    elsewhere = [variant.name for variant in family.variants.values() if variant.tunable(name)]
+    known = {tunable.name for variant in variants for tunable in variant.tunables}
+    chosen = ", ".join(variant.name for variant in variants[:4]) + (" …" if len(variants) > 4 else "")
+    where = f"of variant {chosen}" if len(variants) == 1 else f"of variants {chosen}"
+    if elsewhere:
+        where += f" (variant {elsewhere[0]} has it)"
+    return UnknownNameError("tunable", name, known, where)
+
+
+def _product(values: Mapping[str, Sequence[Coordinate]]) -> Iterator[Point]:
+    for combination in itertools.product(*values.values()):
+        yield Point(dict(zip(values, combination, strict=True)))

@@ -1,0 +1,144 @@
+"""What every figure is made of: its data and layout as plain mappings, its words, one colour a variant."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuprof.analysis.quantities import Scale
+
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499")
+"""Okabe and Ito's colours (jfly.uni-koeln.de/color) without black and yellow, and two of Paul Tol's muted scheme."""
+
+NEUTRAL = "#808890"
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down", "cross")
+DASHES = ("solid", "dash", "dot", "dashdot")
+MOST_POINTS = 400
+"""Points a trace draws; the page says where some were left out."""
+MOST_BARS = 40
+MOST_LINES = 14
+MOST_LABEL = 26
+SEQUENTIAL = "Cividis"
+"""A scale that reads the same with and without colour vision (Nuñez et al. 2018)."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure.
+
+    Args:
+        id: of its element, fixed, so that two renders are equal.
+        data, layout: as Plotly takes them, plain data.
+        text: what it shows in a sentence with the main number, for readers who do not see it.
+        notes: what is left out of it.
+    """
+
+    id: str
+    title: str
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+    text: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Return what the page's script needs."""
+        return {"data": self.data, "layout": self.layout}
+
+
+@dataclass(frozen=True)
+class Style:
+    """Say how a series is drawn: colours first, then symbols and dashes, so that no two are alike for long."""
+
+    color: str
+    symbol: str
+    dash: str
+
+
+@dataclass(frozen=True)
+class Styles:
+    """Give every contender its style, the same in every figure of a page."""
+
+    names: Mapping[str, Style] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Styles:
+        """Return styles for names in the order of the family."""
+        unique = list(dict.fromkeys(names))
+        return cls({name: _style(i) for i, name in enumerate(unique)})
+
+    def __getitem__(self, name: object) -> Style:
+        return self.names.get(str(name)) or _style(len(self.names) + sum(map(ord, str(name))))
+
+
+def _style(index: int) -> Style:
+    turn = index // len(PALETTE)
+    return Style(PALETTE[index % len(PALETTE)], SYMBOLS[(index + turn) % len(SYMBOLS)], DASHES[turn % len(DASHES)])
+
+
+def plain(text: object) -> str:
+    """Return text that Plotly shows as it is: Plotly reads a few HTML tags and entities in every label."""
+    return html.escape(str(text), quote=False)
+
+
+def label(text: object, most: int = MOST_LABEL) -> str:
+    """Return a label for an axis or a legend, shortened in the middle when long; hovering shows all of it."""
+    name = str(text)
+    if len(name) > most:
+        keep = most - 1
+        name = f"{name[: keep - keep // 3]}…{name[-(keep // 3) :]}"
+    return plain(name)
+
+
+def labels(names: Sequence[object]) -> list[str]:
+    """Return distinct labels: names that shorten to the same text are numbered."""
+    made: list[str] = []
+    for name in names:
+        short = label(name)
+        made.append(short if short not in made else f"{short} ({len(made) + 1})")
+    return made
+
+
+def numbers(values: Iterable[float], scale: Scale) -> list[float | None]:
+    """Return values in the scale's unit with six significant digits, missing ones as None."""
+    return [
+        None if value is None or not math.isfinite(value) else float(f"{value / scale.divisor:.6g}") for value in values
+    ]
+
+
+def axis_title(heading: str, scale: Scale) -> str:
+    """Return "Time (µs)"."""
+    return plain(f"{heading} ({scale.unit})" if scale.unit else heading)
+
+
+def integer_ticks(values: Iterable[float]) -> dict[str, Any]:
+    """Return ticks at the measured values of an axis, powers of two written as such, at most nine of them."""
+    unique = sorted({float(value) for value in values})
+    step = max(1, math.ceil(len(unique) / 9))
+    shown = unique[::-1][::step][::-1]
+    texts = []
+    for value in shown:
+        whole = int(value)
+        power = value == whole and whole >= 1024 and whole & (whole - 1) == 0
+        texts.append(
+            f"2<sup>{whole.bit_length() - 1}</sup>"
+            if power
+            else f"{value:,.6g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        )
+    return {"tickvals": shown, "ticktext": texts}
+
+
+def decades(values: Iterable[float]) -> dict[str, Any]:
+    """Return ticks at powers of ten alone where a logarithmic axis spans two of them or more."""
+    sizes = [value for value in values if value > 0]
+    return {"dtick": 1} if sizes and max(sizes) / min(sizes) > 50 else {}
+
+
+def thin(values: Sequence[float], most: int = MOST_POINTS) -> list[float]:
+    """Return at most `most` of the values, evenly over their order; the ends stay."""
+    if len(values) <= most:
+        return list(values)
+    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]

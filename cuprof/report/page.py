@@ -1,0 +1,142 @@
+"""Render a study to HTML and write it."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from cuprof.analysis import Study, Table, counter_section, load_study, pivot_table, steps_table, verdict
+from cuprof.analysis.experiment import STANDARD
+from cuprof.analysis.failures import failure_groups
+from cuprof.analysis.quantities import format_ratio
+from cuprof.errors import StoreError
+from cuprof.project import bundled, find_project
+from cuprof.report.figure import Figure, Styles
+from cuprof.report.markdown import to_html
+from cuprof.report.provenance import provenance
+from cuprof.report.standard_figures import standard_figures
+from cuprof.report.study_figures import study_figure
+
+TEMPLATES = "templates"
+
+
+def write_report(
+    store_url: str,
+    experiment: str,
+    folder: Path,
+    *,
+    sweep_id: int | None = None,
+    experiment_folders: Sequence[Path] | None = None,
+    report_folders: Sequence[Path] | None = None,
+) -> Path:
+    """Write the page of an experiment's newest sweep, or of the sweep of that number, and return its path.
+
+    Args:
+        store_url: SQLAlchemy URL of the database; it is only read.
+        experiment: name of the experiment (or family, for sweeps without one); may be empty with `sweep_id`.
+        folder: where the page goes; made when it is not there.
+        experiment_folders: where studies are looked for; default the project's, then the bundled ones.
+        report_folders: where templates are looked for; default the same way.
+
+    Raises:
+        StoreError: the database cannot be read, or the page not written.
+        UsageError: there is no such sweep, or the experiment's study.yaml is not valid.
+    """
+    from cuprof.store import Store
+
+    project = find_project()
+    with Store.open(store_url, create=False, read_only=True) as store:
+        folders = project.experiment_folders if experiment_folders is None else experiment_folders
+        study = load_study(store, experiment, sweep_id=sweep_id, folders=folders, database=store.place)
+    name = page_name(study) + (f"-sweep-{sweep_id}" if sweep_id is not None else "")
+    return write(study, folder, name=name, folders=project.report_folders if report_folders is None else report_folders)
+
+
+def write(study: Study, folder: Path, *, name: str = "", folders: Sequence[Path] = ()) -> Path:
+    """Write the study's page to folder/NAME.html, in one piece, and return its path.
+
+    Raises:
+        StoreError: the folder or the file cannot be written.
+    """
+    path = folder / f"{name or page_name(study)}.html"
+    text = render(study, folders=folders)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(dir=folder, suffix=".html.part")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(scratch).chmod(0o644)
+        Path(scratch).replace(path)
+    except OSError as error:
+        raise StoreError(f"report {path} cannot be written: {error.strerror}; set another folder") from error
+    return path
+
+
+def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
+    """Return the page as HTML, with scripts, styles and data inside.
+
+    Args:
+        folders: folders that hold `templates/page.html`; an earlier one wins, the bundled one comes last.
+    """
+    from plotly.offline import get_plotlyjs
+
+    places = [str(folder / TEMPLATES) for folder in (*folders, bundled("reports"))]
+    environment = Environment(
+        loader=FileSystemLoader(places),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
+    environment.filters["ratio"] = format_ratio
+    environment.filters["breakable"] = breakable
+    figures = study_figures(study)
+    return environment.get_template("page.html").render(
+        study=study,
+        verdict=verdict(study),
+        tables=study_tables(study),
+        figures=figures,
+        specs={figure.id: figure.spec for figure in figures},
+        counters=counter_section(study),
+        failures=failure_groups(study),
+        findings=Markup(to_html(study.experiment.findings)),  # noqa: S704 - Markdown's own HTML is switched off
+        provenance=provenance(study),
+        plotly=Markup(get_plotlyjs() if figures else ""),  # noqa: S704 - the library's own script
+    )
+
+
+def study_tables(study: Study) -> list[Table]:
+    """Return the tables that the study asks for."""
+    make: dict[str, Any] = {"steps": steps_table, "pivot": pivot_table}
+    return [make[spec.kind](study, spec) for spec in study.experiment.tables]
+
+
+def study_figures(study: Study) -> list[Figure]:
+    """Return the figures that the study asks for and that there is data for."""
+    styles = Styles.of(study.trials.sort_values("order", kind="stable")["contender"])
+    figures: list[Figure] = []
+    for index, spec in enumerate(study.experiment.figures):
+        if isinstance(spec, str):
+            figures += standard_figures(study, styles) if spec == STANDARD else []
+        elif (figure := study_figure(study, spec, styles, index)) is not None:
+            figures.append(figure)
+    return figures
+
+
+def breakable(text: str) -> Markup:
+    """Return text that a browser may break after underscores, dots, slashes and @, where names of code have their joints."""
+    return Markup(re.sub(r"([_./@]+)", r"\1<wbr>", str(escape(text))))  # noqa: S704 - escaped first
+
+
+def page_name(study: Study) -> str:
+    """Return the page's file name without ending: the experiment's, with nothing in it that a file system dislikes."""
+    name = study.sweep.experiment or study.experiment.name or study.sweep.name or study.sweep.family
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:80] or f"sweep-{study.sweep.id}"

@@ -1,0 +1,376 @@
+"""The standard figures of a study: time, bandwidth, scaling, distribution, tunables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cuprof.analysis.facts import value_label
+from cuprof.analysis.quantities import choose_scale, format_value
+from cuprof.analysis.series import distribution, scaling, tunable_maps, variants_frame
+from cuprof.analysis.study import Study
+from cuprof.report.figure import (
+    MOST_BARS,
+    MOST_LINES,
+    MOST_POINTS,
+    NEUTRAL,
+    SEQUENTIAL,
+    Figure,
+    Styles,
+    axis_title,
+    decades,
+    integer_ticks,
+    labels,
+    numbers,
+    plain,
+    thin,
+)
+
+WIDE = 30.0
+"""Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""
+MOST_MAPS = 6
+
+
+def standard_figures(study: Study, styles: Styles) -> list[Figure]:
+    """Return the standard figures that this study has data for."""
+    found = [time_figure(study, styles), bandwidth_figure(study, styles), scaling_figure(study, styles)]
+    found += [distribution_figure(study, styles), *tunables_figures(study, styles)]
+    return [figure for figure in found if figure is not None]
+
+
+def time_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return the median time of every variant with the interval of its median."""
+    frame, notes = _most(variants_frame(study))
+    if frame.empty:
+        return None
+    scale = choose_scale("time", frame["time_ns"])
+    wide = frame["time_ns"].max() / frame["time_ns"].min() > WIDE
+    names = labels(list(frame["contender"]))
+    colors = [styles[name].color for name in frame["contender"]]
+    low = (frame["time_ns"] - frame["time_low_ns"].astype(float)).fillna(0)
+    high = (frame["time_high_ns"].astype(float) - frame["time_ns"]).fillna(0)
+    trace: dict[str, Any] = {
+        "name": "median time",
+        "y": names,
+        "x": numbers(frame["time_ns"], scale),
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": numbers(high, scale),
+            "arrayminus": numbers(low, scale),
+            "color": NEUTRAL,
+            "thickness": 1.5,
+        },
+        "customdata": [
+            [plain(row["contender"]), plain(row["tunables_label"]), _interval(row)] for row in frame.to_dict("records")
+        ],
+        "text": [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{format_value('time', value)}" for value in frame["time_ns"]],
+        "hovertemplate": "%{customdata[0]}<br>%{text} %{customdata[2]}<br>%{customdata[1]}<extra></extra>",
+    }
+    if wide:
+        trace |= {"type": "scatter", "mode": "markers+text", "textposition": "middle right", "cliponaxis": False}
+        trace["marker"] = {"color": colors, "size": 11}
+        span = np.log10(frame["time_ns"] / scale.divisor)
+        axis = {"type": "log", "range": [float(span.min()) - 0.25, float(span.max()) + 1.1], "dtick": 1}
+    else:
+        trace |= {"type": "bar", "orientation": "h", "textposition": "outside", "cliponaxis": False}
+        trace["marker"] = {"color": colors}
+        axis = {"rangemode": "tozero", "range": [0, float(frame["time_ns"].max() / scale.divisor) * 1.25]}
+    best = frame.loc[frame["time_ns"].idxmin()]
+    text = (
+        f"Median time of {len(frame)} variants at {best['problem_name']}; the shortest is {best['contender']} with "
+        f"{format_value('time', best['time_ns'])}, the longest {frame.loc[frame['time_ns'].idxmax(), 'contender']} with "
+        f"{format_value('time', frame['time_ns'].max())}. Error bars are 95 % intervals of the median."
+    )
+    layout = _rows_layout(
+        len(frame), {**axis, "title": {"text": axis_title("Time" + (", logarithmic" if wide else ""), scale)}}
+    )
+    return Figure("figure-time", "Time by variant", [trace], layout, text, notes)
+
+
+def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return useful bytes over time for every variant, with the measured read bandwidth of each device as a line."""
+    frame, notes = _most(variants_frame(study).dropna(subset=["bandwidth"]))
+    if frame.empty:
+        return None
+    roofs = [device for device in study.devices if device.read_bandwidth and device.label in set(frame["device"])]
+    tops = [float(device.read_bandwidth or 0) for device in roofs]
+    most = max([float(frame["bandwidth"].max()), *tops])
+    scale = choose_scale("bandwidth", [most / 10 if most < 1e13 else most])
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "name": "bandwidth",
+        "y": labels(list(frame["contender"])),
+        "x": numbers(frame["bandwidth"], scale),
+        "marker": {"color": [styles[name].color for name in frame["contender"]]},
+        "customdata": [
+            [plain(row["contender"]), plain(row["device"]), _share(row["share"])] for row in frame.to_dict("records")
+        ],
+        "text": [_share(share) for share in frame["share"]],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "hovertemplate": f"%{{customdata[0]}}<br>%{{x}} {scale.unit}, %{{customdata[2]}} of peak<br>%{{customdata[1]}}<extra></extra>",
+    }
+    shapes, annotations = [], []
+    for i, (device, top) in enumerate(zip(roofs, tops, strict=True)):
+        at = top / scale.divisor
+        line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
+        shapes.append(
+            {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line}
+        )
+        side = "right" if at > 0.5 * most / scale.divisor else "left"
+        words = plain(f"roof ({device.backend}): {format_value('bandwidth', top)}")
+        annotations.append(
+            {
+                "x": at,
+                "y": 1,
+                "xref": "x",
+                "yref": "paper",
+                "text": words,
+                "showarrow": False,
+                "xanchor": side,
+                "yanchor": "bottom",
+                "yshift": 16 * i,
+            }
+        )
+    best = frame.loc[frame["bandwidth"].idxmax()]
+    text = f"Bandwidth (useful bytes over median time) of {len(frame)} variants; the highest is {best['contender']} with {format_value('bandwidth', best['bandwidth'])}"
+    text += (
+        f", {_share(best['share'])} of the read bandwidth measured on {best['device']}."
+        if pd.notna(best["share"])
+        else "."
+    )
+    axis = {"title": {"text": axis_title("Bandwidth", scale)}, "range": [0, most / scale.divisor * 1.15]}
+    layout = {**_rows_layout(len(frame), axis, top=16 * len(roofs)), "shapes": shapes, "annotations": annotations}
+    return Figure("figure-bandwidth", "Bandwidth by variant", [trace], layout, text, notes)
+
+
+def scaling_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return times over the problem axis with the most values, both axes logarithmic, with the roof of each device."""
+    found = scaling(study)
+    if found is None:
+        return None
+    points = found.points
+    fastest = points.groupby("contender")["time_ns"].min().sort_values(kind="stable").index
+    drawn = set(fastest[:MOST_LINES]) | set(points.loc[points["variant"] == study.baseline, "contender"])
+    notes = (
+        [f"The {len(drawn)} of {len(fastest)} variants with the shortest times (and the baseline) are drawn."]
+        if len(drawn) < len(fastest)
+        else []
+    )
+    scale = choose_scale("time", [float(points["time_ns"].median())])
+    data: list[dict[str, Any]] = []
+    for contender, rows in points[points["contender"].isin(drawn)].groupby("contender", sort=False):
+        style = styles[contender]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": plain_legend(contender),
+                "x": rows["x"].tolist(),
+                "y": numbers(rows["time_ns"], scale),
+                "line": {"color": style.color, "width": 2, "dash": style.dash},
+                "marker": {"color": style.color, "size": 7, "symbol": style.symbol},
+                "customdata": [
+                    [plain(contender), plain(row["tunables_label"]), format_value("time", row["time_ns"])]
+                    for row in rows.to_dict("records")
+                ],
+                "hovertemplate": "%{customdata[0]}<br>%{x}: %{customdata[2]}<br>%{customdata[1]}<extra></extra>",
+            }
+        )
+    for device, rows in found.roof.groupby("device", sort=False):
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": plain_legend(f"roof: {device}"),
+                "x": rows["x"].tolist(),
+                "y": numbers(rows["time_ns"], scale),
+                "line": {"color": NEUTRAL, "width": 2, "dash": "longdash"},
+                "customdata": [[format_value("time", value)] for value in rows["time_ns"]],
+                "hovertemplate": f"useful bytes / read bandwidth<br>{plain(device)}<br>%{{x}}: %{{customdata[0]}}<extra></extra>",
+            }
+        )
+    largest = points[points["x"] == points["x"].max()]
+    best = largest.loc[largest["time_ns"].idxmin()]
+    text = f"Time over {found.axis}, from {_place(points['x'].min())} to {_place(points['x'].max())}, both axes logarithmic"
+    text += f", {found.others}" if found.others else ""
+    text += f"; at the largest the fastest is {best['contender']} with {format_value('time', best['time_ns'])}. "
+    text += (
+        "The long-dashed line is the roof: useful bytes over the measured read bandwidth." if len(found.roof) else ""
+    )
+    layout = {
+        "height": 460,
+        "xaxis": {"type": "log", "title": {"text": plain(found.axis)}, **integer_ticks(points["x"])},
+        "yaxis": {"type": "log", "title": {"text": axis_title("Time", scale)}, **decades(points["time_ns"])},
+        "showlegend": True,
+    }
+    return Figure("figure-scaling", f"Scaling over {found.axis}", data, layout, text.strip(), tuple(notes))
+
+
+def distribution_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return the spread of every variant's samples around their median."""
+    samples = distribution(study)
+    frame, notes = _most(variants_frame(study)[lambda rows: rows["contender"].isin(set(samples["contender"]))])
+    if frame.empty:
+        return None
+    data, beyond, thinned, spreads = [], 0, False, []
+    around = {}
+    for name in frame["contender"]:
+        times = samples.loc[samples["contender"] == name, "duration_ns"].to_numpy(float)
+        around[name] = np.sort((times / np.median(times) - 1) * 100)
+    pooled = np.concatenate(list(around.values()))
+    edge = max(1.0, 1.6 * float(np.quantile(np.abs(pooled), 0.98)))
+    for name, short in zip(frame["contender"], labels(list(frame["contender"])), strict=True):
+        values = around[name]
+        q1, median, q3 = np.quantile(values, [0.25, 0.5, 0.75])
+        inside = values[np.abs(values) <= edge]
+        beyond += len(values) - len(inside)
+        thinned |= len(inside) > MOST_POINTS
+        spreads.append((q3 - q1, name))
+        near = values[(values >= q1 - 1.5 * (q3 - q1)) & (values <= q3 + 1.5 * (q3 - q1))]
+        ends = (near.min(), near.max()) if len(near) else (q1, q3)
+        data.append(
+            {
+                "type": "box",
+                "orientation": "h",
+                "name": short,
+                "y": [short],
+                "x": [[float(f"{value:.4g}") for value in thin(inside.tolist())]],
+                **{
+                    key: [float(f"{value:.4g}")]
+                    for key, value in zip(("q1", "median", "q3"), (q1, median, q3), strict=True)
+                },
+                "lowerfence": [float(f"{ends[0]:.4g}")],
+                "upperfence": [float(f"{ends[1]:.4g}")],
+                "boxpoints": "all",
+                "jitter": 0.6,
+                "pointpos": 0,
+                "marker": {"color": styles[name].color, "size": 3, "opacity": 0.45},
+                "line": {"color": styles[name].color, "width": 1.5},
+                "fillcolor": "rgba(0,0,0,0)",
+                "hoverinfo": "x+name",
+            }
+        )
+    more = list(notes)
+    if beyond:
+        more.append(
+            f"{beyond} of {len(pooled)} samples lie beyond ±{edge:.3g} % and are not drawn; the boxes count them."
+        )
+    if thinned:
+        more.append(f"At most {MOST_POINTS} points a variant are drawn; the boxes are of all samples.")
+    widest = max(spreads)
+    text = (
+        f"Samples of {len(frame)} variants around their medians ({len(pooled)} samples); the widest middle half is that of {widest[1]}, "
+        f"{widest[0]:.2g} % of its median."
+    )
+    axis = {"title": {"text": "Deviation from the variant's median (%)"}, "range": [-edge, edge], "zeroline": True}
+    return Figure(
+        "figure-distribution", "Distribution of the samples", data, _rows_layout(len(frame), axis), text, tuple(more)
+    )
+
+
+def tunables_figures(study: Study, styles: Styles) -> list[Figure]:
+    """Return a map of the times over the tunables for every variant that was measured with more than one choice."""
+    maps = tunable_maps(study)
+    figures = [
+        _tunables(name, frame, i, styles[name].color) for i, (name, frame) in enumerate(list(maps.items())[:MOST_MAPS])
+    ]
+    if len(maps) > MOST_MAPS and figures:
+        last = figures[-1]
+        note = f"{len(maps) - MOST_MAPS} more variants have several tunables; their times are in the database."
+        figures[-1] = Figure(last.id, last.title, last.data, last.layout, last.text, (*last.notes, note))
+    return figures
+
+
+def _tunables(contender: str, frame: pd.DataFrame, index: int, color: str) -> Figure:
+    facts = sorted((name for name in frame if str(name).startswith("tune.")), key=lambda name: -frame[name].nunique())[
+        :2
+    ]
+    best = frame.loc[frame["time_ns"].idxmin()]
+    scale = choose_scale("time", [float(best["time_ns"])])
+    table = frame.groupby(facts, as_index=False)["time_ns"].min()
+    xs = _sorted(table[facts[0]])
+    names = [plain(name.partition(".")[2]) for name in facts]
+    text = f"Time of {contender} over {' and '.join(names)}: the shortest is {format_value('time', best['time_ns'])} at {best['tunables_label']}, the longest {format_value('time', frame['time_ns'].max())}."
+    layout: dict[str, Any] = {"height": 320, "xaxis": {"type": "category", "title": {"text": names[0]}}}
+    if len(facts) == 1:
+        times = table.set_index(facts[0])["time_ns"]
+        trace = {
+            "type": "bar",
+            "name": plain(contender),
+            "x": [plain(x) for x in xs],
+            "y": numbers([times[x] for x in xs], scale),
+            "marker": {"color": color},
+            "hovertemplate": f"{names[0]} = %{{x}}: %{{y}} {scale.unit}<extra></extra>",
+        }
+        layout |= {"yaxis": {"title": {"text": axis_title("Time", scale)}, "rangemode": "tozero"}, "bargap": 0.55}
+    else:
+        ys = _sorted(table[facts[1]])
+        cells = {(row[facts[0]], row[facts[1]]): row["time_ns"] for row in table.to_dict("records")}
+        grid = [numbers([cells.get((x, y), float("nan")) for x in xs], scale) for y in ys]
+        trace = {
+            "type": "heatmap",
+            "name": plain(contender),
+            "x": [plain(x) for x in xs],
+            "y": [plain(y) for y in ys],
+            "z": grid,
+            "colorscale": SEQUENTIAL,
+            "reversescale": True,
+            "texttemplate": "%{z:.3~g}" if len(xs) * len(ys) <= 100 else "",
+            "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
+            "hovertemplate": f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {scale.unit}<extra></extra>",
+        }
+        layout["yaxis"] = {"type": "category", "title": {"text": names[1]}}
+    hidden = len([name for name in frame if str(name).startswith("tune.")]) > 2
+    notes = ("The fastest over the tunables that are not on an axis is shown.",) if hidden else ()
+    return Figure(f"figure-tunables-{index}", f"Tunables of {contender}", [trace], layout, text, notes)
+
+
+def plain_legend(name: object) -> str:
+    """Return a name for a legend."""
+    return labels([name])[0]
+
+
+def _most(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    if len(frame) <= MOST_BARS:
+        return frame, ()
+    keep = frame.nsmallest(MOST_BARS, "time_ns").index
+    return frame[frame.index.isin(keep)], (
+        f"The {MOST_BARS} fastest of {len(frame)} variants are drawn; the table has all.",
+    )
+
+
+def _rows_layout(rows: int, axis: dict[str, Any], top: int = 0) -> dict[str, Any]:
+    """Return the layout of a figure with one row a variant, the first on top."""
+    return {
+        "height": 90 + top + 30 * rows,
+        "margin": {"t": 12 + top},
+        "xaxis": axis,
+        "yaxis": {"autorange": "reversed", "type": "category", "automargin": True},
+        "bargap": 0.35,
+        "showlegend": False,
+    }
+
+
+def _interval(row: Any) -> str:
+    if pd.isna(row["time_low_ns"]) or pd.isna(row["time_high_ns"]):
+        return ""
+    return f"({format_value('time', row['time_low_ns'])} to {format_value('time', row['time_high_ns'])})"
+
+
+def _place(value: float) -> str:
+    return value_label(int(value) if float(value).is_integer() else value)
+
+
+def _share(share: float) -> str:
+    return "" if pd.isna(share) else f"{share * 100:.0f}\N{NO-BREAK SPACE}%"
+
+
+def _sorted(values: Iterable[Any]) -> list[Any]:
+    unique = list(dict.fromkeys(values))
+    return sorted(unique, key=lambda value: (isinstance(value, str), value if isinstance(value, str) else float(value)))

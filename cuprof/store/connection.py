@@ -1,0 +1,186 @@
+"""Engines for SQLite and PostgreSQL, and errors of the database in one line a person can act on."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event, exc
+from sqlalchemy.engine import URL, Engine, make_url
+
+from cuprof.errors import MissingDependencyError, StoreError
+from cuprof.store.columns import to_json
+
+BUSY_SECONDS = 30.0
+"""How long a statement waits for another process's lock before it gives up."""
+
+DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
+REMEDIES = {
+    "postgresql": "install it with: pip install 'psycopg[binary]'",
+    "mysql": "use sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE",
+}
+
+
+def parse_url(url: str) -> URL:
+    """Return the URL with the driver that cuprof uses.
+
+    Raises:
+        StoreError: the text is no database URL, or names a database that cuprof does not know.
+    """
+    try:
+        parsed = make_url(url)
+    except exc.ArgumentError:
+        raise StoreError(
+            f"{url!r} is not a database URL; write sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
+        ) from None
+    backend = "postgresql" if parsed.drivername == "postgres" else parsed.get_backend_name()
+    if backend not in DRIVERS:
+        raise StoreError(
+            f"database {backend!r} is not supported; use sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
+        )
+    return parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
+
+
+def database_file(url: URL) -> Path | None:
+    """Return the SQLite file that the URL names, None for a database in memory or on a server."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return None
+    return Path(url.database)
+
+
+def show(url: URL) -> str:
+    """Return the URL for people: an SQLite file's path, else the URL without its password."""
+    path = database_file(url)
+    return str(path) if path else url.render_as_string(hide_password=True)
+
+
+def make_engine(url: URL, *, read_only: bool = False) -> Engine:
+    """Return an engine that connects on first use.
+
+    Raises:
+        MissingDependencyError: the driver for PostgreSQL is not installed.
+    """
+    try:
+        if url.get_backend_name() == "sqlite":
+            return _make_sqlite(url, read_only)
+        engine = sa.create_engine(url, json_serializer=to_json, pool_pre_ping=True)
+    except ImportError:
+        backend = url.get_backend_name()
+        raise MissingDependencyError(f"the driver for {backend} ({DRIVERS[backend]})", REMEDIES[backend]) from None
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: Any) -> None:
+        connection.autocommit = True
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.execute(f"SET lock_timeout = {int(BUSY_SECONDS * 1000)}")
+        connection.autocommit = False
+        connection.read_only = read_only
+
+    return engine
+
+
+def _make_sqlite(url: URL, read_only: bool) -> Engine:
+    path = database_file(url)
+    if path is None:
+        raise StoreError("a database in memory cannot be shared by cuprof's processes; use sqlite:///FILE")
+    target = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
+    if read_only and not _can_share(path):
+        target += "&immutable=1"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            target, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA foreign_keys=ON")
+            if read_only:
+                connection.execute("PRAGMA query_only=ON")
+            else:
+                _enter_wal(connection)
+                connection.execute("PRAGMA synchronous=NORMAL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    engine = sa.create_engine(
+        "sqlite+pysqlite://", creator=connect, poolclass=sa.pool.QueuePool, json_serializer=to_json
+    )
+
+    # The driver would begin transactions by itself, too late for a read that decides what is written, and never
+    # before DDL; so the driver is left in autocommit mode and SQLAlchemy begins.
+    @event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _enter_wal(connection: sqlite3.Connection) -> None:
+    # Entering WAL needs the file alone for a moment and does not wait by itself when two processes make one file.
+    give_up = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)
+
+
+def _can_share(path: Path) -> bool:
+    # A WAL database is read through its -shm file; where neither exists nor can be made, and nothing waits in a -wal
+    # file, the file is complete by itself and can be read as it lies.
+    wal = path.with_name(path.name + "-wal")
+    return os.access(path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size > 0)
+
+
+@contextmanager
+def explained(url: URL) -> Iterator[None]:
+    """Turn the database's errors into `StoreError`s of one line."""
+    try:
+        yield
+    except exc.SQLAlchemyError as error:
+        raise StoreError(explain(url, error)) from error
+    except sqlite3.Error as error:
+        raise StoreError(explain(url, error)) from error
+
+
+def explain(url: URL, error: Exception) -> str:
+    """Return one line: which database, what happened, what to do."""
+    cause = getattr(error, "orig", None) or error
+    text = " ".join(str(cause).split())
+    where, path = show(url), database_file(url)
+    low = text.lower()
+    if path is not None:
+        if "unable to open database file" in low:
+            if path.is_dir():
+                return f"database {where} is a folder; name a file in store.url"
+            if not path.parent.is_dir():
+                return f"database {where}: there is no folder {path.parent}; make it or set store.url"
+            return f"database {where} cannot be opened; check the permissions of the file and of its folder"
+        if "readonly" in low:
+            return f"database {where} is not writable; change its permissions or set store.url to another place"
+        if "not a database" in low or "malformed" in low or "disk image" in low or "unsupported file format" in low:
+            return f"database {where} is damaged or no SQLite database ({text}); move it away or set store.url"
+        if "disk is full" in low or "disk i/o" in low:
+            return f"database {where} cannot be written ({text}); free space on that disk, then run the command again"
+        if "locked" in low or "busy" in low:
+            return (
+                f"database {where} has been locked by another process for {BUSY_SECONDS:g} s; "
+                "let it end, then run the command again"
+            )
+    if "lock timeout" in low:
+        return f"database {where} has been locked for {BUSY_SECONDS:g} s; let the other command end, then try again"
+    if isinstance(error, exc.OperationalError) and path is None:
+        return f"database {where} cannot be reached: {text}"
+    return f"database {where}: {text}"

@@ -1,0 +1,246 @@
+"""Profiles with their launches, counters and findings, written in one transaction a profile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.errors import StoreError
+from cuprof.records import Artifact, CounterValue, LaunchRecord, Profile, State
+from cuprof.records import Finding as FindingRecord
+from cuprof.store.counter_models import Artifact as ArtifactRow
+from cuprof.store.counter_models import Counter, Finding, Launch, Metric, TrialCounter
+from cuprof.store.counter_models import Profile as ProfileRow
+from cuprof.store.models import Trial
+from cuprof.store.rows import chunks, insert_row, upsert
+from cuprof.store.trials import find_keys
+
+MetricKey = tuple[str, str, str]
+
+
+def record_profile(connection: Connection, sweep_id: int | None, profile: Profile) -> int:
+    """Write a profile with all that belongs to it; see `Store.record_profile`."""
+    trial_id = None
+    if profile.identity is not None:
+        trial_id = find_keys(connection, [profile.identity]).get(profile.identity)
+        if trial_id is None:
+            raise StoreError(f"trial {profile.identity} is not in the database; counters belong to stored trials")
+    row = {
+        "trial_id": trial_id,
+        "sweep_id": sweep_id,
+        "artifact_id": save_artifact(connection, profile.artifact) if profile.artifact else None,
+        "name": profile.name,
+        "state": profile.state.value,
+        "message": profile.message,
+        "log": profile.log,
+        "metric_set": profile.metric_set,
+        "metrics": profile.metrics,
+        "missing": profile.missing,
+        "cache_mode": profile.cache_mode,
+        "started_at": profile.started_at,
+        "duration_ns": profile.duration_ns,
+        "recorded_at": time.time(),
+    }
+    profile_id = insert_row(connection, ProfileRow, row)
+    values = [counter for launch in profile.launches for counter in launch.counters]
+    metrics = _save_metrics(connection, [*values, *profile.rolled])
+    for launch in profile.launches:
+        _record_launch(connection, profile_id, launch, metrics, profile.cache_mode)
+    rolled = [
+        {"profile_id": profile_id, "trial_id": trial_id, **_value_columns(value, metrics, profile.cache_mode)}
+        for value in profile.rolled
+    ]
+    if rolled:
+        connection.execute(sa.insert(TrialCounter), rolled)
+    return profile_id
+
+
+def save_artifact(connection: Connection, artifact: Artifact) -> int:
+    """Insert the artifact, or note its new place where the same contents are known, and return its key."""
+    row = {
+        "sha256": artifact.sha256,
+        "path": artifact.path,
+        "kind": artifact.kind,
+        "size_bytes": artifact.size_bytes,
+        "tool_version": artifact.tool_version,
+        "command": artifact.command,
+    }
+    upsert(connection, ArtifactRow, [row], key=["sha256"], update=["path"])
+    return int(connection.execute(sa.select(ArtifactRow.id).where(ArtifactRow.sha256 == artifact.sha256)).scalar_one())
+
+
+def profiled(
+    connection: Connection, identities: Sequence[str], cache_mode: str, metrics: Collection[str], failed: bool
+) -> set[str]:
+    """Return the trials that need no profiling; see `Store.profiled`."""
+    wanted, done = set(metrics), set()
+    for chunk in chunks(list(dict.fromkeys(identities))):
+        found = connection.execute(
+            sa.select(Trial.identity, ProfileRow.state, ProfileRow.metrics)
+            .join(ProfileRow, ProfileRow.trial_id == Trial.id)
+            .where(Trial.identity.in_(chunk), ProfileRow.cache_mode == cache_mode)
+            .order_by(ProfileRow.id)
+        )
+        asked: dict[str, set[str]] = {}
+        newest: dict[str, str] = {}
+        for identity, state, names in found:
+            newest[identity] = state
+            if state == State.OK:
+                asked.setdefault(identity, set()).update(names)
+        done |= {identity for identity, names in asked.items() if wanted <= names}
+        if failed:
+            done |= {identity for identity, state in newest.items() if state not in (State.OK, State.SKIPPED)}
+    return done
+
+
+def get_profile(connection: Connection, profile_id: int) -> Profile:
+    """Return a profile as it was recorded (times to the microsecond); raises `StoreError` where there is none."""
+    found = connection.execute(
+        sa.select(ProfileRow, Trial.identity)
+        .outerjoin(Trial, Trial.id == ProfileRow.trial_id)
+        .where(ProfileRow.id == profile_id)
+    ).first()
+    if found is None:
+        raise StoreError(f"there is no profile {profile_id} in the database")
+    rolled = _read_values(connection, TrialCounter, TrialCounter.profile_id, profile_id)
+    launches = connection.execute(sa.select(Launch).where(Launch.profile_id == profile_id).order_by(Launch.ordinal))
+    return Profile(
+        identity=found.identity,
+        name=found.name,
+        state=State(found.state),
+        cache_mode=found.cache_mode,
+        message=found.message,
+        log=found.log,
+        metric_set=found.metric_set,
+        metrics=tuple(found.metrics),
+        missing=found.missing,
+        artifact=_read_artifact(connection, found.artifact_id),
+        launches=tuple(_read_launch(connection, row) for row in launches.all()),
+        rolled=rolled,
+        started_at=found.started_at or 0.0,
+        duration_ns=found.duration_ns,
+    )
+
+
+def _read_launch(connection: Connection, row: Any) -> LaunchRecord:
+    findings = connection.execute(sa.select(Finding).where(Finding.launch_id == row.id).order_by(Finding.ordinal))
+    return LaunchRecord(
+        ordinal=row.ordinal,
+        kernel=row.kernel,
+        grid=(row.grid_x, row.grid_y, row.grid_z),
+        block=(row.block_x, row.block_y, row.block_z),
+        registers=row.registers,
+        shared_static_bytes=row.shared_static_bytes,
+        shared_dynamic_bytes=row.shared_dynamic_bytes,
+        duration_ns=row.duration_ns,
+        counters=_read_values(connection, Counter, Counter.launch_id, row.id),
+        findings=tuple(
+            FindingRecord(found.rule, found.severity, found.text, found.title, found.section, found.speedup)
+            for found in findings
+        ),
+        details=row.details,
+    )
+
+
+def _read_values(
+    connection: Connection, model: type[Counter] | type[TrialCounter], owner: Any, key: int
+) -> tuple[CounterValue, ...]:
+    rows = connection.execute(
+        sa.select(Metric.name, Metric.unit, Metric.rollup, Metric.meaning, model.value, model.text, model.instances)
+        .join(Metric, Metric.id == model.metric_id)
+        .where(owner == key)
+        .order_by(Metric.name)
+    )
+    return tuple(
+        CounterValue(name, value, unit, rollup, meaning, instances or {}, text or "")
+        for name, unit, rollup, meaning, value, text, instances in rows
+    )
+
+
+def _read_artifact(connection: Connection, key: int | None) -> Artifact | None:
+    row = connection.execute(sa.select(ArtifactRow).where(ArtifactRow.id == key)).first()
+    if row is None:
+        return None
+    return Artifact(row.path, row.sha256, row.size_bytes, row.kind, row.tool_version, tuple(row.command))
+
+
+def _record_launch(
+    connection: Connection, profile_id: int, launch: LaunchRecord, metrics: dict[MetricKey, int], cache_mode: str
+) -> None:
+    row = {
+        "profile_id": profile_id,
+        "ordinal": launch.ordinal,
+        "kernel": launch.kernel,
+        **dict(zip(("grid_x", "grid_y", "grid_z"), launch.grid, strict=True)),
+        **dict(zip(("block_x", "block_y", "block_z"), launch.block, strict=True)),
+        "registers": launch.registers,
+        "shared_static_bytes": launch.shared_static_bytes,
+        "shared_dynamic_bytes": launch.shared_dynamic_bytes,
+        "duration_ns": launch.duration_ns,
+        "details": launch.details,
+    }
+    launch_id = insert_row(connection, Launch, row)
+    counters = [{"launch_id": launch_id, **_value_columns(value, metrics, cache_mode)} for value in launch.counters]
+    if counters:
+        connection.execute(sa.insert(Counter), counters)
+    findings = [
+        {
+            "launch_id": launch_id,
+            "ordinal": ordinal,
+            "rule": finding.rule,
+            "severity": finding.severity,
+            "title": finding.title,
+            "text": finding.text,
+            "section": finding.section,
+            "speedup": finding.speedup,
+        }
+        for ordinal, finding in enumerate(launch.findings)
+    ]
+    if findings:
+        connection.execute(sa.insert(Finding), findings)
+
+
+def _save_metrics(connection: Connection, values: Iterable[CounterValue]) -> dict[MetricKey, int]:
+    rows: dict[MetricKey, dict[str, Any]] = {
+        _metric_key(value): {
+            "name": value.metric,
+            "unit": value.unit,
+            "rollup": value.rollup,
+            "meaning": value.meaning,
+        }
+        for value in values
+    }
+    known = _find_metrics(connection, rows)
+    fresh = [row for key, row in rows.items() if known.get(key, (0, ""))[1] != row["meaning"] or key not in known]
+    if fresh:
+        upsert(connection, Metric, fresh, key=["name", "unit", "rollup"], update=["meaning"])
+        known = _find_metrics(connection, rows)
+    return {key: found[0] for key, found in known.items()}
+
+
+def _find_metrics(connection: Connection, keys: Collection[MetricKey]) -> dict[MetricKey, tuple[int, str]]:
+    found: dict[MetricKey, tuple[int, str]] = {}
+    for chunk in chunks(sorted({name for name, _, _ in keys})):
+        rows = connection.execute(
+            sa.select(Metric.id, Metric.name, Metric.unit, Metric.rollup, Metric.meaning).where(Metric.name.in_(chunk))
+        )
+        found |= {(row.name, row.unit, row.rollup): (row.id, row.meaning) for row in rows}
+    return {key: found[key] for key in keys if key in found}
+
+
+def _metric_key(value: CounterValue) -> MetricKey:
+    return value.metric, value.unit, value.rollup
+
+
+def _value_columns(value: CounterValue, metrics: dict[MetricKey, int], cache_mode: str) -> dict[str, Any]:
+    return {
+        "metric_id": metrics[_metric_key(value)],
+        "cache_mode": cache_mode,
+        "value": value.value,
+        "text": value.text or None,
+        "instances": value.instances or None,
+    }

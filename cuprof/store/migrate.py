@@ -1,0 +1,138 @@
+"""Bring a database to the newest revision: the migrations of db/migrations, then the views of db/views.
+
+Views hold no data, so no migration mentions them: they are dropped and made again from their files whenever the
+revision or one of the files has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine
+
+from cuprof.errors import StoreError
+from cuprof.project import bundled
+from cuprof.store.connection import database_file, show
+from cuprof.store.models import REVISION
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+VERSION_TABLE = "cuprof_revision"
+_LOCK = 0x6375_7072_6F66  # "cuprof": the advisory lock that two migrating processes meet at on PostgreSQL
+
+
+class View(NamedTuple):
+    """A view's name and its CREATE VIEW statement."""
+
+    name: str
+    statement: str
+
+
+def list_views() -> list[View]:
+    """Return the views of db/views in the order in which they can be made (the files are numbered)."""
+    views = []
+    for path in sorted((bundled("db") / "views").glob("*.sql")):
+        statement = path.read_text(encoding="utf-8").strip().rstrip(";")
+        views.append(View(re.sub(r"^\d+_", "", path.stem), statement))
+    return views
+
+
+def read_revision(connection: Connection) -> str | None:
+    """Return the revision that the database says it has, None for one that cuprof has not made."""
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+
+
+def is_current(connection: Connection) -> bool:
+    """Return whether tables and views are those of this cuprof."""
+    if read_revision(connection) != REVISION:
+        return False
+    return bool(_read_views(connection).get("hash") == _hash_views(list_views()))
+
+
+def check_revision(connection: Connection, url: URL) -> str | None:
+    """Return the database's revision, None for an empty database.
+
+    Raises:
+        StoreError: a newer cuprof wrote it, or something other than cuprof.
+    """
+    revision = read_revision(connection)
+    if revision is None:
+        # On a server cuprof may share a database with others; a file is one program's.
+        if database_file(url) is not None and sa.inspect(connection).get_table_names():
+            raise StoreError(f"database {show(url)} was not made by cuprof; set store.url to another file")
+        return None
+    if revision > REVISION or not revision.isdigit():
+        raise StoreError(
+            f"database {show(url)} was written by a newer cuprof (revision {revision}, this one knows {REVISION}); "
+            "upgrade cuprof"
+        )
+    return revision
+
+
+def upgrade(engine: Engine, url: URL, revision: str = "head") -> None:
+    """Make or upgrade the database in one transaction; of several processes the first does it and the others wait.
+
+    Raises:
+        StoreError: a newer cuprof wrote the database, or something other than cuprof.
+    """
+    from alembic import command
+
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        if check_revision(connection, url) != REVISION or revision != "head":
+            drop_views(connection)
+            configuration = make_configuration()
+            configuration.attributes["connection"] = connection
+            command.upgrade(configuration, revision)
+        if revision == "head":
+            make_views(connection)
+
+
+def make_configuration() -> Config:
+    """Return Alembic's configuration with the bundled migrations."""
+    from alembic.config import Config
+
+    configuration = Config()
+    configuration.set_main_option("script_location", str(_migrations()).replace("%", "%%"))
+    return configuration
+
+
+def drop_views(connection: Connection) -> None:
+    """Drop every view that cuprof has made in this database."""
+    for name in reversed(_read_views(connection).get("names", [])):
+        connection.execute(sa.text(f'DROP VIEW IF EXISTS "{name}"'))
+
+
+def make_views(connection: Connection) -> None:
+    """Make the views anew from db/views, and note which they are."""
+    drop_views(connection)
+    views = list_views()
+    for view in views:
+        connection.exec_driver_sql(view.statement)
+    value = json.dumps({"hash": _hash_views(views), "names": [view.name for view in views]})
+    connection.execute(sa.text("DELETE FROM property WHERE name = 'views'"))
+    connection.execute(sa.text("INSERT INTO property (name, value) VALUES ('views', :value)"), {"value": value})
+
+
+def _migrations() -> Path:
+    return bundled("db") / "migrations"
+
+
+def _hash_views(views: list[View]) -> str:
+    return hashlib.sha256("\0".join(view.name + "\n" + view.statement for view in views).encode()).hexdigest()
+
+
+def _read_views(connection: Connection) -> dict[str, Any]:
+    if not sa.inspect(connection).has_table("property"):
+        return {}
+    value = connection.execute(sa.text("SELECT value FROM property WHERE name = 'views'")).scalar()
+    return dict(json.loads(value)) if value else {}

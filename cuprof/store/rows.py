@@ -1,0 +1,65 @@
+"""Insert-or-update and lookups in chunks, alike on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Connection
+
+from cuprof.store.columns import canonical
+from cuprof.store.models import Base
+
+CHUNK = 5000
+"""Values of one IN list; SQLite takes 32,766 parameters a statement, PostgreSQL 65,535."""
+
+Item = TypeVar("Item")
+
+
+def upsert(
+    connection: Connection,
+    model: type[Base],
+    rows: Sequence[dict[str, Any]],
+    *,
+    key: Sequence[str],
+    update: Sequence[str] = (),
+    keep: Sequence[str] = (),
+) -> None:
+    """Insert rows; where one with the same key is there, set its `update` columns and leave the others as they are.
+
+    `keep` columns are set only where they are NULL.
+    """
+    if not rows:
+        return
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = make(model)
+    if update or keep:
+        values: dict[str, Any] = {name: statement.excluded[name] for name in update}
+        columns = model.__table__.c
+        values |= {name: sa.func.coalesce(columns[name], statement.excluded[name]) for name in keep}
+        statement = statement.on_conflict_do_update(index_elements=list(key), set_=values)
+    else:
+        statement = statement.on_conflict_do_nothing(index_elements=list(key))
+    # In one order everywhere, so that two processes never wait for each other's rows crosswise.
+    connection.execute(statement, sorted(rows, key=lambda row: tuple(str(row[name]) for name in key)))
+
+
+def insert_row(connection: Connection, model: type[Base], row: Mapping[str, Any]) -> int:
+    """Insert one row and return its key."""
+    key = connection.execute(sa.insert(model), dict(row)).inserted_primary_key
+    assert key is not None  # single-row inserts always have one
+    return int(key[0])
+
+
+def chunks(items: Sequence[Item], size: int = CHUNK) -> Iterator[Sequence[Item]]:
+    """Yield the items in pieces of at most `size`."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def fingerprint(value: Any) -> str:
+    """Return the SHA-256 of plain data, 64 hexadecimal digits."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

@@ -1,0 +1,241 @@
+"""The store: one database that sweeps are written to and read from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.engine import URL, Connection, Engine
+
+from cuprof.errors import StoreError
+from cuprof.records import Calibration, DeviceFacts, Measure, Outcome, Profile, SweepFacts, Trial
+from cuprof.store import counters, migrate, outcomes, sweeps, trials
+from cuprof.store.connection import database_file, explained, make_engine, parse_url, show
+from cuprof.store.models import REVISION
+from cuprof.store.trials import StoredTrial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Store:
+    """Write and read one database.
+
+    Every method is one transaction: all of it is stored when the method returns, or nothing is when it raises.
+    On SQLite (WAL, synchronous=NORMAL) what a method has stored outlives the end of the process, however it comes
+    about; a power cut may take the last transactions back, never part of one. PostgreSQL keeps them as its server is
+    set.
+
+    Threads may share a Store. Any number of processes may open the same database; SQLite lets one of them write at a
+    time and the others wait, up to 30 s. A Store does not survive a fork.
+    """
+
+    def __init__(self, url: URL, engine: Engine, read_only: bool) -> None:
+        self.parsed_url, self.engine, self.read_only = url, engine, read_only
+        self._process = os.getpid()
+
+    @classmethod
+    def open(cls, url: str, *, create: bool = True, read_only: bool = False) -> Store:
+        """Open the database, make it where `create` allows, and bring its tables and views up to date.
+
+        Args:
+            url: SQLAlchemy URL, "sqlite:///FILE" or "postgresql+psycopg://USER@HOST/DATABASE".
+            create: make the file (and its folder) or the tables where there are none.
+            read_only: no data can be changed; a database of an older cuprof is brought up to date nevertheless.
+
+        Raises:
+            StoreError: no such database, not writable, damaged, locked, of a newer cuprof, or not cuprof's.
+            MissingDependencyError: the driver for PostgreSQL is not installed.
+        """
+        parsed = parse_url(url)
+        create = create and not read_only
+        _check_file(parsed, create)
+        engine = make_engine(parsed, read_only=read_only)
+        try:
+            with explained(parsed):
+                with engine.connect() as connection:
+                    revision = migrate.check_revision(connection, parsed)
+                    current = revision is not None and migrate.is_current(connection)
+                if revision is None and not create:
+                    raise StoreError(f"database {show(parsed)} is empty; run a sweep first")
+                if not current and (not read_only or revision != REVISION):
+                    _upgrade(parsed, engine, read_only)
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(parsed, engine, read_only)
+
+    def close(self) -> None:
+        """Close every connection; on SQLite the last one to close tidies the -wal file away."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """Return the SQLAlchemy URL, password included."""
+        return self.parsed_url.render_as_string(hide_password=False)
+
+    @property
+    def place(self) -> str:
+        """Return the file's path or the URL without its password, for people."""
+        return show(self.parsed_url)
+
+    def begin_sweep(self, facts: SweepFacts) -> int:
+        """Return the sweep to write to: the newest unfinished one of the same plan, or a new one.
+
+        An unfinished sweep is taken up again when the process that ran it is gone, or was this one.
+
+        Raises:
+            UsageError: that process is alive on this host.
+        """
+        with self._begin() as connection:
+            return sweeps.begin(connection, facts)
+
+    def finish_sweep(self, sweep_id: int, state: str) -> None:
+        """Note that the sweep ended: "finished" (never taken up again) or "interrupted"."""
+        with self._begin() as connection:
+            sweeps.finish(connection, sweep_id, state)
+
+    def save_device(self, facts: DeviceFacts) -> int:
+        """Return the device's key; its details are those given last."""
+        with self._begin() as connection:
+            return sweeps.save_device(connection, facts)
+
+    def save_calibration(self, sweep_id: int, facts: DeviceFacts, calibration: Calibration) -> None:
+        """Keep what was measured of a device in this sweep, in place of what was kept before."""
+        with self._begin() as connection:
+            sweeps.save_calibration(connection, sweep_id, sweeps.save_device(connection, facts), calibration)
+
+    def enlist(self, sweep_id: int, planned: Sequence[Trial]) -> None:
+        """Write the sweep's trials in the order given; those that are there already stay as they are."""
+        with self._begin() as connection:
+            trials.enlist(connection, sweep_id, planned)
+
+    def record(self, sweep_id: int, outcome: Outcome) -> int:
+        """Write what became of a trial, with all samples, and return the run's key.
+
+        The run becomes the one that this sweep goes by, and its state the trial's (a skipped run does not hide the
+        state of an earlier one that was more than that).
+
+        Raises:
+            StoreError: the trial was not enlisted for this sweep.
+        """
+        with self._begin() as connection:
+            return outcomes.record(connection, sweep_id, outcome)
+
+    def reuse(
+        self, sweep_id: int, reused: StoredTrial | Sequence[StoredTrial] | str, run_id: int | None = None
+    ) -> None:
+        """Let the sweep go by runs that are stored already; takes what `stored` returned, many in one transaction.
+
+        An identity alone stands for the newest run of that trial.
+
+        Raises:
+            StoreError: a trial was not enlisted for this sweep, or has no run.
+        """
+        with self._begin() as connection:
+            if isinstance(reused, str):
+                found = run_id if run_id is not None else trials.newest_run(connection, reused)
+                pairs = [(reused, found)]
+            elif isinstance(reused, StoredTrial):
+                pairs = [(reused.identity, reused.run_id)]
+            else:
+                pairs = [(entry.identity, entry.run_id) for entry in reused]
+            trials.reuse(connection, sweep_id, pairs)
+
+    def stored(self, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
+        """Return what is stored of those trials that have been run; others are left out.
+
+        A trial is complete when its newest run failed (it would fail again), or one ok run has a timing of every
+        measure by the method wanted. A skipped trial is never complete.
+        """
+        with self._begin() as connection:
+            return trials.stored(connection, identities, methods)
+
+    def get_outcome(self, run_id: int) -> Outcome:
+        """Return a run as it was recorded, samples included; raises `StoreError` where there is none."""
+        with self._begin() as connection:
+            return outcomes.get_outcome(connection, run_id)
+
+    def list_trials(self, sweep_id: int) -> list[Trial]:
+        """Return the trials of a sweep in their order, as they were enlisted."""
+        with self._begin() as connection:
+            return trials.list_trials(connection, sweep_id)
+
+    def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
+        """Write one profile with its launches, counters and findings, and return its key.
+
+        Args:
+            sweep_id: the sweep it was collected in; None for reports taken in from elsewhere.
+            profile: with identity None it stands for foreign launches under the name given.
+
+        Raises:
+            StoreError: the trial is not in the database.
+        """
+        with self._begin() as connection:
+            return counters.record_profile(connection, sweep_id, profile)
+
+    def get_profile(self, profile_id: int) -> Profile:
+        """Return a profile as it was recorded; raises `StoreError` where there is none."""
+        with self._begin() as connection:
+            return counters.get_profile(connection, profile_id)
+
+    def profiled(
+        self, identities: Sequence[str], cache_mode: str, metrics: Collection[str], *, failed: bool = False
+    ) -> set[str]:
+        """Return those trials whose ok profiles of this cache mode have been asked for every one of the metrics.
+
+        Args:
+            metrics: names as in `Profile.metrics`.
+            failed: count trials whose newest profile failed (crashed, timed out) as done.
+        """
+        with self._begin() as connection:
+            return counters.profiled(connection, identities, cache_mode, metrics, failed)
+
+    def query(self, sql: str, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Return the rows of a named query, a view, a table or a SELECT; see `cuprof.store.query`."""
+        from cuprof.store.queries import query, query_store
+
+        return query_store(self, sql, params) if self.read_only else query(self.url, sql, params)
+
+    @contextmanager
+    def _begin(self) -> Iterator[Connection]:
+        if os.getpid() != self._process:
+            raise StoreError("a Store does not survive a fork; open the database again in the new process")
+        with explained(self.parsed_url), self.engine.begin() as connection:
+            yield connection
+
+
+def _check_file(url: URL, create: bool) -> None:
+    path = database_file(url)
+    if path is None:
+        return
+    if not create and not path.exists():
+        raise StoreError(f"there is no database {path}; run a sweep first, or set store.url")
+    if create and not path.exists():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"database {path}: its folder cannot be made ({error.strerror}); set store.url") from None
+
+
+def _upgrade(url: URL, engine: Engine, read_only: bool) -> None:
+    if not read_only:
+        migrate.upgrade(engine, url)
+        return
+    engine.dispose()
+    writing = make_engine(url)
+    try:
+        migrate.upgrade(writing, url)
+    finally:
+        writing.dispose()

@@ -1,0 +1,267 @@
+"""Trials as members of sweeps, and what is already stored of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.errors import StoreError
+from cuprof.family.point import Point
+from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial, Unavailable
+from cuprof.store.models import Device, Problem, Run, SweepTrial, Timing, Variant
+from cuprof.store.models import Trial as TrialRow
+from cuprof.store.rows import chunks, fingerprint, upsert
+from cuprof.store.sweeps import save_device
+
+VARIANT_KEY = ("family", "name", "backend", "kind", "source_hash")
+
+
+@dataclass(frozen=True)
+class StoredTrial:
+    """What the database knows of a trial that has been run.
+
+    Args:
+        state: of its newest run; a skipped run does not hide an earlier one that was more than that.
+        complete: nothing is left to do for it: it failed, or one ok run has every timing that was asked for.
+        run_id: that run; else the newest.
+    """
+
+    identity: str
+    state: State
+    complete: bool
+    run_id: int
+    message: str = ""
+
+
+def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial]) -> None:
+    """Write the rows of the trials and their membership in the sweep; what is there already stays."""
+    devices = _save_devices(connection, trials)
+    variants = _save_variants(connection, trials)
+    problems = _save_problems(connection, trials)
+    rows = [
+        {
+            "identity": trial.identity,
+            "variant_id": variants[_variant_key(trial)],
+            "problem_id": problems[trial.family, trial.problem],
+            "device_id": devices.get(id(trial.device)),
+            "tunables": trial.tunables,
+            "tunables_label": trial.tunables.label,
+            "label": trial.label,
+            "useful_bytes": trial.useful_bytes,
+            "flops": trial.flops,
+        }
+        for trial in trials
+    ]
+    upsert(connection, TrialRow, rows, key=["identity"], update=["label", "useful_bytes", "flops"], keep=["device_id"])
+    keys = find_keys(connection, [trial.identity for trial in trials])
+    members = [
+        {
+            "sweep_id": sweep_id,
+            "trial_id": keys[trial.identity],
+            "ordinal": ordinal,
+            "device_id": devices.get(id(trial.device)),
+            "unavailable_reason": trial.unavailable.reason if trial.unavailable else None,
+            "unavailable_remedy": trial.unavailable.remedy if trial.unavailable else None,
+        }
+        for ordinal, trial in enumerate(trials)
+    ]
+    upsert(
+        connection,
+        SweepTrial,
+        members,
+        key=["sweep_id", "trial_id"],
+        update=["ordinal", "device_id", "unavailable_reason", "unavailable_remedy"],
+    )
+
+
+def reuse(connection: Connection, sweep_id: int, runs: Sequence[tuple[str, int]]) -> None:
+    """Let the sweep go by stored runs, given as (identity, run) pairs."""
+    keys = find_keys(connection, [identity for identity, _ in runs])
+    members: set[int] = set()
+    for chunk in chunks(list(keys.values())):
+        members |= set(
+            connection.execute(
+                sa.select(SweepTrial.trial_id).where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id.in_(chunk))
+            ).scalars()
+        )
+    for identity, _ in runs:
+        if keys.get(identity) not in members:
+            raise StoreError(f"trial {identity} is not among those enlisted for sweep {sweep_id}")
+    made_here = sa.select(Run.sweep_id == sweep_id).where(Run.id == sa.bindparam("run")).scalar_subquery()
+    statement = (
+        sa.update(SweepTrial)
+        .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == sa.bindparam("trial"))
+        .values(run_id=sa.bindparam("run"), reused=~made_here)
+    )
+    if runs:
+        connection.execute(statement, [{"trial": keys[identity], "run": run_id} for identity, run_id in runs])
+
+
+def newest_run(connection: Connection, identity: str) -> int:
+    """Return the newest run of a trial, a skipped one only where there is no other; raises `StoreError` if none."""
+    found = connection.execute(
+        sa.select(Run.id)
+        .join(TrialRow, TrialRow.id == Run.trial_id)
+        .where(TrialRow.identity == identity)
+        .order_by(sa.case((Run.state == State.SKIPPED.value, 1), else_=0), Run.id.desc())
+        .limit(1)
+    ).scalar()
+    if found is None:
+        raise StoreError(f"trial {identity} has no run that could be reused")
+    return int(found)
+
+
+def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
+    """Return what is stored of each trial that has been run; see `Store.stored`."""
+    wanted = {(str(measure), method) for measure, method in methods.items()}
+    found: dict[str, StoredTrial] = {}
+    for chunk in chunks(list(dict.fromkeys(identities))):
+        runs = connection.execute(
+            sa.select(TrialRow.identity, Run.id, Run.state, Run.message)
+            .join(Run, Run.trial_id == TrialRow.id)
+            .where(TrialRow.identity.in_(chunk))
+            .order_by(Run.id)
+        ).all()
+        timed: dict[int, set[tuple[str, str]]] = {}
+        for run_id, measure, method in connection.execute(
+            sa.select(Timing.run_id, Timing.measure, Timing.method)
+            .join(Run, Run.id == Timing.run_id)
+            .join(TrialRow, TrialRow.id == Run.trial_id)
+            .where(TrialRow.identity.in_(chunk), Run.state == State.OK.value)
+        ):
+            timed.setdefault(run_id, set()).add((measure, method))
+        by_trial: dict[str, list[Any]] = {}
+        for run in runs:
+            by_trial.setdefault(run.identity, []).append(run)
+        for identity, history in by_trial.items():
+            found[identity] = _judge(identity, history, timed, wanted)
+    return found
+
+
+def list_trials(connection: Connection, sweep_id: int) -> list[Trial]:
+    """Return the trials of a sweep in their order."""
+    devices = {row.id: row for row in connection.execute(sa.select(Device))}
+    rows = connection.execute(
+        sa.select(TrialRow, Variant, Problem, SweepTrial)
+        .join(SweepTrial, SweepTrial.trial_id == TrialRow.id)
+        .join(Variant, Variant.id == TrialRow.variant_id)
+        .join(Problem, Problem.id == TrialRow.problem_id)
+        .where(SweepTrial.sweep_id == sweep_id)
+        .order_by(SweepTrial.ordinal)
+        .set_label_style(sa.LABEL_STYLE_TABLENAME_PLUS_COL)
+    )
+    return [_read_trial(dict(row), devices) for row in rows.mappings()]
+
+
+def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, int]:
+    """Return the trial rows' keys by identity; identities that are not stored are left out."""
+    keys: dict[str, int] = {}
+    for chunk in chunks(list(dict.fromkeys(identities))):
+        statement = sa.select(TrialRow.identity, TrialRow.id).where(TrialRow.identity.in_(chunk))
+        keys.update((identity, key) for identity, key in connection.execute(statement))
+    return keys
+
+
+def _judge(
+    identity: str, history: Sequence[Any], timed: Mapping[int, set[tuple[str, str]]], wanted: set[tuple[str, str]]
+) -> StoredTrial:
+    newest = next((run for run in reversed(history) if run.state != State.SKIPPED), history[-1])
+    state = State(newest.state)
+    if state in FAILED:
+        return StoredTrial(identity, state, True, newest.id, newest.message)
+    if state is State.OK:
+        for run in reversed(history):
+            if run.state == State.OK and wanted <= timed.get(run.id, set()):
+                return StoredTrial(identity, state, True, run.id, run.message)
+    return StoredTrial(identity, state, False, newest.id, newest.message)
+
+
+def _read_trial(row: Mapping[str, Any], devices: Mapping[int, Any]) -> Trial:
+    device, reason = devices.get(row["sweep_trial_device_id"]), row["sweep_trial_unavailable_reason"]
+    return Trial(
+        identity=row["trial_identity"],
+        family=row["variant_family"],
+        variant=row["variant_name"],
+        backend=row["variant_backend"],
+        kind=row["variant_kind"],
+        problem=Point(row["problem_coordinates"]),
+        tunables=Point(row["trial_tunables"]),
+        label=row["trial_label"],
+        device=None if device is None else _read_device(device),
+        source_text=row["variant_source_text"],
+        source_hash=row["variant_source_hash"],
+        description=row["variant_description"],
+        origin=row["variant_origin"],
+        expected=row["variant_expected"],
+        order=row["variant_ordinal"],
+        useful_bytes=row["trial_useful_bytes"],
+        flops=row["trial_flops"],
+        unavailable=None if reason is None else Unavailable(reason, row["sweep_trial_unavailable_remedy"]),
+    )
+
+
+def _read_device(row: Any) -> DeviceFacts:
+    return DeviceFacts(
+        backend=row.backend,
+        index=row.ordinal,
+        name=row.name,
+        uuid=row.uuid,
+        memory_bytes=row.memory_bytes,
+        identity=row.identity,
+        details=row.details,
+    )
+
+
+def _save_devices(connection: Connection, trials: Sequence[Trial]) -> dict[int, int]:
+    # A hundred thousand trials share a handful of device objects; the object's id saves hashing each one's facts.
+    facts: dict[int, DeviceFacts] = {id(trial.device): trial.device for trial in trials if trial.device is not None}
+    return {key: save_device(connection, device) for key, device in facts.items()}
+
+
+def _variant_key(trial: Trial) -> tuple[str, ...]:
+    return trial.family, trial.variant, trial.backend, trial.kind, trial.source_hash
+
+
+def _save_variants(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[str, ...], int]:
+    rows = {
+        _variant_key(trial): {
+            **dict(zip(VARIANT_KEY, _variant_key(trial), strict=True)),
+            "source_text": trial.source_text,
+            "description": trial.description,
+            "origin": trial.origin,
+            "expected": trial.expected,
+            "ordinal": trial.order,
+        }
+        for trial in trials
+    }
+    descriptive = ["description", "origin", "expected", "ordinal"]
+    upsert(connection, Variant, list(rows.values()), key=VARIANT_KEY, update=descriptive)
+    columns = [getattr(Variant, name) for name in VARIANT_KEY]
+    families = {key[0] for key in rows}
+    found = connection.execute(sa.select(Variant.id, *columns).where(Variant.family.in_(families)))
+    return {tuple(row[1:]): row[0] for row in found if tuple(row[1:]) in rows}
+
+
+def _save_problems(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[str, Any], int]:
+    points = {(trial.family, trial.problem): None for trial in trials}
+    rows = {
+        (family, fingerprint(problem)): {
+            "family": family,
+            "fingerprint": fingerprint(problem),
+            "label": problem.label,
+            "coordinates": problem,
+        }
+        for family, problem in points
+    }
+    upsert(connection, Problem, list(rows.values()), key=["family", "fingerprint"])
+    keys: dict[tuple[str, str], int] = {}
+    for chunk in chunks([row["fingerprint"] for row in rows.values()]):
+        found = connection.execute(
+            sa.select(Problem.id, Problem.family, Problem.fingerprint).where(Problem.fingerprint.in_(chunk))
+        )
+        keys.update(((family, mark), key) for key, family, mark in found)
+    return {(family, problem): keys[family, fingerprint(problem)] for family, problem in points}

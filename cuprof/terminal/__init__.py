@@ -1,0 +1,5 @@
+"""What the user sees: progress while a sweep runs, tables when it is done."""
+
+from cuprof.terminal.observer import Observer
+
+__all__ = ["Observer"]

@@ -1,0 +1,45 @@
+"""What the engine tells while it works; the terminal is one that listens, a test another."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cuprof.records import Outcome, Trial
+
+
+class Observer(Protocol):
+    """Hear of a sweep's progress, in order, from one thread."""
+
+    def started(self, planned: int, reused: int) -> None:
+        """Take the number of trials of the sweep, and how many of them are stored already."""
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        """Take the trial that is worked on now, and the step: "build", "check", "time"."""
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Take what a trial came to; it is stored."""
+
+    def note(self, text: str) -> None:
+        """Take one line that the user should read."""
+
+    def finished(self, sweep_id: int) -> None:
+        """Take the end of the sweep."""
+
+
+class SilentObserver:
+    """Listen to nothing."""
+
+    def started(self, planned: int, reused: int) -> None:
+        """Ignore it."""
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        """Ignore it."""
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Ignore it."""
+
+    def note(self, text: str) -> None:
+        """Ignore it."""
+
+    def finished(self, sweep_id: int) -> None:
+        """Ignore it."""

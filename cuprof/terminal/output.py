@@ -1,0 +1,63 @@
+"""Write lines to the standard output, with style only where a terminal shows it."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cuprof.terminal.table import Line
+
+PIPE_WIDTH = 160
+"""Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal, or `PIPE_WIDTH` when the output goes elsewhere and COLUMNS is not set."""
+    return shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Write the lines."""
+    if not sys.stdout.isatty():
+        for line in lines:
+            print(line.text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for line in lines:
+        console.print(Text(line.text, style=line.style), soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Write plain data as JSON; NaN and infinities become null."""
+    print(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+
+def plain(value: Any) -> Any:
+    """Return the value as data that JSON has: mappings, lists, texts, finite numbers, null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(each) for each in value]
+    if hasattr(value, "item"):  # NumPy's scalars
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def frame_records(frame: Any, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return some columns of a pandas frame as plain records; missing values become None."""
+    return [
+        {
+            name: None if not isinstance(value, Mapping) and value != value else plain(value)
+            for name, value in row.items()
+        }
+        for row in frame[[name for name in columns if name in frame.columns]].to_dict("records")
+    ]

@@ -1,0 +1,64 @@
+"""What `dry_run=true` prints: the trials of a plan and what is stored of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+from cuprof.terminal.output import print_json, print_lines, terminal_width
+from cuprof.terminal.table import Column, Line, Row, layout
+
+
+class PreviewRow(Protocol):
+    """One trial, or one combination that the plan leaves out."""
+
+    @property
+    def label(self) -> str:
+        """Return the trial's label."""
+
+    @property
+    def identity(self) -> str:
+        """Return its identity; empty for what is left out."""
+
+    @property
+    def state(self) -> str:
+        """Return "stored", "missing", "unavailable" or "excluded"."""
+
+    @property
+    def reason(self) -> str:
+        """Return why it is unavailable or left out, or what is stored."""
+
+
+class Preview(Protocol):
+    """The trials of a plan, and what it leaves out."""
+
+    @property
+    def rows(self) -> Sequence[PreviewRow]:
+        """Return the trials in order, then what is left out."""
+
+
+def print_preview(preview: Preview, output: str) -> None:
+    """Print a plan to the standard output, as a table or as JSON."""
+    if output == "json":
+        names = ("label", "identity", "state", "reason")
+        print_json([{name: getattr(row, name) for name in names} for row in preview.rows])
+    else:
+        print_lines(preview_lines(preview, terminal_width()))
+
+
+def preview_lines(preview: Preview, width: int) -> list[Line]:
+    """Return the table's lines and one that counts the states."""
+    columns = [Column("trial", "left"), Column("identity", "left"), Column("state", "left"), Column("reason", "left")]
+    if not any(row.reason for row in preview.rows):
+        columns.pop()
+    rows = [
+        Row(
+            (row.label, row.identity[:8], row.state, row.reason)[: len(columns)],
+            "dim" if row.state in ("unavailable", "excluded") else "",
+        )
+        for row in preview.rows
+    ]
+    counts = Counter(row.state for row in preview.rows)
+    summary = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return [*layout(columns, rows, width), Line(""), Line(f"{summary or 'nothing'}; nothing was run", "bold")]

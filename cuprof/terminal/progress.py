@@ -1,0 +1,178 @@
+"""Progress on the standard error: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from cuprof.records import FAILED, Measure, Outcome, State, Trial
+from cuprof.terminal.marks import mark_of
+from cuprof.terminal.text import format_duration, format_time
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PHASES = {"build": "building", "check": "checking", "time": "timing", "profile": "profiling"}
+
+
+def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress:
+    """Return the observer that fits the stream (default: standard error), to be used as a context manager."""
+    stream = stream or sys.stderr
+    if stream.isatty():
+        from rich.console import Console
+
+        console = Console(file=stream)
+        if not console.is_dumb_terminal:
+            return LiveProgress(console)
+    return PlainProgress(stream)
+
+
+class _Progress:
+    """Count trials and estimate the time left; `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = clock()
+        self.planned = self.reused = self.done = self.failed = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the stream as it was found."""
+
+    def started(self, planned: int, reused: int) -> None:
+        """Begin to count."""
+        self.planned, self.reused, self._begun = planned, reused, self._clock()
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        """Show what runs now."""
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Count the trial."""
+        self.done += 1
+        self.failed += outcome.state in FAILED
+
+    def finished(self, sweep_id: int) -> None:
+        """Show the end."""
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the time left at the pace so far, or None before the first trial."""
+        to_do = self.planned - self.reused
+        if not self.done or not to_do:
+            return None
+        return (self._clock() - self._begun) / self.done * max(0, to_do - self.done)
+
+    @property
+    def summary(self) -> str:
+        """Return one line about the whole sweep."""
+        parts = [f"{self.done} measured"]
+        if self.reused:
+            parts.append(f"{self.reused} stored before")
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        return f"{', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
+
+
+class PlainProgress(_Progress):
+    """Write a line a finished trial."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self._stream = stream
+
+    def started(self, planned: int, reused: int) -> None:
+        """Say how much there is to do."""
+        super().started(planned, reused)
+        self.note(f"{planned} trials" + (f", {reused} of them stored already" if reused else ""))
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Write the trial's line: place, state, label, time or message, time left."""
+        super().trial_finished(trial, outcome)
+        place, width = self.reused + self.done, len(str(self.planned))
+        left = self.seconds_left
+        tail = f"  [{format_duration(left)} left]" if left else ""
+        self.note(f"[{place:{width}}/{self.planned}] {mark_of(outcome.state)} {trial.label}: {_result(outcome)}{tail}")
+
+    def note(self, text: str) -> None:
+        """Write one line."""
+        print(text, file=self._stream, flush=True)
+
+    def finished(self, sweep_id: int) -> None:
+        """Write the summary."""
+        self.note(f"sweep {sweep_id}: {self.summary}")
+
+
+class LiveProgress(_Progress):
+    """Keep one line with what runs now, how many are done and the time left; failures and notes scroll above it."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        super().__init__(clock)
+        self._console = console
+        self._bar = Progress(
+            MofNCompleteColumn(),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.description}", markup=False),
+            console=console,
+            transient=True,
+        )
+        self._task: Any = None
+
+    def close(self) -> None:
+        """Take the live line away."""
+        self._bar.stop()
+
+    def started(self, planned: int, reused: int) -> None:
+        """Show the line."""
+        super().started(planned, reused)
+        self._task = self._bar.add_task("planning", total=planned, completed=reused, left="")
+        self._bar.start()
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        """Show what runs now."""
+        self._update(description=f"{PHASES.get(phase, phase)} {trial.label}")
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Advance; a failure leaves a line."""
+        super().trial_finished(trial, outcome)
+        left = self.seconds_left
+        self._update(completed=self.reused + self.done, left=f"{format_duration(left)} left" if left else "")
+        if outcome.state in FAILED:
+            self.note(f"{mark_of(outcome.state)} {trial.label}: {_result(outcome)}")
+
+    def note(self, text: str) -> None:
+        """Write one line above the live one."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def finished(self, sweep_id: int) -> None:
+        """Replace the live line by the summary."""
+        self.close()
+        self.note(f"sweep {sweep_id}: {self.summary}")
+
+    def _update(self, **fields: Any) -> None:
+        if self._task is not None:
+            self._bar.update(self._task, **fields)
+
+
+def _result(outcome: Outcome) -> str:
+    if outcome.state is not State.OK:
+        return f"{outcome.state.value}: {outcome.message}" if outcome.message else outcome.state.value
+    for measure in (Measure.COLD, Measure.HOT, Measure.TOTAL):
+        for timing in outcome.timings:
+            if timing.measure is measure:
+                summary = timing.summary
+                half = (summary.high_ns - summary.low_ns) / 2 / summary.median_ns if summary.median_ns else 0.0
+                return f"{format_time(summary.median_ns)} ±{half:.1%} {measure.value}"
+    return "ok"

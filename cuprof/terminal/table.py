@@ -1,0 +1,94 @@
+"""Lay out a table in a given width: words wrap, numbers never break."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+GAP = "  "
+
+
+@dataclass(frozen=True)
+class Column:
+    """Describe a column; a right-aligned one holds numbers and is never narrower than its widest cell."""
+
+    heading: str
+    align: Literal["left", "right"] = "right"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Hold a row's cells as text, and a rich style for all of it."""
+
+    cells: tuple[str, ...]
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Hold one line of output and its rich style."""
+
+    text: str
+    style: str = field(default="", compare=False)
+
+
+def layout(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[Line]:
+    """Return the table's lines, at most `width` columns wide unless the numbers alone need more.
+
+    Args:
+        columns: headings, with the unit where the cells have one.
+        rows: as many cells as columns.
+        width: columns of the terminal.
+    """
+    widths = _fit(columns, rows, width)
+    heading = Row(tuple(column.heading for column in columns), "bold")
+    lines = _lines(columns, heading, widths)
+    lines.append(Line(GAP.join("─" * each for each in widths)))
+    for row in rows:
+        lines += _lines(columns, row, widths)
+    return lines
+
+
+def display_width(text: str) -> int:
+    """Return how many columns of a terminal the text takes."""
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
+
+
+def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
+    cells = [[column.heading, *(row.cells[place] for row in rows)] for place, column in enumerate(columns)]
+    widths = [max(map(display_width, each)) for each in cells]
+    least = [max((display_width(word) for cell in each for word in cell.split()), default=0) for each in cells]
+    excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
+    while excess > 0:
+        # The widest column of words gives way first, a letter at a time, down to its longest word.
+        shrinkable = [n for n, column in enumerate(columns) if column.align == "left" and widths[n] > least[n]]
+        if not shrinkable:
+            break
+        widest = max(shrinkable, key=lambda n: widths[n])
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _lines(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> list[Line]:
+    wrapped = [
+        textwrap.wrap(cell, each, break_long_words=False, break_on_hyphens=False) or [""]
+        if column.align == "left" and display_width(cell) > each
+        else [cell]
+        for column, cell, each in zip(columns, row.cells, widths, strict=True)
+    ]
+    lines = []
+    for number in range(max(map(len, wrapped))):
+        parts = []
+        for column, each, pieces in zip(columns, widths, wrapped, strict=True):
+            piece = pieces[number] if number < len(pieces) else ""
+            padding = " " * (each - display_width(piece))
+            parts.append(piece + padding if column.align == "left" else padding + piece)
+        lines.append(Line(GAP.join(parts).rstrip(), row.style))
+    return lines

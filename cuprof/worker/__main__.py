@@ -1,0 +1,114 @@
+"""The worker process: owns the device, does one job after another, knows no database.
+
+python -m cuprof.worker PIPE_FD STATUS_FILE
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from cuprof.family.loader import load_family
+from cuprof.worker.devices import DeviceTable
+from cuprof.worker.messages import (
+    Calibrate,
+    Calibrated,
+    Describe,
+    Described,
+    Job,
+    JobDone,
+    Stop,
+    WorkerSettings,
+)
+from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
+from cuprof.worker.trials import TrialRunner, Workload
+
+PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """Answer the engine's messages until it says stop or goes away."""
+
+    def __init__(self, pipe: Connection, page: StatusPage, settings: WorkerSettings) -> None:
+        self.pipe, self.page = pipe, page
+        self.devices = DeviceTable(settings)
+        self._workload: tuple[tuple[object, ...], Workload] | None = None
+
+    def serve(self) -> None:
+        """Work until told to stop."""
+        while True:
+            self.page.enter(NO_TRIAL, Phase.IDLE)
+            try:
+                message = self.pipe.recv()
+            except EOFError:
+                return
+            if isinstance(message, Stop):
+                return
+            if isinstance(message, Describe):
+                self.page.enter(NO_TRIAL, Phase.START)
+                self.pipe.send(Described({name: self.devices.describe(name) for name in message.backends}))
+            elif isinstance(message, Calibrate):
+                self.page.enter(NO_TRIAL, Phase.CALIBRATE)
+                self.pipe.send(self._calibrate(message.backend))
+            elif isinstance(message, Job) and not self._do(message):
+                return
+
+    def _calibrate(self, backend: str) -> Calibrated:
+        try:
+            return Calibrated(self.devices.get(backend).calibrate())
+        except Exception as error:  # a process border: the engine reports it and goes on without a calibration
+            return Calibrated(None, f"{type(error).__name__}: {error}")
+
+    def _do(self, job: Job) -> bool:
+        """Carry out a job; return False when this process can do no more."""
+        self.page.enter(NO_TRIAL, Phase.INPUTS)
+        try:
+            workload = self._get_workload(job)
+            runner = TrialRunner(self.devices.get(job.backend), workload, job, self.page.enter)
+        except Exception as error:  # a process border: whatever a family raises becomes the trials' message
+            self.pipe.send(JobDone(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc()))
+            return True
+        for finished in runner.run():
+            self.pipe.send(finished)
+            if finished.lost:
+                return False
+        self.pipe.send(JobDone())
+        return True
+
+    def _get_workload(self, job: Job) -> Workload:
+        """Return inputs and reference, kept from the previous job where it had the same problem."""
+        key = (job.family_folder, job.problem, job.seed)
+        if self._workload is None or self._workload[0] != key:
+            self._workload = None  # free the old inputs before making new ones
+            self._workload = (key, Workload.make(load_family(job.family_folder), job))
+        return self._workload[1]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the worker; arguments are the pipe's file descriptor and the status file."""
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine decides what an interrupt means
+    _die_with_parent()
+    pipe = Connection(int(arguments[0]))
+    page = StatusPage(Path(arguments[1]))
+    settings: WorkerSettings = pipe.recv()
+    try:
+        Worker(pipe, page, settings).serve()
+    except BrokenPipeError:
+        return 1
+    return 0
+
+
+def _die_with_parent() -> None:
+    """Have Linux kill this process when the engine dies, so that no worker is left holding the device."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

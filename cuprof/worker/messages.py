@@ -1,0 +1,111 @@
+"""What engine and worker say to each other, pickled over a pipe.
+
+engine → worker   Describe, Calibrate, Job, Stop
+worker → engine   Described, Calibrated, Finished (a trial), JobDone, Note
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cuprof.config.model import MeasureConfig
+from cuprof.family.point import Point
+from cuprof.records import Calibration, DeviceFacts, Measure, Outcome, Unavailable
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """Which device of each back end a worker opens."""
+
+    cuda_index: int = 0
+    opencl_index: int = 0
+    cpu_threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Describe:
+    """Ask what devices there are, of these back ends."""
+
+    backends: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Described:
+    """Answer `Describe`."""
+
+    devices: Mapping[str, DeviceFacts | Unavailable]
+
+
+@dataclass(frozen=True)
+class Calibrate:
+    """Ask for the calibration of one back end's device."""
+
+    backend: str
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Answer `Calibrate`; `fault` says why there is none."""
+
+    calibration: Calibration | None
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class TrialJob:
+    """One trial of a job; `source_text` is exactly what its identity was computed from."""
+
+    identity: str
+    variant: str
+    tunables: Point
+    source_text: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """All trials of one problem on one back end.
+
+    Args:
+        family_folder: where family.py lies.
+        seed: seed of the inputs.
+        methods: the measures to take, with the hash of each method; empty to check only.
+    """
+
+    family_folder: Path
+    backend: str
+    problem: Point
+    trials: tuple[TrialJob, ...]
+    seed: int
+    measure: MeasureConfig = field(default_factory=MeasureConfig)
+    methods: Mapping[Measure, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One trial of the job is done; `lost` says that the worker ends because its device context is gone."""
+
+    index: int
+    outcome: Outcome
+    lost: bool = False
+
+
+@dataclass(frozen=True)
+class JobDone:
+    """Every trial of the job has been answered; `fault` says why none could even be tried."""
+
+    fault: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something a person should know."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Ask the worker to end."""

@@ -1,0 +1,80 @@
+"""What a worker is doing, in a few bytes of shared memory that outlive its death.
+
+The worker writes before every step that can crash or hang; the engine reads whenever it likes, also after the worker
+was killed. Writing costs well under a microsecond, so even single samples are announced.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import time
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+LAYOUT = struct.Struct("<qqqq")
+NO_TRIAL = -1
+
+
+class Phase(IntEnum):
+    """What is being done to the trial."""
+
+    IDLE = 0
+    START = 1
+    INPUTS = 2
+    BUILD = 3
+    CHECK = 4
+    TIME = 5
+    CALIBRATE = 6
+
+
+PHASE_TEXT = {
+    Phase.IDLE: "idling",
+    Phase.START: "starting",
+    Phase.INPUTS: "making inputs and reference",
+    Phase.BUILD: "building",
+    Phase.CHECK: "checking",
+    Phase.TIME: "timing",
+    Phase.CALIBRATE: "measuring the device",
+}
+
+
+@dataclass(frozen=True)
+class Status:
+    """One reading: the trial's index in its job (or `NO_TRIAL`), the phase, and for how long."""
+
+    index: int
+    phase: Phase
+    since_ns: int
+
+    @property
+    def age_s(self) -> float:
+        """Return the seconds since the phase was entered."""
+        return (time.monotonic_ns() - self.since_ns) * 1e-9
+
+
+class StatusPage:
+    """A file of one record, mapped by the worker (who writes) and the engine (who reads)."""
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        if create:
+            path.write_bytes(LAYOUT.pack(NO_TRIAL, Phase.START, time.monotonic_ns(), 0))
+        self._file = path.open("r+b")
+        self._map = mmap.mmap(self._file.fileno(), LAYOUT.size)
+        self._beat = 0
+
+    def enter(self, index: int, phase: Phase) -> None:
+        """Say that a phase of a trial begins now."""
+        self._beat += 1
+        self._map[:] = LAYOUT.pack(index, phase, time.monotonic_ns(), self._beat)
+
+    def read(self) -> Status:
+        """Return what was last said."""
+        index, phase, since_ns, _ = LAYOUT.unpack(self._map[:])
+        return Status(index, Phase(phase), since_ns)
+
+    def close(self) -> None:
+        """Unmap."""
+        self._map.close()
+        self._file.close()

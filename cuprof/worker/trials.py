@@ -1,0 +1,246 @@
+"""Carry out one job: build, check and time the trials of one problem on one back end."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.base import DeviceLostError
+from cuprof.errors import BuildError, LaunchError, MissingDependencyError
+from cuprof.family import Arrays, Family, Program, Signature, Tolerance, Variant
+from cuprof.measure.device_state import StateMonitor
+from cuprof.measure.method import reading_options, stopping_rule
+from cuprof.measure.sampling import Sampler
+from cuprof.plan.memory import scratch_bytes
+from cuprof.records import Check, Measure, Outcome, State, Timing
+from cuprof.worker.check import compare
+from cuprof.worker.messages import Finished, Job, TrialJob
+from cuprof.worker.status_page import NO_TRIAL, Phase
+
+Enter = Callable[[int, Phase], None]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One problem with its inputs and what is right for them."""
+
+    family: Family
+    signature: Signature
+    inputs: Arrays
+    reference: Arrays
+    tolerance: Tolerance
+    seed: int
+
+    @classmethod
+    def make(cls, family: Family, job: Job) -> Workload:
+        """Draw inputs from the job's seed and compute the reference.
+
+        Raises:
+            ValueError: the inputs do not match the family's own signature.
+        """
+        signature = family.signature(job.problem)
+        inputs = family.generate(job.problem, np.random.default_rng(job.seed))
+        for name, spec in signature.inputs.items():
+            array = inputs.get(name)
+            if array is None or array.shape != spec.shape or array.dtype != np.dtype(spec.dtype):
+                found = "missing" if array is None else f"{array.dtype} of shape {array.shape}"
+                raise ValueError(f"generate() gave input {name} as {found}, signature() says {spec.dtype} {spec.shape}")
+        reference = family.reference(job.problem, inputs)
+        tolerance = family.tolerance(job.problem, inputs, reference)
+        return cls(family, signature, inputs, reference, tolerance, job.seed)
+
+
+@dataclass
+class Candidate:
+    """A trial under way."""
+
+    index: int
+    job: TrialJob
+    variant: Variant
+    program: Program | None = None
+    runnable: Any = None
+    check: Check | None = None
+    started_at: float = field(default_factory=time.time)
+    started_ns: int = field(default_factory=time.monotonic_ns)
+    timings: dict[Measure, Timing] = field(default_factory=dict)
+
+    def outcome(self, state: State, message: str = "", log: str = "", phase: str = "") -> Outcome:
+        """Return the record of this trial as it stands."""
+        return Outcome(
+            identity=self.job.identity,
+            state=state,
+            message=message,
+            log=log,
+            phase=phase,
+            check=self.check,
+            build=self.runnable.build if self.runnable is not None else None,
+            timings=tuple(self.timings.values()),
+            started_at=self.started_at,
+            duration_ns=time.monotonic_ns() - self.started_ns,
+        )
+
+
+class TrialRunner:
+    """Run the trials of one job, yielding each one's outcome as it is known.
+
+    A trial that fails ends there; the others go on. After an error that loses the device context the generator stops,
+    since nothing more can run in this process.
+    """
+
+    def __init__(self, backend: Any, workload: Workload, job: Job, enter: Enter) -> None:
+        self.backend, self.workload, self.job, self.enter = backend, workload, job, enter
+        self.rng = np.random.default_rng()
+
+    def run(self) -> Iterator[Finished]:
+        """Yield a `Finished` for every trial of the job."""
+        family = self.workload.family
+        candidates = [
+            Candidate(index, trial, family.variant(trial.variant)) for index, trial in enumerate(self.job.trials)
+        ]
+        ready: list[Candidate] = []
+        for candidate in candidates:
+            failed = self._attempt(candidate, Phase.BUILD, self._make_program)
+            if failed:
+                yield failed
+            else:
+                ready.append(candidate)
+        arena = max((scratch_bytes(c.program) + 256 * len(c.program.scratch) for c in ready if c.program), default=0)
+        self.enter(NO_TRIAL, Phase.INPUTS)
+        try:
+            options = reading_options(self.job.measure)
+            self.session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
+        except LaunchError as error:
+            for candidate in ready:
+                yield Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, str(error), phase="inputs"))
+            return
+        try:
+            size = self.job.measure.rotation if self.job.measure.interleave else 1
+            for start in range(0, len(ready), size):
+                for finished in self._run_rotation(ready[start : start + size]):
+                    yield finished
+                    if finished.lost:
+                        return
+        finally:
+            self.session.close()
+
+    def _run_rotation(self, candidates: list[Candidate]) -> Iterator[Finished]:
+        right: list[Candidate] = []
+        for candidate in candidates:
+            failed = self._attempt(candidate, Phase.BUILD, self._prepare) or self._attempt(
+                candidate, Phase.CHECK, self._check
+            )
+            if failed:
+                yield failed
+                if failed.lost:
+                    return
+            elif candidate.check and not candidate.check.passed:
+                yield Finished(
+                    candidate.index, candidate.outcome(State.WRONG_RESULT, candidate.check.message, phase="check")
+                )
+            else:
+                right.append(candidate)
+        yield from self._time(right)
+
+    def _time(self, candidates: list[Candidate]) -> Iterator[Finished]:
+        wanted = [measure for measure in self.job.methods if measure in self.backend.measures]
+        going = {candidate.index: candidate for candidate in candidates}
+        if not wanted:
+            for candidate in candidates:
+                yield Finished(candidate.index, candidate.outcome(State.OK))
+        for position, measure in enumerate(wanted):
+            current: list[int] = [-1]
+            sampler = self._sampler(measure, current, settle=position == 0)
+            while going:
+                pairs = [(c.index, c.runnable) for c in going.values() if measure not in c.timings]
+                if not pairs:
+                    break
+                try:
+                    for index, timing in sampler.sample(pairs, measure):
+                        going[index].timings[measure] = timing
+                        if position == len(wanted) - 1:
+                            finished = self._recheck(going.pop(index))
+                            yield finished
+                            if finished.lost:
+                                return
+                except Exception as error:  # whatever a variant raises costs its own trial alone
+                    finished = self._failure(going.pop(current[0]), Phase.TIME, error)
+                    yield finished
+                    if finished.lost:
+                        return
+
+    def _sampler(self, measure: Measure, current: list[int], settle: bool) -> Sampler:
+        config = self.job.measure
+
+        def attend(index: int) -> None:
+            current[0] = index
+            self.enter(index, Phase.TIME)
+
+        monitor = StateMonitor.find(self.backend.facts().uuid) if self.backend.name == "cuda" else None
+        return Sampler(
+            session=self.session,
+            rule=stopping_rule(config),
+            method=self.job.methods[measure],
+            rng=self.rng,
+            attend=attend,
+            warmup=config.warmup,
+            settle_ns=config.settle_seconds * 1e9 if settle else 0.0,
+            clock_tolerance=config.clock_tolerance,
+            monitor=monitor,
+        )
+
+    def _make_program(self, candidate: Candidate) -> None:
+        if candidate.variant.kind == "kernel":
+            candidate.program = candidate.variant.make(self.job.problem, candidate.job.tunables)
+
+    def _prepare(self, candidate: Candidate) -> None:
+        candidate.runnable = self.session.prepare(
+            candidate.variant, self.job.problem, candidate.job.tunables, candidate.program, candidate.job.source_text
+        )
+
+    def _check(self, candidate: Candidate) -> None:
+        self.session.poison(candidate.runnable)
+        self.session.run(candidate.runnable)
+        outputs = self.session.fetch(candidate.runnable)
+        tolerance = self.workload.tolerance
+        own = candidate.variant.tolerance
+        if own is not None:
+            tolerance = own(self.job.problem, self.workload.inputs, self.workload.reference)
+        candidate.check = compare(outputs, self.workload.reference, tolerance, self.workload.seed)
+
+    def _recheck(self, candidate: Candidate) -> Finished:
+        """Check once more after timing: a variant that is right only the first time is wrong."""
+        failed = self._attempt(candidate, Phase.CHECK, self._check)
+        if failed:
+            return failed
+        if candidate.check is not None and not candidate.check.passed:
+            message = f"right before timing, wrong after it: {candidate.check.message}"
+            return Finished(candidate.index, candidate.outcome(State.WRONG_RESULT, message, phase="recheck"))
+        return Finished(candidate.index, candidate.outcome(State.OK))
+
+    def _attempt(self, candidate: Candidate, phase: Phase, action: Callable[[Candidate], None]) -> Finished | None:
+        """Carry out one step; return how it failed, or None."""
+        self.enter(candidate.index, phase)
+        try:
+            action(candidate)
+        except Exception as error:  # whatever a variant raises costs its own trial alone
+            return self._failure(candidate, phase, error)
+        return None
+
+    @staticmethod
+    def _failure(candidate: Candidate, phase: Phase, error: Exception) -> Finished:
+        name = phase.name.lower()
+        if isinstance(error, BuildError):
+            return Finished(candidate.index, candidate.outcome(State.COMPILE_ERROR, str(error), error.log, name))
+        if isinstance(error, MissingDependencyError | ImportError):
+            return Finished(candidate.index, candidate.outcome(State.SKIPPED, str(error), phase=name))
+        if isinstance(error, LaunchError):
+            candidate = replace(candidate, timings={})
+            lost = isinstance(error, DeviceLostError)
+            return Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, str(error), phase=name), lost)
+        message = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, message, traceback.format_exc(), name))

@@ -1,0 +1,61 @@
+"""The convolution on the host, compiled by Numba: image C×H×W, filters M×R×S×C, output M×H×W, all float32."""
+
+import numba
+import numpy as np
+
+
+def compile_for(function, *arguments):  # type: ignore[no-untyped-def]
+    """Compile a function for the types of these arguments without running it."""
+    function.compile(tuple(numba.typeof(argument) for argument in arguments))
+
+
+@numba.njit
+def scalar_prods(image, filters, partial):  # type: ignore[no-untyped-def]
+    """Write the product sum over the channels of each filter, tap and pixel: partial is M×R×S×H×W."""
+    count, filter_side, _, channels = filters.shape
+    side = image.shape[1]
+    reach = (filter_side - 1) // 2
+    for m in range(count):
+        for fy in range(filter_side):
+            for fx in range(filter_side):
+                for out_y in range(side):
+                    for out_x in range(side):
+                        y, x = out_y + fy - reach, out_x + fx - reach
+                        total = np.float32(0)
+                        if 0 <= y < side and 0 <= x < side:
+                            for c in range(channels):
+                                total += image[c, y, x] * filters[m, fy, fx, c]
+                        partial[m, fy, fx, out_y, out_x] = total
+
+
+@numba.njit
+def sum_taps(partial, output):  # type: ignore[no-untyped-def]
+    """Add the partial results of each pixel."""
+    count, filter_side, _, side, _ = partial.shape
+    for m in range(count):
+        for y in range(side):
+            for x in range(side):
+                total = np.float32(0)
+                for fy in range(filter_side):
+                    for fx in range(filter_side):
+                        total += partial[m, fy, fx, y, x]
+                output[m, y, x] = total
+
+
+@numba.njit(parallel=True)
+def convolve(image, filters, output):  # type: ignore[no-untyped-def]
+    """Write the convolution: a filter a task, the pixels of a row innermost so that they vectorise."""
+    count, filter_side, _, channels = filters.shape
+    side = image.shape[1]
+    reach = (filter_side - 1) // 2
+    for m in numba.prange(count):
+        output[m] = 0
+        for fy in range(filter_side):
+            for fx in range(filter_side):
+                dy, dx = fy - reach, fx - reach
+                left, right = max(0, -dx), min(side, side - dx)
+                for c in range(channels):
+                    weight = filters[m, fy, fx, c]
+                    for y in range(max(0, -dy), min(side, side - dy)):
+                        for x in range(left, right):
+                            output[m, y, x] += weight * image[c, y + dy, x + dx]

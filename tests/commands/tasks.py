@@ -1,0 +1,63 @@
+"""Tasks for the tests of the Hydra plumbing: at module level, so that a launcher's processes can import them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from cuprof.config import SweepConfig
+from cuprof.errors import SelectionError
+from cuprof.project import Project
+
+
+def note(config: SweepConfig, project: Project) -> int:
+    """Leave what was composed in a file of the job's own."""
+    facts = {
+        "experiment": config.experiment,
+        "variants": config.variants,
+        "problem": dict(config.problem),
+        "tune": dict(config.tune),
+        "target": config.measure.target,
+        "command_line": config.command_line,
+        "project": str(project.root),
+        "composed": config.composed["family"],
+        "process": os.getpid(),
+    }
+    (project.root / f"noted-{config.measure.target}.json").write_text(json.dumps(facts))
+    return 0
+
+
+def fail_when_quick(config: SweepConfig, project: Project) -> int:
+    """End with 1 for measure=quick, else with 0."""
+    note(config, project)
+    return int(config.measure.target == 0.02)
+
+
+def refuse_when_quick(config: SweepConfig, project: Project) -> int:
+    """Raise a usage error for measure=quick."""
+    if config.measure.target == 0.02:
+        raise SelectionError("not quick")
+    return note(config, project)
+
+
+def break_down(config: SweepConfig, project: Project) -> int:
+    """Raise what nobody expects."""
+    raise ZeroDivisionError("broken")
+
+
+def vanish_when_quick(config: SweepConfig, project: Project) -> int:
+    """Take the process down without a word for measure=quick."""
+    if config.measure.target == 0.02:
+        os._exit(0)
+    return note(config, project)
+
+
+def interrupt(config: SweepConfig, project: Project) -> int:
+    """Act as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def noted(folder: Path) -> list[dict[str, object]]:
+    """Return what jobs left, ordered by file name."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("noted-*.json"))]

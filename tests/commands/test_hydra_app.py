@@ -1,0 +1,195 @@
+"""The Hydra plumbing with tasks of its own: axes, jobs, launchers, exit codes, the project's configuration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from cuprof.commands.hydra_app import run
+from cuprof.errors import CuprofError, UnknownNameError
+from cuprof.project import Project
+from tests.commands import tasks
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_axes_stay_in_one_job(project: Project) -> None:
+    argv = ["problem.n=2**20,2**24", "tune.block=64,128", "variants=sequential,last_warp"]
+    assert run("sweep", argv, tasks.note) == 0
+    (facts,) = tasks.noted(project.root)
+    assert facts["experiment"] == "reduction"
+    assert facts["problem"] == {"n": ["2**20", "2**24"], "dtype": ["float32"]}
+    assert facts["tune"] == {"block": [64, 128]}
+    assert facts["variants"] == ["sequential", "last_warp"]
+    assert (
+        facts["command_line"] == "cuprof sweep 'problem.n=2**20,2**24' tune.block=64,128 variants=sequential,last_warp"
+    )
+    assert facts["project"] == str(project.root)
+
+
+def test_one_job_leaves_no_files(project: Project) -> None:
+    before = files(project.root)
+    assert run("sweep", ["problem.n=1,2"], tasks.note) == 0
+    assert files(project.root) - before == {"noted-0.005.json"}
+
+
+def test_the_process_is_left_as_it_was(project: Project) -> None:
+    argv, environment = list(sys.argv), dict(os.environ)
+    run("sweep", [], tasks.note)
+    assert (sys.argv, dict(os.environ)) == (argv, environment)
+
+
+@pytest.mark.parametrize("launcher", ["basic", "joblib"])
+def test_a_list_on_another_key_makes_jobs(project: Project, launcher: str) -> None:
+    argv = ["measure=quick,precise", "problem.n=1,2", f"hydra/launcher={launcher}"]
+    assert run("sweep", argv, tasks.note) == 0
+    facts = tasks.noted(project.root)
+    assert [each["target"] for each in facts] == [0.001, 0.02]
+    assert all(each["problem"] == {"n": [1, 2], "dtype": ["float32"]} for each in facts)
+    outside = {name for name in files(project.root) if not name.startswith(("db/jobs/", "noted-", "cuprof.toml"))}
+    assert outside == set()
+
+
+@pytest.mark.parametrize("launcher", ["basic", "joblib"])
+@pytest.mark.parametrize(("task", "code"), [(tasks.fail_when_quick, 1), (tasks.refuse_when_quick, 2)])
+def test_a_failing_job_fails_the_command_and_stops_no_other(
+    project: Project, capfd: pytest.CaptureFixture[str], launcher: str, task: object, code: int
+) -> None:
+    argv = ["measure=quick,precise", f"hydra/launcher={launcher}"]
+    assert run("sweep", argv, task) == code  # type: ignore[arg-type]
+    assert 0.001 in [each["target"] for each in tasks.noted(project.root)]
+    if code == 2 and launcher == "basic":  # joblib's processes write to the terminal they were started on
+        assert "error: not quick\n" in capfd.readouterr().err
+
+
+def test_a_job_that_leaves_no_record_counts_as_failed(project: Project) -> None:
+    argv = ["measure=precise,quick", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
+    try:
+        code = run("sweep", argv, tasks.vanish_when_quick)
+    except Exception as error:  # loky tells of workers that die
+        assert "terminated" in str(error).lower() or "killed" in str(error).lower()  # noqa: PT017
+    else:
+        assert code == 1
+
+
+def test_an_error_in_the_task_is_one_line(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sweep", ["measure=quick"], tasks.refuse_when_quick) == 2
+    assert capsys.readouterr().err == "error: not quick\n"
+
+
+def test_an_unexpected_error_is_raised(project: Project) -> None:
+    with pytest.raises(ZeroDivisionError, match="broken"):
+        run("sweep", [], tasks.break_down)
+
+
+@pytest.mark.parametrize("argv", [[], ["-m"]])
+def test_an_interrupt_ends_all(project: Project, argv: list[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run("sweep", argv, tasks.interrupt)
+
+
+def test_options_may_stand_anywhere(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sweep", ["measure=quick", "--cfg", "job", "problem.n=7", "-p", "problem"], tasks.break_down) == 0
+    out = capsys.readouterr().out
+    assert "'n':\n- 7\n" in out
+    assert "target" not in out
+
+
+def test_info_shows_the_projects_configuration_first(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    (project.root / "conf").mkdir()
+    assert run("sweep", ["--info", "searchpath"], tasks.break_down) == 0
+    out = capsys.readouterr().out
+    assert 0 < out.index("project ") < out.index("main ")
+
+
+def test_bare_info_may_be_followed_by_a_setting(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sweep", ["--info", "measure=quick"], tasks.break_down) == 0
+    assert "measure: quick" in capsys.readouterr().out
+
+
+def test_the_projects_files_hide_the_bundled_ones(project: Project) -> None:
+    folder = project.root / "conf" / "experiment"
+    folder.mkdir(parents=True)
+    text = "family: mine\nproblem: {size: [2**10, 12]}\n"
+    (folder / "reduction.yaml").write_text("# @package _global_\n" + text)
+    (folder / "mine.yaml").write_text("# @package _global_\ndefaults:\n  - override /measure: quick\n" + text)
+    assert run("sweep", [], tasks.note) == 0
+    assert run("sweep", ["experiment=mine"], tasks.note) == 0
+    hidden, mine = tasks.noted(project.root)
+    assert (hidden["composed"], hidden["problem"]) == ("mine", {"size": ["2**10", 12]})
+    assert (mine["experiment"], mine["target"]) == ("mine", 0.02)
+
+
+def test_a_folder_of_configuration_can_be_added(project: Project, tmp_path: Path) -> None:
+    extra = tmp_path / "extra" / "experiment"
+    extra.mkdir(parents=True)
+    (extra / "added.yaml").write_text("# @package _global_\nfamily: added\n")
+    assert run("sweep", ["experiment=added", "--config-dir", str(extra.parent)], tasks.note) == 0
+    assert tasks.noted(project.root)[0]["composed"] == "added"
+
+
+def test_axes_of_an_experiment_can_be_taken_away(project: Project) -> None:
+    assert run("sweep", ["~problem", "variants=cpu_numpy"], tasks.note) == 0
+    assert tasks.noted(project.root)[0]["problem"] == {}
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["experiment=reducton"], "unknown experiment 'reducton': did you mean reduction"),
+        (["measure=quik"], "unknown measure 'quik': did you mean quick"),
+        (["measure=quick,quik"], "unknown measure 'quik': did you mean quick"),
+        (["exprimnt=x"], "unknown setting 'exprimnt': did you mean experiment"),
+        (["measure.targt=1"], "unknown setting 'measure.targt': did you mean measure.target"),
+        (["~foo"], "unknown setting to delete 'foo'"),
+        (["hydra/launcher=nowhere", "measure=quick,hot"], "unknown hydra/launcher 'nowhere'"),
+        (["measure.target=interval(0.1,0.2)"], "does not support sweep type"),
+        (["--config-dir", "/nowhere"], "'/nowhere' not found"),
+        (["-cn", "other"], "there is no configuration file other.yaml"),
+        (["--dry-run"], "settings have no dashes; write dry_run=…"),
+        (["--retry=all"], "write retry=all"),
+        (["--multirn"], "did you mean --multirun"),
+        (["-x"], "settings are written key=value; see cuprof sweep --help"),
+        (["--cfg"], "expected one argument"),
+        (["--cfg", "jobb"], "invalid choice: 'jobb'"),
+        (["reduction"], "settings are written key=value"),
+        (["--run", "measure=quick,hot"], "leave --run out"),
+    ],
+)
+def test_what_does_not_compose_is_one_line_and_runs_nothing(project: Project, argv: list[str], message: str) -> None:
+    with pytest.raises(CuprofError) as caught:
+        run("sweep", argv, tasks.break_down)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+    assert not (project.root / "db" / "cuprof.sqlite").exists()
+
+
+def test_a_broken_file_of_configuration_is_named(project: Project) -> None:
+    folder = project.root / "conf" / "experiment"
+    folder.mkdir(parents=True)
+    (folder / "broken.yaml").write_text("# @package _global_\nfamily: [unclosed\n")
+    with pytest.raises(CuprofError, match=r"broken\.yaml"):
+        run("sweep", ["experiment=broken"], tasks.note)
+
+
+def test_an_experiment_with_an_unknown_key_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = project.root / "conf" / "experiment"
+    folder.mkdir(parents=True)
+    (folder / "odd.yaml").write_text("# @package _global_\nfamily: x\nmeasure: {max_second: 3}\n")
+    assert run("sweep", ["experiment=odd"], tasks.break_down) == 2
+    assert capsys.readouterr().err == (
+        "error: unknown setting 'measure.max_second': did you mean measure.max_seconds or measure.settle_seconds or "
+        "measure.max_samples?\n"
+    )
+
+
+def test_nearest_names_are_kept_with_the_error(project: Project) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        run("sweep", ["experiment=reducton"], tasks.break_down)
+    assert "reduction" in caught.value.known

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from cuprof import __version__
+from cuprof.commands import main as entry
+from cuprof.commands.main import COMMANDS
+from cuprof.errors import StoreError, UsageError
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+HEAVY = ("numpy", "pandas", "hydra", "omegaconf", "sqlalchemy", "rich", "plotly", "numba", "pynvml")
+
+
+@pytest.mark.parametrize("argv", [(), ("--help",), ("-h",), ("help",)])
+def test_help_names_every_command(cli: Cli, argv: tuple[str, ...]) -> None:
+    result = cli(*argv)
+    assert result.exit_code == 0
+    assert all(f"  {name} " in result.out for name in COMMANDS)
+    assert "examples:" in result.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_commands_help_has_examples(cli: Cli, command: str) -> None:
+    result = cli(command, "--help")
+    assert result.exit_code == 0
+    assert f"usage: cuprof {command}" in result.out
+    assert f"cuprof {command}" in result.out.partition("examples:")[2]
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["sweep", "--help"], ["ncu-collect", "--help"]])
+def test_help_is_quick_and_imports_nothing_heavy(argv: list[str]) -> None:
+    code = (
+        "import sys; from cuprof.commands.main import main; main(sys.argv[1:]); "
+        f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)"
+    )
+    seconds = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        run = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - begun)
+        assert run.stderr.strip() == "[]"
+    assert min(seconds) < 0.3
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"cuprof {__version__}\n"
+
+
+def test_an_unknown_command_names_the_nearest(cli: Cli) -> None:
+    result = cli("swep")
+    assert (result.exit_code, result.err) == (2, "error: unknown command 'swep': did you mean sweep?\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (UsageError("no"), 2, "error: no"),
+        (StoreError("locked"), 2, "error: locked"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_errors_become_one_line_and_an_exit_code(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
+) -> None:
+    def fail(words: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(entry, "_dispatch", fail)
+    result = cli("sweep")
+    assert result.exit_code == code
+    assert result.err.startswith(text)
+    assert result.err.count("\n") == 1
+
+
+def test_an_unexpected_error_keeps_its_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(words: list[str]) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(entry, "_dispatch", fail)
+    with pytest.raises(ZeroDivisionError):
+        cli("sweep")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m cuprof list metrics | head -n 1"
+    run = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert run.stderr == ""
+    assert run.stdout.count("\n") == 1
+
+
+def test_the_module_and_the_script_are_one() -> None:
+    run = subprocess.run([sys.executable, "-m", "cuprof", "-V"], capture_output=True, text=True, check=True)
+    assert run.stdout == f"cuprof {__version__}\n"

@@ -1,0 +1,65 @@
+"""The files of conf/ compose, and their values are the dataclasses' defaults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from cuprof.commands.hydra_app import compose
+from cuprof.config import CheckConfig, DeviceConfig, LimitsConfig, MeasureConfig, NcuConfig, ReportConfig, StoreConfig
+from cuprof.config.explain import GROUPS
+from cuprof.project import bundled
+
+CHOICES = [
+    f"{group}={file.stem}"
+    for group in GROUPS
+    for file in sorted((bundled("conf") / group).glob("*.yaml"))
+    if not file.name.startswith("_")
+]
+
+
+def test_the_groups_are_the_folders_of_conf() -> None:
+    assert sorted(GROUPS) == sorted(path.name for path in bundled("conf").iterdir() if path.is_dir())
+
+
+def test_defaults_are_the_same_in_conf_and_in_the_dataclasses() -> None:
+    config = compose(["experiment=reduction"])
+    assert config.measure == MeasureConfig()
+    assert config.check == CheckConfig()
+    assert config.device == DeviceConfig()
+    assert config.limits == LimitsConfig()
+    assert config.store == StoreConfig()
+    assert config.report == ReportConfig()
+    assert replace(config.ncu, metrics=()) == NcuConfig()
+    assert (config.retry, config.dry_run, config.output) == ("", False, "table")
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_file_composes_and_validates(choice: str) -> None:
+    assert compose([choice]).family
+
+
+def test_no_arguments_mean_the_reduction_study() -> None:
+    config = compose([])
+    assert (config.experiment, config.family) == ("reduction", "reduction")
+
+
+def test_precision_is_ordered() -> None:
+    quick, default, precise = (compose([f"measure={name}"]).measure for name in ("quick", "default", "precise"))
+    assert quick.target > default.target > precise.target
+    assert quick.max_seconds < default.max_seconds < precise.max_seconds
+    assert compose(["measure=hot"]).measure.modes == ("cold", "hot", "total")
+
+
+def test_groups_combine() -> None:
+    for measure, device in product(("quick", "precise"), ("cpu", "cuda")):
+        config = compose([f"measure={measure}", f"device={device}"])
+        assert config.device.backends == (device,)
+
+
+def test_metrics_are_added_to_the_set() -> None:
+    config = compose(["+ncu.metrics=[dram__bytes_read.sum]"])
+    assert config.ncu.extra_metrics == ("dram__bytes_read.sum",)
+    assert "launch__grid_dim_z" in config.ncu.metrics

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cuprof.config.overrides import MOST_VALUES, split_axes, write_value
+from cuprof.errors import ConfigError
+
+
+def values(override: str) -> object:
+    (written,) = split_axes([override]).overrides
+    return OverridesParser.create().parse_override(written).value()
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("problem.n=2**24", ["2**24"]),
+        ("problem.n=2**20,2**24", ["2**20", "2**24"]),
+        ("problem.n=3*1024,5", ["3*1024", 5]),
+        ("problem.n=2**(20+1),7", ["2**(20+1)", 7]),
+        ("problem.n=(2**20)+1", ["(2**20)+1"]),
+        ("problem.n=2**(", ["2**("]),
+        ("problem.n=16_777_216", [16777216]),
+        ("problem.n=1e6", [1e6]),
+        ("problem.n=range(10,20)", list(range(10, 20))),
+        ("problem.n=range(10,20,5)", [10, 15]),
+        ("problem.n=choice(2**20,2**24)", ["2**20", "2**24"]),
+        ("problem.n=sort(3,1,2)", [1, 2, 3]),
+        ("problem.n=[1,2]", [1, 2]),
+        ("problem.n='2**24'", ["2**24"]),
+        ("+problem.n=1,2", [1, 2]),
+        ("++problem.n=1,2", [1, 2]),
+        ("problem.preset=T4-3x3-A,E1", ["T4-3x3-A", "E1"]),
+        ("tune.block=64,128", [64, 128]),
+        ("tune.unroll=true,false", [True, False]),
+        ("variants=sequential,last_warp", ["sequential", "last_warp"]),
+        ("variants=cuda_*", ["cuda_*"]),
+        ("variants=glob(cuda_*,exclude=*slow)", ["cuda_*", "!*slow"]),
+        ("variants='a b'", ["a b"]),
+    ],
+)
+def test_an_axis_becomes_a_list_in_one_job(typed: str, expected: list[object]) -> None:
+    assert values(typed) == expected
+    assert not split_axes([typed]).multirun
+
+
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1))
+def test_any_name_is_read_back_as_it_was(text: str) -> None:
+    assert OverridesParser.create().parse_override(f"variants=[{write_value(text)}]").value() == [text]
+
+
+@pytest.mark.parametrize(
+    ("typed", "jobs"),
+    [
+        (["measure=quick"], 1),
+        (["measure=quick,precise"], 2),
+        (["measure=quick,precise", "device.cuda=0,1,2"], 6),
+        (["measure=quick,precise", "problem.n=1,2,3"], 2),
+        (["measure.max_samples=range(100,400,100)"], 3),
+        (["measure=glob(*)"], None),
+        (["hydra.launcher.n_jobs=1,2"], 1),
+        (["measure.modes=[cold,hot]"], 1),
+    ],
+)
+def test_a_list_on_another_key_makes_jobs(typed: list[str], jobs: int | None) -> None:
+    arguments = split_axes(typed)
+    assert arguments.jobs == jobs
+    assert arguments.multirun == (jobs != 1)
+
+
+def test_other_settings_stay_as_they_were_typed() -> None:
+    typed = ["experiment=reduction", "+extra='a b'", "~measure.target", "~tune", "hydra/launcher=joblib"]
+    assert split_axes(typed).overrides == tuple(typed)
+
+
+def test_the_typed_axes_are_known() -> None:
+    assert split_axes(["problem.n=1", "measure=quick", "variants=a"]).given == {"problem.n", "variants"}
+
+
+def test_adding_metrics_extends_the_set() -> None:
+    assert split_axes(["+ncu.metrics=[dram__bytes_read.sum]"]).overrides == (
+        "++ncu.extra_metrics=['dram__bytes_read.sum']",
+    )
+    assert split_axes(["ncu.metrics=[a]"]).overrides == ("ncu.metrics=[a]",)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("reduction", "key=value"),
+        ("problem=8", "problem.NAME=VALUE or problem.preset=NAME"),
+        ("tune=8", "tune.NAME=VALUE"),
+        ("problem.n=interval(1,2)", "range(start,stop,step)"),
+        ("problem.n=", "takes numbers and names"),
+        ("problem.n=null", "takes numbers and names"),
+        ("problem.n={a:1}", "takes numbers and names"),
+        ("problem.n=[]", "leaves no value"),
+        ("problem.n=range(0,1000000000000)", f"{MOST_VALUES:,}"),
+        ("problem.n=[1", "cannot read"),
+        ("measure=[a", "cannot read"),
+        ("=5", "not a setting"),
+        ("", "not a setting"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_line(typed: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        split_axes([typed])
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,74 @@
+"""What every test may use: a project of its own, the command line, and the reason why GPU tests cannot run here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cuprof.project import Project
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command came to."""
+
+    exit_code: int
+    out: str
+    err: str
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked `gpu` with the missing capability's name."""
+    marked = [item for item in items if "gpu" in item.keywords]
+    reason = missing_gpu() if marked else ""
+    if reason:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@cache
+def missing_gpu() -> str:
+    """Return what keeps CUDA variants from running here, or the empty text."""
+    from cuprof.commands.machine import find_driver
+
+    driver = find_driver()
+    if driver is None or not driver.gpus:
+        return "no NVIDIA GPU"
+    try:
+        import cupy
+    except ImportError:
+        return "CuPy is not installed"
+    return "" if cupy.cuda.runtime.getDeviceCount() else "CuPy sees no CUDA device"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Make an empty project with a space and an umlaut in its path, and make it the current folder."""
+    root = tmp_path / "my prüf"
+    root.mkdir()
+    (root / "cuprof.toml").touch()
+    monkeypatch.chdir(root)
+    return Project(root)
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Return a function that runs a command line in this process."""
+    from cuprof.commands.main import main
+
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def run(*argv: str) -> Result:
+        capsys.readouterr()
+        try:
+            code = main(argv)
+        except SystemExit as ended:  # argparse after --help
+            code = int(ended.code or 0)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run

@@ -1,0 +1,1 @@
+ncu --target-processes application-only --replay-mode kernel --clock-control none --nvtx --nonsense --export unknown_option /opt/torch/.venv/bin/python3 tests/data/ncu/record_target.py one 

@@ -1,0 +1,1 @@
+ncu --target-processes application-only --replay-mode kernel --clock-control none --nvtx --nvtx-include regex:cuprof-.+/ --cache-control all --section Nonsense --force-overwrite --export unknown_section /opt/torch/.venv/bin/python3 tests/data/ncu/record_target.py one 

@@ -1,0 +1,79 @@
+"""Compile the kernels of the bundled families without a GPU, and list what the compiler said of them.
+
+`pytest tests/kernels -v` ends with a table: registers, shared memory and spills of every compiled kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from cuprof.backends.nvrtc import Cubin, compile_source, load_nvrtc
+from cuprof.errors import MissingDependencyError
+from cuprof.family import Family, Point
+from cuprof.family.loader import load_family
+from cuprof.family.point import Coordinate
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+FACTS = "compiled kernel"
+
+CompileVariant = Callable[..., Cubin]
+
+
+@pytest.fixture(scope="session")
+def bundled_family() -> Callable[[str], Family]:
+    """Return a bundled family by name."""
+    return lambda name: load_family(KERNELS / name)
+
+
+@pytest.fixture
+def compile_variant(record_property: Callable[[str, object], None]) -> CompileVariant:
+    """Return (family, variant name, problem, tunables, arch) → Cubin; tunables left out take their default."""
+    try:
+        load_nvrtc()
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+
+    def compile_one(
+        family: Family, name: str, problem: Point, tunables: Mapping[str, Coordinate], arch: str = "sm_90"
+    ) -> Cubin:
+        variant = family.variant(name)
+        assert family.folder is not None
+        assert variant.source is not None
+        tune = Point({**{tunable.name: tunable.default for tunable in variant.tunables}, **tunables})
+        program = variant.make(problem, tune)
+        source = family.folder / variant.source
+        cubin = compile_source(
+            source.read_text(encoding="utf-8"),
+            name=variant.source,
+            arch=arch,
+            defines=program.defines,
+            options=program.options,
+            include_folders=[family.folder],
+        )
+        assert {launch.kernel for launch in program.launches} <= set(cubin.kernels)
+        for kernel, facts in cubin.kernels.items():
+            record_property(
+                FACTS,
+                f"{family.name:<12} {kernel:<24} {arch:<7} {problem.label:<28} {tune.label:<32} "
+                f"{facts.registers:>4} {facts.shared_bytes:>7} {facts.spill_bytes:>6}",
+            )
+        return cubin
+
+    return compile_one
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table when -v asks for it."""
+    if terminalreporter.verbosity < 1:
+        return
+    passed = terminalreporter.getreports("passed")
+    lines = [value for report in passed for name, value in report.user_properties if name == FACTS]
+    if lines:
+        terminalreporter.section("compiled kernels")
+        header = f"{'family':<12} {'kernel':<24} {'arch':<7} {'problem':<28} {'tunables':<32} regs  shared spills"
+        terminalreporter.write_line(header)
+        for line in dict.fromkeys(map(str, lines)):
+            terminalreporter.write_line(line)

@@ -1,0 +1,167 @@
+"""Recorded reports, a stand-in for ncu that plays them, and trials that carry the recorded identities."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.family.point import Point
+from cuprof.ncu.command import Collection as NcuCollection
+from cuprof.ncu.executable import NcuExecutable
+from cuprof.ncu.metrics import companions
+from cuprof.ncu.setting import Setting
+from cuprof.records import DeviceFacts, Outcome, Profile, State, Trial
+
+RECORDED = Path(__file__).parent.parent / "data" / "ncu" / "recorded"
+STUDY = (
+    "launch__grid_dim_z",
+    "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed",
+    "launch__shared_mem_per_block_dynamic",
+    "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio",
+)
+
+
+@pytest.fixture
+def recorded() -> Path:
+    """Return the folder of recorded reports and console output."""
+    return RECORDED
+
+
+@pytest.fixture
+def console() -> Callable[[str], str]:
+    """Return what the real ncu printed in a recorded run."""
+    return lambda name: (RECORDED / f"{name}.stdout").read_text(encoding="utf-8")
+
+
+@dataclass
+class FakeNcu:
+    """Hold the stand-in: where it is, what it will play, and how it was called."""
+
+    folder: Path
+    path: Path
+
+    def plays(self, *runs: dict[str, Any]) -> None:
+        """Set what the profiling runs do, in turn; `console` and `report` may name recordings."""
+        script = []
+        for run in runs:
+            play = dict(run)
+            if "recording" in play:
+                name = play.pop("recording")
+                play.setdefault("console", (RECORDED / f"{name}.stdout").read_text(encoding="utf-8"))
+                play.setdefault("exit", int((RECORDED / f"{name}.exit").read_text()))
+            if "report" in play:
+                play["report"] = str(RECORDED / f"{play['report']}.ncu-rep")
+            script.append(play)
+        (self.folder / "script.json").write_text(json.dumps(script))
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """Return the arguments of each profiling run."""
+        path = self.folder / "calls.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def fake_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNcu:
+    """Return an executable stand-in in a folder with a hostile name."""
+    folder = tmp_path / "it's a “fake” ncu"
+    folder.mkdir()
+    script = Path(__file__).with_name("fake_ncu.py")
+    program = folder / "ncu"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(script))} "$@"\n')
+    program.chmod(0o755)
+    for name in ("version.txt", "query_metrics.txt"):
+        (folder / name).write_bytes((RECORDED / name).read_bytes())
+    monkeypatch.setenv("FAKE_NCU", str(folder))
+    return FakeNcu(folder, program)
+
+
+@pytest.fixture
+def make_setting(fake_ncu: FakeNcu, tmp_path: Path) -> Callable[..., Setting]:
+    """Return a maker of settings that drive the stand-in."""
+
+    def make(metrics: Sequence[str] = STUDY, **changes: Any) -> Setting:
+        cache_control = changes.pop("cache_control", "all")
+        given: dict[str, Any] = {
+            "executable": NcuExecutable(fake_ncu.path, (2025, 3, 1)),
+            "collection": NcuCollection(metrics=(*metrics, *companions(tuple(metrics))), cache_control=cache_control),
+            "metric_set": "study",
+            "requested": tuple(metrics),
+            "family_folder": lambda family: Path("/families") / family,
+            "artifacts": tmp_path / "artifacts",
+            "time_limit_s": 5.0,
+        }
+        return Setting(**{**given, **changes})
+
+    return make
+
+
+@pytest.fixture
+def make_trial() -> Callable[..., Trial]:
+    """Return a maker of CUDA trials by identity."""
+
+    def make(identity: str, **changes: Any) -> Trial:
+        given: dict[str, Any] = {
+            "identity": identity,
+            "family": "scale",
+            "variant": f"v{identity[0]}",
+            "backend": "cuda",
+            "kind": "kernel",
+            "problem": Point(n=1024),
+            "tunables": Point(block=256),
+            "label": f"scale/v{identity[0]} · n=2^10 · block=256",
+            "device": DeviceFacts("cuda", 0, "NVIDIA H200"),
+        }
+        return Trial(**{**given, **changes})
+
+    return make
+
+
+@pytest.fixture
+def right() -> Callable[[Sequence[Trial]], dict[str, Outcome]]:
+    """Return a maker of outcomes that say that every trial is right."""
+    return lambda trials: {trial.identity: Outcome(trial.identity, State.OK) for trial in trials}
+
+
+@dataclass
+class MemoryStore:
+    """Keep profiles in memory, by the rules of the store."""
+
+    profiles: list[Profile] = field(default_factory=list)
+    stored_before_failure: int = 0
+
+    def profiled(
+        self, identities: Sequence[str], cache_mode: str, metrics: Collection[str], *, failed: bool = False
+    ) -> set[str]:
+        """Return the trials that need no profiling."""
+        found = set()
+        for profile in self.profiles:
+            if profile.cache_mode != cache_mode or profile.identity not in identities:
+                continue
+            if profile.state is State.OK and set(metrics) <= set(profile.metrics):
+                found.add(profile.identity)
+            if profile.state is not State.OK and failed:
+                found.add(profile.identity)
+        return found
+
+    def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
+        """Keep a profile."""
+        self.profiles.append(profile)
+        return len(self.profiles)
+
+    def by_identity(self) -> dict[str | None, Profile]:
+        """Return the newest profile of each trial."""
+        return {profile.identity: profile for profile in self.profiles}
+
+
+@pytest.fixture
+def memory_store() -> MemoryStore:
+    """Return an empty store in memory."""
+    return MemoryStore()

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from cuprof.errors import FamilyError
+from cuprof.family import Array, Fill, Launch, Program, Signature
+from cuprof.plan.program_check import check_program
+
+SIGNATURE = Signature({"x": Array((8,), "float32")}, {"y": Array((4,), "float32")})
+
+
+def launch(grid=(1,), block=(32,), args=("x", "y"), **details) -> Launch:
+    return Launch("kernel", grid, block, args, **details)
+
+
+def program(*steps, **details) -> Program:
+    return Program(steps or (launch(),), **details)
+
+
+def test_sound_programs_pass():
+    check_program(program(), SIGNATURE, "cuda", "here")
+    check_program(
+        Program(
+            steps=(
+                Fill("part", 255),
+                launch((2**31 - 1, 65535, 65535), (16, 1, 64), ("x", "part", 2**31 - 1, -(2**31), 1.5, True)),
+                launch((np.int64(2),), (np.int32(1024),), (np.uint32(2**32 - 1), np.int64(2**40), np.float16(1))),
+            ),
+            scratch={"part": Array((9,), "float32")},
+            results={"y": "part"},
+            constants={"filter_values": "x"},
+            defines={"BLOCK": 3, "T": "float"},
+        ),
+        SIGNATURE,
+        "cuda",
+        "here",
+    )
+
+
+def test_limits_of_cuda_are_not_those_of_opencl():
+    check_program(program(launch(grid=(1, 100_000), block=(2048,))), SIGNATURE, "opencl", "here")
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (program(launch(block=(7, 0))), r"block\.y is 0, and must be a whole number from 1"),
+        (program(launch(block=(2048,))), r"block\.x is 2048, and CUDA allows at most 1024"),
+        (program(launch(block=(64, 32))), "a block of 2048 threads, and CUDA allows at most 1024"),
+        (program(launch(block=(1, 1, 128))), r"block\.z is 128, and CUDA allows at most 64"),
+        (program(launch(grid=(2**31,))), r"grid\.x is 2147483648, and CUDA allows at most 2147483647"),
+        (program(launch(grid=(1, 65536))), r"grid\.y is 65536, and CUDA allows at most 65535"),
+        (program(launch(grid=(-1,))), r"grid\.x is -1"),
+        (program(launch(grid=(1.5,))), r"grid\.x is 1\.5, and must be a whole number"),
+        (program(launch(grid=4)), "grid 4 must be a tuple"),
+        (program(launch(grid=())), r"grid \(\) must be a tuple of one to three"),
+        (program(launch(block=(1, 1, 1, 1))), "must be a tuple of one to three"),
+        (program(launch(shared_bytes=-1)), "shared_bytes is -1"),
+        (program(launch(args=("x", "z"))), "argument 2 is 'z', which is no buffer; there are x, y"),
+        (program(launch(args=(2**31,))), r"argument 1 is 2147483648, beyond the int32 .* pass np\.int64"),
+        (program(launch(args=(-(2**31) - 1,))), r"beyond the int32 .* np\.uint32"),
+        (program(launch(args=(None,))), "argument 1 is a NoneType"),
+        (program(launch(args=(np.str_("x").astype(object), np.datetime64(1, "s")))), "which no kernel parameter takes"),
+        (Program(steps=(Fill("y"),)), "has no launch"),
+        (program(Fill("z"), launch()), "step 1 fills z, which is no buffer"),
+        (program(Fill("y", 256), launch()), "step 1 fills y with 256"),
+        (program(scratch={"x": Array((1,), "int8")}), "scratch buffer x has the name of an input or output"),
+        (program(scratch={"p": Array((0,), "int8")}), r"scratch buffer p has the shape \(0,\)"),
+        (program(scratch={"p": Array((1,), "nonsense")}), "dtype 'nonsense', which NumPy does not know"),
+        (program(results={"z": "x"}), "results name z, which is no output; there are y"),
+        (program(results={"y": "z"}), "output y ends in z, which is no buffer"),
+        (
+            program(results={"y": "p"}, scratch={"p": Array((3,), "float32")}),
+            "output y has 4 × float32 and ends in p, which has 3 × float32",
+        ),
+        (program(results={"y": "p"}, scratch={"p": Array((4,), "int32")}), "which has 4 × int32"),
+        (program(constants={"c": "y"}), "constant c is filled from y, which is no input; there are x"),
+        (program(defines={"A B": 1}), "define 'A B' is not a macro's name"),
+        ("text", "returned a str, and must return a Program"),
+    ],
+)
+def test_faults(bad, said):
+    with pytest.raises(FamilyError, match=said) as caught:
+        check_program(bad, SIGNATURE, "cuda", "scale/plain · n=8")
+    assert str(caught.value).startswith("scale/plain · n=8: ")
+    assert "\n" not in str(caught.value)

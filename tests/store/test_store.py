@@ -1,0 +1,242 @@
+"""What every store must do, whichever database is behind it."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import replace
+
+import pytest
+from store_samples import (
+    CALIBRATION,
+    CPU,
+    FACTS,
+    GPU,
+    METHOD,
+    UNAVAILABLE,
+    make_outcome,
+    make_timing,
+    make_trial,
+)
+
+from cuprof.errors import StoreError
+from cuprof.family.point import Point
+from cuprof.records import Check, Measure, Outcome, State
+from cuprof.store import Store, StoredTrial
+
+COLD = {Measure.COLD: METHOD}
+
+
+def count(store: Store, table: str) -> int:
+    return int(store.query(f"SELECT COUNT(*) AS n FROM {table}")["n"][0])
+
+
+def test_an_outcome_comes_back_as_it_was_recorded(store: Store) -> None:
+    trial = make_trial()
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [trial])
+    outcome = make_outcome(trial, make_timing(21.5, samples=50), make_timing(7, Measure.TOTAL))
+    run = store.record(sweep, outcome)
+    assert store.get_outcome(run) == outcome
+
+
+def test_an_outcome_without_check_build_or_timings_comes_back(store: Store) -> None:
+    trial = make_trial()
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [trial])
+    outcome = Outcome(trial.identity, State.CRASHED, "worker died: SIGSEGV", "core dumped", "check")
+    assert store.get_outcome(store.record(sweep, outcome)) == outcome
+
+
+def test_nan_and_infinity_have_one_meaning_everywhere(store: Store) -> None:
+    trial = make_trial()
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [trial])
+    timing = replace(make_timing(5), details={"worst": math.inf, "none": math.nan, "list": [-math.inf]})
+    timing = replace(timing, summary=replace(timing.summary, median_ns=math.nan, max_ns=math.inf))
+    check = Check(False, math.nan, math.inf, -math.inf, "NaN at [3]")
+    read = store.get_outcome(store.record(sweep, replace(make_outcome(trial, timing), check=check)))
+    assert read.check is not None
+    assert math.isnan(read.check.error)
+    assert (read.check.error_absolute, read.check.error_relative) == (math.inf, -math.inf)
+    assert math.isnan(read.timings[0].summary.median_ns)
+    assert read.timings[0].summary.max_ns == math.inf
+    assert read.timings[0].details == {"worst": "Infinity", "none": "NaN", "list": ["-Infinity"]}
+    frame = store.query("SELECT check_error FROM run WHERE check_error IS NULL")
+    assert len(frame) == 1
+
+
+def test_hostile_text_is_stored(store: Store) -> None:
+    trial = make_trial()
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [trial])
+    message = "a\x00b \udcff 'quoted\" ; DROP TABLE run; -- ☃ \n %s :name"
+    outcome = replace(make_outcome(trial, state=State.CRASHED), message=message, log=message)
+    read = store.get_outcome(store.record(sweep, outcome))
+    assert read.message == "a\\x00b \\udcff 'quoted\" ; DROP TABLE run; -- ☃ \n %s :name"
+    assert store.query("trials")["message"][0] == read.message
+
+
+def test_trials_come_back_as_they_were_enlisted(store: Store) -> None:
+    trials = [make_trial(), make_trial("last_warp", 2**24, 128, order=4), UNAVAILABLE, make_trial("numpy", device=CPU)]
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, trials)
+    assert store.list_trials(sweep) == trials
+
+
+def test_tunables_of_every_kind_come_back(store: Store) -> None:
+    trial = replace(make_trial(), tunables=Point(block=64, factor=1.5, mode="fast", unrolled=True))
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [trial])
+    (read,) = store.list_trials(sweep)
+    assert list(read.tunables.items()) == [("block", 64), ("factor", 1.5), ("mode", "fast"), ("unrolled", True)]
+    assert isinstance(read.tunables.unrolled, bool)
+
+
+def test_enlisting_again_adds_nothing_and_keeps_what_was_recorded(store: Store) -> None:
+    trials = [make_trial(n=n, block=block) for n in (2**20, 2**24) for block in (64, 128)]
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, trials)
+    run = store.record(sweep, make_outcome(trials[0], make_timing(20)))
+    store.enlist(sweep, trials)
+    store.enlist(sweep, trials)
+    assert {table: count(store, table) for table in ("trial", "sweep_trial", "problem", "variant", "device")} == {
+        "trial": 4,
+        "sweep_trial": 4,
+        "problem": 2,
+        "variant": 1,
+        "device": 1,
+    }
+    frame = store.query("SELECT identity, state, run_id FROM sweep_trials ORDER BY ordinal")
+    assert frame["state"].tolist() == ["ok", "planned", "planned", "planned"]
+    assert frame["run_id"][0] == run
+
+
+def test_editing_a_description_updates_it_and_editing_a_source_makes_a_variant(store: Store) -> None:
+    trial = make_trial()
+    store.enlist(store.begin_sweep(FACTS), [trial])
+    store.enlist(store.begin_sweep(FACTS), [replace(trial, expected="wrong", description="A race.")])
+    edited = replace(trial, identity="e" * 32, source_text="// other", source_hash="1" * 64)
+    store.enlist(store.begin_sweep(FACTS), [edited])
+    frame = store.query("SELECT source_text, description, expected FROM variant ORDER BY id")
+    assert frame["description"].tolist() == ["A race.", trial.description]
+    assert frame["expected"].tolist() == ["wrong", "right"]
+    assert frame["source_text"][1] == "// other"
+
+
+def test_two_cards_of_one_model_are_two_devices_with_comparable_timings(store: Store) -> None:
+    first, again = store.save_device(GPU), store.save_device(replace(GPU, details={"sm_count": 1}))
+    other_card = store.save_device(replace(GPU, uuid="GPU-other"))
+    other_driver = store.save_device(replace(GPU, identity={**GPU.identity, "driver": "590.1"}))
+    assert first == again
+    assert len({first, other_card, other_driver}) == 3
+    keys = store.query("SELECT id, comparable, details FROM device ORDER BY id").set_index("id")
+    assert keys["comparable"][first] == keys["comparable"][other_card] != keys["comparable"][other_driver]
+    assert keys["details"][first] == '{"sm_count": 1}'
+
+
+def test_calibration_is_kept_once_a_sweep_and_device(store: Store) -> None:
+    sweep = store.begin_sweep(FACTS)
+    store.save_calibration(sweep, GPU, CALIBRATION)
+    store.save_calibration(sweep, GPU, replace(CALIBRATION, read_bandwidth=4.2e12))
+    frame = store.query("devices")
+    assert frame["read_bandwidth"].tolist() == [4.2e12]
+    assert frame["event_overhead_ns"].tolist() == [2400.5]
+
+
+def test_stored_says_what_needs_no_more_work(store: Store) -> None:
+    ok, failed, skipped, partial, planned = (make_trial(n=n) for n in (1, 2, 3, 4, 5))
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [ok, failed, skipped, partial, planned])
+    run = store.record(sweep, make_outcome(ok, make_timing(1), make_timing(1, Measure.HOT, "h")))
+    store.record(sweep, make_outcome(failed, state=State.WRONG_RESULT, message="sum[0] = 3"))
+    store.record(sweep, Outcome(skipped.identity, State.SKIPPED, "no GPU"))
+    store.record(sweep, make_outcome(partial, make_timing(1, method="older")))
+    trials = [ok, failed, skipped, partial, planned]
+    found = store.stored([trial.identity for trial in trials], {Measure.COLD: METHOD, Measure.HOT: "h"})
+    assert found[ok.identity] == StoredTrial(ok.identity, State.OK, True, run)
+    assert (found[failed.identity].state, found[failed.identity].complete) == (State.WRONG_RESULT, True)
+    assert found[failed.identity].message == "sum[0] = 3"
+    assert (found[skipped.identity].state, found[skipped.identity].complete) == (State.SKIPPED, False)
+    assert (found[partial.identity].state, found[partial.identity].complete) == (State.OK, False)
+    assert planned.identity not in found
+
+
+def test_the_newest_run_decides_and_an_older_complete_one_is_found(store: Store) -> None:
+    trial = make_trial()
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [trial])
+    first = store.record(sweep, make_outcome(trial, make_timing(1)))
+    store.record(sweep, make_outcome(trial, make_timing(1, method="other")))
+    assert store.stored([trial.identity], COLD)[trial.identity].run_id == first
+    store.record(sweep, make_outcome(trial, state=State.TIMED_OUT))
+    assert store.stored([trial.identity], COLD)[trial.identity].state is State.TIMED_OUT
+    store.record(sweep, Outcome(trial.identity, State.SKIPPED, "no GPU today"))
+    assert store.stored([trial.identity], COLD)[trial.identity].state is State.TIMED_OUT
+    assert store.query("trials")["state"].tolist() == ["timed_out"]
+
+
+def test_a_sweep_can_go_by_an_earlier_run(store: Store) -> None:
+    trials = [make_trial(), make_trial("last_warp")]
+    first = store.begin_sweep(FACTS)
+    store.enlist(first, trials)
+    for trial in trials:
+        store.record(first, make_outcome(trial, make_timing(1)))
+    store.finish_sweep(first, "finished")
+    second = store.begin_sweep(FACTS)
+    store.enlist(second, trials)
+    found = store.stored([trial.identity for trial in trials], COLD)
+    store.reuse(second, [found[trials[0].identity]])
+    store.reuse(second, trials[1].identity)
+    frame = store.query("SELECT sweep_id, run_id, reused FROM sweep_trials ORDER BY sweep_id, ordinal")
+    assert frame["run_id"].tolist() == [1, 2, 1, 2]
+    assert frame["reused"].tolist() == [0, 0, 1, 1]
+    assert count(store, "run") == 2
+
+
+def test_what_was_not_enlisted_is_refused_and_nothing_of_it_is_stored(store: Store) -> None:
+    enlisted, stranger = make_trial(), make_trial("stranger")
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [enlisted])
+    run = store.record(sweep, make_outcome(enlisted))
+    with pytest.raises(StoreError, match=f"{stranger.identity} is not among those enlisted for sweep {sweep}"):
+        store.record(sweep, make_outcome(stranger, make_timing(1)))
+    with pytest.raises(StoreError, match="not among those enlisted"):
+        store.reuse(sweep, StoredTrial(stranger.identity, State.OK, True, run))
+    with pytest.raises(StoreError, match="no run"):
+        store.reuse(sweep, stranger.identity)
+    assert (count(store, "run"), count(store, "timing"), count(store, "sample")) == (1, 0, 0)
+
+
+def test_an_outcome_is_stored_whole_or_not_at_all(store: Store) -> None:
+    trial = make_trial()
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [trial])
+    with pytest.raises(StoreError, match="timing"):  # two timings of one measure and method: the second is refused
+        store.record(sweep, make_outcome(trial, make_timing(1), make_timing(2)))
+    assert (count(store, "run"), count(store, "timing"), count(store, "sample")) == (0, 0, 0)
+    assert store.query("trials")["state"].tolist() == ["planned"]
+
+
+def test_more_identities_than_a_statement_takes_parameters(store: Store) -> None:
+    trial = make_trial()
+    sweep = store.begin_sweep(FACTS)
+    store.enlist(sweep, [trial])
+    store.record(sweep, make_outcome(trial, make_timing(1)))
+    strangers = [f"{number:032x}" for number in range(70_000)]
+    assert list(store.stored([*strangers, trial.identity], COLD)) == [trial.identity]
+
+
+def test_missing_rows_are_named(store: Store) -> None:
+    with pytest.raises(StoreError, match="no run 12"):
+        store.get_outcome(12)
+    with pytest.raises(StoreError, match="no sweep 12"):
+        store.finish_sweep(12, "finished")
+    with pytest.raises(ValueError, match="'done'"):
+        store.finish_sweep(12, "done")
+
+
+def test_a_store_refuses_to_work_in_a_forked_process(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(StoreError, match="does not survive a fork"):
+        store.begin_sweep(FACTS)

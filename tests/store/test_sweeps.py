@@ -1,0 +1,109 @@
+"""Which sweep a command goes on with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psutil
+import pytest
+from store_samples import FACTS
+
+from cuprof.errors import UsageError
+from cuprof.store import Store
+from cuprof.store.sweeps import Process, this_process
+
+
+@pytest.fixture
+def other_process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+def hand_over(store: Store, sweep: int, host: str, pid: int, started: float) -> None:
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql(
+            f"UPDATE sweep SET process_host = '{host}', process_id = {pid}, process_started = {started} "
+            f"WHERE id = {sweep}"
+        )
+
+
+def test_an_unfinished_sweep_of_this_process_is_taken_up_again(store: Store) -> None:
+    sweep = store.begin_sweep(FACTS)
+    assert store.begin_sweep(replace(FACTS, command_line="again")) == sweep
+    row = store.query("SELECT * FROM sweep")
+    assert row["invocations"].tolist() == [2]
+    assert row["command_line"].tolist() == ["again"]
+    assert row["state"].tolist() == ["running"]
+    assert not row["resumed_at"].isna().any()
+
+
+def test_a_finished_sweep_is_not_taken_up_and_an_interrupted_one_is(store: Store) -> None:
+    first = store.begin_sweep(FACTS)
+    store.finish_sweep(first, "finished")
+    second = store.begin_sweep(FACTS)
+    store.finish_sweep(second, "interrupted")
+    assert first != second
+    assert store.query("sweeps")["state"].tolist() == ["interrupted", "finished"]
+    assert store.begin_sweep(FACTS) == second
+    assert store.query(f"SELECT finished_at FROM sweep WHERE id = {second}")["finished_at"].isna().all()
+
+
+def test_another_plan_is_another_sweep(store: Store) -> None:
+    assert store.begin_sweep(FACTS) != store.begin_sweep(replace(FACTS, plan_hash="other"))
+
+
+def test_everything_known_of_a_sweep_is_stored(store: Store) -> None:
+    before = time.time()
+    sweep = store.begin_sweep(FACTS)
+    row = store.query("SELECT * FROM sweep").iloc[0]
+    assert row["id"] == sweep
+    for name in ("name", "experiment", "family", "baseline", "plan_hash", "command_line", "host"):
+        assert row[name] == getattr(FACTS, name)
+    import json
+
+    for name in ("configuration", "git", "software"):
+        assert json.loads(row[name]) == getattr(FACTS, name)
+    assert before - 1 <= row["started_at"].timestamp() <= time.time() + 1
+    assert row["process_id"] == os.getpid()
+
+
+def test_a_sweep_whose_process_lives_is_not_taken_over(
+    store: Store, other_process: subprocess.Popen[bytes]
+) -> None:
+    sweep = store.begin_sweep(FACTS)
+    hand_over(store, sweep, platform.node(), other_process.pid, psutil.Process(other_process.pid).create_time())
+    with pytest.raises(UsageError, match=rf"the same sweep is running \(pid {other_process.pid}, sweep {sweep}\)"):
+        store.begin_sweep(FACTS)
+    other_process.kill()
+    other_process.wait()
+    assert store.begin_sweep(FACTS) == sweep
+
+
+def test_a_pid_used_again_by_another_program_is_not_the_sweep(
+    store: Store, other_process: subprocess.Popen[bytes]
+) -> None:
+    sweep = store.begin_sweep(FACTS)
+    hand_over(store, sweep, platform.node(), other_process.pid, psutil.Process(other_process.pid).create_time() - 3600)
+    assert store.begin_sweep(FACTS) == sweep
+
+
+def test_a_sweep_that_runs_on_another_host_is_left_alone(store: Store) -> None:
+    sweep = store.begin_sweep(FACTS)
+    hand_over(store, sweep, "elsewhere", 1, 0.0)
+    assert store.begin_sweep(FACTS) == sweep + 1
+
+
+def test_a_process_that_has_ended_but_was_not_waited_for_is_dead() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        started = psutil.Process(process.pid).create_time()
+        while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        assert not Process(platform.node(), process.pid, started).is_alive()
+    assert this_process().is_alive()

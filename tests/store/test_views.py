@@ -1,0 +1,183 @@
+"""The views, on both databases, over a small study whose right answers are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from store_samples import CPU, FACTS, METHOD, UNAVAILABLE, make_outcome, make_timing, make_trial
+
+from cuprof.records import Measure, Outcome, State, Trial
+from cuprof.store import Store
+
+N = 2**20
+STEPS = ("interleaved", "compacted", "sequential", "broken", "racy", "warp")
+
+
+def run_study(store: Store, medians: dict[str, float], sweep: int | None = None) -> int:
+    """Store a sweep: own kernels in order, one of them wrong and one known to be wrong, a library, a CPU function."""
+    sweep = store.begin_sweep(FACTS) if sweep is None else sweep
+    trials = [
+        make_trial(name, N, block, order=order, expected="wrong" if name == "racy" else "right", origin=f"kernel {order + 1}")
+        for order, name in enumerate(STEPS)
+        for block in (64, 128)
+    ]
+    trials += [
+        make_trial("cub", N, None, kind="library", order=6),
+        make_trial("numpy", N, None, kind="cpu", backend="cpu", device=CPU, order=7),
+        UNAVAILABLE,
+    ]
+    store.enlist(sweep, trials)
+    for trial in trials:
+        record(store, sweep, trial, medians)
+    return sweep
+
+
+def record(store: Store, sweep: int, trial: Trial, medians: dict[str, float]) -> None:
+    if trial.unavailable:
+        store.record(sweep, Outcome(trial.identity, State.SKIPPED, str(trial.unavailable)))
+        return
+    median = medians[trial.variant] * (1 if trial.tunables.get("block", 128) == 128 else 1.5)
+    timings = (make_timing(median), make_timing(median * 10, Measure.TOTAL, "total-method"))
+    if trial.variant == "broken":
+        store.record(sweep, make_outcome(trial, *timings, state=State.WRONG_RESULT, message="sum[0] = 1"))
+    else:
+        store.record(sweep, make_outcome(trial, *timings))
+
+
+MEDIANS = {
+    "interleaved": 80.0,
+    "compacted": 40.0,
+    "sequential": 32.0,
+    "broken": 0.5,
+    "racy": 1.0,
+    "warp": 16.0,
+    "cub": 20.0,
+    "numpy": 900.0,
+}
+
+
+@pytest.fixture
+def studied(store: Store) -> Store:
+    store.finish_sweep(run_study(store, MEDIANS), "finished")
+    return store
+
+
+def cold(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["measure"] == "cold"].reset_index(drop=True)
+
+
+def test_trials_has_one_row_each_with_its_state(studied: Store) -> None:
+    frame = studied.query("trials").set_index(["variant", "tunables"])
+    assert len(frame) == 15
+    wrong = frame.loc[("broken", "block=64")]
+    assert (wrong["state"], wrong["message"], wrong["error"], wrong["registers"]) == ("wrong_result", "sum[0] = 1", 0.25, 32)
+    assert wrong["problem"] == "n=2^20, dtype=float32"
+    assert wrong["problem_json"].replace(" ", "") == '{"n":1048576,"dtype":"float32"}'
+    assert frame.loc[("opencl", "block=64")]["state"] == "skipped"
+    assert frame.loc[("opencl", "block=64")]["message"] == "no OpenCL device; install a driver"
+
+
+def test_timings_are_in_microseconds_and_gigabytes_a_second(studied: Store) -> None:
+    frame = cold(studied.query("SELECT * FROM timings WHERE variant = 'warp' AND tunables = 'block=128'"))
+    (row,) = (frame.iloc[place] for place in range(len(frame)))
+    assert row["median_us"] == pytest.approx(16.0)
+    assert (row["low_us"], row["high_us"]) == (pytest.approx(15.84), pytest.approx(16.16))
+    assert row["bandwidth_gbs"] == pytest.approx(4 * N / 16e-6 / 1e9)
+    assert row["gflops"] == pytest.approx((N - 1) / 16e-6 / 1e9)
+    assert (row["samples"], row["excluded"], row["stopped_by"]) == (3, 1, "interval")
+
+
+def test_timings_shows_the_newest_of_each_method(studied: Store) -> None:
+    sweep = studied.begin_sweep(FACTS)
+    trial = make_trial("warp", N, 128)
+    studied.enlist(sweep, [trial])
+    studied.record(sweep, make_outcome(trial, make_timing(15.0)))
+    studied.record(sweep, make_outcome(trial, make_timing(3.0, method="another")))
+    frame = cold(studied.query("SELECT * FROM timings WHERE variant = 'warp' AND tunables = 'block=128'"))
+    assert {(row["method"], round(row["median_us"], 6)) for _, row in frame.iterrows()} == {(METHOD, 15.0), ("another", 3.0)}
+
+
+def test_best_is_the_fastest_right_one_of_each_device(studied: Store) -> None:
+    frame = cold(studied.query("best")).set_index("device")
+    assert frame["variant"].to_dict() == {"NVIDIA H200": "warp", "AMD EPYC 9554": "numpy"}
+    assert frame.loc["NVIDIA H200", "tunables"] == "block=128"
+    assert frame.loc["NVIDIA H200", "candidates"] == 9  # four right kernels of two tunables, and the library
+
+
+def test_a_trial_that_turned_out_wrong_is_never_ranked_again(studied: Store) -> None:
+    sweep = studied.begin_sweep(replace(FACTS, plan_hash="later"))
+    trial = make_trial("warp", N, 128)
+    studied.enlist(sweep, [trial])
+    studied.record(sweep, make_outcome(trial, state=State.WRONG_RESULT, message="once in a while"))
+    gpu = cold(studied.query("best")).set_index("device")
+    assert gpu.loc["NVIDIA H200", "variant"] == "cub"
+    after = cold(studied.query("before_after")).set_index("variant")
+    assert after.loc["warp", "tunables"] == "block=64"
+
+
+def test_before_after_compares_fastest_tunables_with_the_baseline(studied: Store) -> None:
+    frame = cold(studied.query("before_after")).set_index("variant")
+    assert set(frame.index) == {"compacted", "sequential", "warp", "cub"}  # nothing wrong, nothing of another device
+    row = frame.loc["warp"]
+    assert (row["before_us"], row["after_us"]) == (pytest.approx(80.0), pytest.approx(16.0))
+    assert (row["ratio"], row["saved_us"], row["saved_percent"]) == (pytest.approx(5), pytest.approx(64), pytest.approx(80))
+    assert (row["baseline_tunables"], row["tunables"]) == ("block=128", "block=128")
+
+
+def test_before_after_never_compares_across_sweeps(studied: Store) -> None:
+    slower = {name: value * 2 for name, value in MEDIANS.items()}
+    second = run_study(studied, slower)
+    frame = cold(studied.query("before_after"))
+    assert len(frame) == 8
+    row = frame[(frame["sweep_id"] == second) & (frame["variant"] == "warp")].iloc[0]
+    assert (row["before_us"], row["after_us"]) == (pytest.approx(160.0), pytest.approx(32.0))
+
+
+def test_speedups_are_those_of_the_study_table(studied: Store) -> None:
+    frame = cold(studied.query("SELECT * FROM speedups ORDER BY measure, position"))
+    gpu = frame[frame["device"] == "NVIDIA H200"]
+    assert gpu["variant"].tolist() == ["interleaved", "compacted", "sequential", "warp", "cub"]
+    assert gpu["step_speedup"].iloc[1:4].tolist() == [pytest.approx(2), pytest.approx(1.25), pytest.approx(2)]
+    assert gpu["step_speedup"].isna().tolist() == [True, False, False, False, True]
+    assert gpu["previous"].iloc[3] == "sequential"  # the wrong ones between are not steps
+    assert gpu["cumulative_speedup"].tolist() == [pytest.approx(value) for value in (1, 2, 2.5, 5, 4)]
+    assert frame[frame["variant"] == "numpy"]["cumulative_speedup"].isna().all()
+
+
+def test_without_its_baseline_a_sweep_still_has_steps(store: Store) -> None:
+    sweep = store.begin_sweep(replace(FACTS, baseline="absent"))
+    run_study(store, MEDIANS, sweep)
+    assert store.query("before_after").empty
+    frame = cold(store.query("SELECT * FROM speedups WHERE variant = 'compacted'"))
+    assert frame["step_speedup"].tolist() == [pytest.approx(2)]
+    assert frame["cumulative_speedup"].isna().all()
+
+
+def test_figures_have_the_same_types_on_every_database(studied: Store) -> None:
+    for name in ("timings", "before_after", "speedups", "best", "slowest", "noisiest", "tunables"):
+        frame = studied.query(name)
+        numbers = [column for column in frame if column.endswith(("_us", "_gbs", "ratio", "speedup", "spread", "percent"))]
+        assert not frame.empty
+        assert {str(frame[column].dtype) for column in numbers} == {"float64"}, name
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("failures", {"variant": ["broken", "broken"], "state": ["wrong_result"] * 2}),
+        ("skipped", {"backend": ["opencl"], "trials": [1]}),
+        ("sweeps", {"trials": [15], "ok": [12], "failed": [2], "skipped": [1], "reused": [0]}),
+        ("devices", {"name": ["NVIDIA H200", "AMD EPYC 9554"]}),
+    ],
+)
+def test_named_queries(studied: Store, name: str, expected: dict[str, list[object]]) -> None:
+    frame = studied.query(name)
+    assert {column: frame[column].tolist() for column in expected} == expected
+
+
+def test_the_slowest_are_measured_against_the_best(studied: Store) -> None:
+    frame = cold(studied.query("slowest"))
+    assert (frame["variant"][0], frame["tunables"][0]) == ("interleaved", "block=64")
+    assert frame["times_slower"][0] == pytest.approx(120 / 16)

@@ -1,0 +1,63 @@
+"""A throw-away PostgreSQL server on a unix socket, for the tests that run on both databases."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+
+def find_binaries() -> Path | None:
+    """Return the folder of the newest installed server's programs, or None."""
+    folders = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    on_path = shutil.which("initdb")
+    if on_path:
+        folders.append(Path(on_path).parent)
+    return max(folders, key=lambda folder: [int(part) for part in re.findall(r"\d+", str(folder))], default=None)
+
+
+class Server:
+    """Run one cluster from `start` to `stop`; root hands it to the user postgres, as the server demands."""
+
+    def __init__(self, binaries: Path) -> None:
+        self._binaries = binaries
+        # A socket's path may not be longer than 107 bytes, so not pytest's deep folders.
+        self._folder = Path(tempfile.mkdtemp(prefix="cuprof-pg-"))
+        self._prefix: list[str] = []
+        if os.getuid() == 0:
+            account = pwd.getpwnam("postgres")
+            os.chown(self._folder, account.pw_uid, account.pw_gid)
+            self._prefix = ["runuser", "-u", "postgres", "--"]
+
+    def start(self) -> None:
+        """Make the cluster and start it; it listens on the socket alone."""
+        data = str(self._folder / "data")
+        self._call("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C.UTF-8")
+        options = f"-c listen_addresses='' -c unix_socket_directories='{self._folder}' -c fsync=off"
+        log = str(self._folder / "log")
+        self._call("pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "-t", "60", "start")
+
+    def stop(self) -> None:
+        """Stop the server and remove its files."""
+        subprocess.run(
+            [*self._prefix, str(self._binaries / "pg_ctl"), "-D", str(self._folder / "data"), "-m", "immediate", "stop"],
+            check=False,
+            capture_output=True,
+            cwd="/",
+        )
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def make_database(self, name: str) -> str:
+        """Make an empty database and return its URL."""
+        self._call("createdb", "-h", str(self._folder), "-U", "postgres", name)
+        return f"postgresql+psycopg://postgres@/{name}?host={self._folder}"
+
+    def _call(self, program: str, *arguments: str) -> None:
+        command = [*self._prefix, str(self._binaries / program), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=120)
+        if done.returncode != 0:
+            raise RuntimeError(f"{program} ended with {done.returncode}: {done.stderr or done.stdout}")
