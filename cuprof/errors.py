@@ -43,8 +43,11 @@ class UnknownNameError(UsageError):
     """
 
     def __init__(self, what: str, name: str, known: Iterable[str], where: str = "") -> None:
-        self.what, self.name, self.known = what, name, sorted(known)
+        self.what, self.name, self.known, self.where = what, name, sorted(known), where
         super().__init__(f"unknown {what} {name!r}{f' {where}' if where else ''}: {suggest(name, self.known)}")
+
+    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, list[str], str]]:
+        return type(self), (self.what, self.name, self.known, self.where)
 
 
 class SelectionError(UsageError):
@@ -87,6 +90,9 @@ class MissingDependencyError(CuprofError):
     def __init__(self, what: str, remedy: str) -> None:
         self.what, self.remedy = what, remedy
         super().__init__(f"{what} is not available; {remedy}")
+
+    def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str]]:
+        return type(self), (self.what, self.remedy)
 
 
 class BuildError(CuprofError):

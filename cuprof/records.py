@@ -26,9 +26,7 @@ class State(StrEnum):
     PLANNED = "planned"
 
 
-FAILED = frozenset(
-    {State.WRONG_RESULT, State.COMPILE_ERROR, State.LAUNCH_ERROR, State.CRASHED, State.TIMED_OUT}
-)
+FAILED = frozenset({State.WRONG_RESULT, State.COMPILE_ERROR, State.LAUNCH_ERROR, State.CRASHED, State.TIMED_OUT})
 """The states that count as a failure of the trial itself (a skipped trial is none)."""
 
 
@@ -187,7 +185,8 @@ class Timing:
     Args:
         method: hash of the settings and the version of the measuring method; timings of different methods are
             never mixed.
-        stopped_by: "interval" (narrow enough), "samples" (the most allowed) or "time" (the time bound).
+        stopped_by: "interval" (narrow enough), "samples" (the most allowed), "time" (a time bound, also one below the
+            least samples) or "excluded" (too many left out; where all were, they count all the same).
         details: what the method adds (correction_ns, batch size, flush, throttled samples, energy_j, …).
     """
 
@@ -257,6 +256,8 @@ class SweepFacts:
     host: str
     git: Mapping[str, Any]
     software: Mapping[str, str]
+    purpose: str = "timing"
+    """"timing", or "profiling" where trials were only checked before they went under a profiler."""
 
 
 @dataclass(frozen=True)

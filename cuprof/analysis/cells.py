@@ -34,8 +34,10 @@ def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
     """Return heading, fixed unit (empty where it is chosen from the data) and dimension of a quantity or counter."""
     if value in QUANTITIES:
         return QUANTITIES[value].heading, "", QUANTITIES[value].dimension
-    units = study.counters.loc[study.counters["metric"] == value, "unit"] if not study.counters.empty else []
-    return value, next((str(unit) for unit in units if unit), ""), "plain"
+    units: list[str] = []
+    if not study.counters.empty:
+        units = [str(unit) for unit in study.counters.loc[study.counters["metric"] == value, "unit"] if unit]
+    return value, units[0] if units else "", "plain"
 
 
 def choose(trials: pd.DataFrame, facts: Sequence[str]) -> dict[Key, dict[Any, Any]]:

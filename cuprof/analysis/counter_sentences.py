@@ -1,7 +1,7 @@
 """What the change of a counter means, in a sentence: what was counted, never why the time changed.
 
-Metric names are Nsight Compute's (Nsight Compute documentation, "Metrics Reference"). A name that no rule knows gets the
-plain change.
+Metric names are Nsight Compute's (Nsight Compute documentation, "Metrics Reference"). A name that no rule
+knows gets the plain change.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def _grid_depth(before: float, after: float) -> str:
     if after == before:
         return f"The grid keeps its depth of {before:.0f}."
     if after == 1:
-        return f"The third grid dimension is gone ({before:.0f} → 1): no axis of the problem is spread over grid z any more."
-    verb = "deeper" if after > before else "shallower"
-    return f"The grid is {verb}, {before:.0f} → {after:.0f} layers of blocks: work along z is split into {'more' if after > before else 'fewer'} blocks."
+        return f"The grid is flat in z now ({before:.0f} → 1): no axis of the problem is spread over grid z any more."
+    depth, count = ("deeper", "more") if after > before else ("shallower", "fewer")
+    return f"The grid is {depth}, {before:.0f} → {after:.0f} layers: work along z is split into {count} blocks."
 
 
 def _shared(kind: str) -> Rule:
@@ -106,7 +106,7 @@ def _shared(kind: str) -> Rule:
                 else f"Neither uses {kind.lower()} shared memory."
             )
         if before == 0:
-            return f"Blocks now stage data in {kind.lower()} shared memory, {format_counter(after)} byte each; before they used none."
+            return f"Blocks now use {kind.lower()} shared memory, {format_counter(after)} byte each; none before."
         if after == 0:
             return f"Blocks no longer use {kind.lower()} shared memory ({format_counter(before)} byte before)."
         return (
@@ -155,7 +155,7 @@ def _sectors_per_request(before: float, after: float) -> str:
     if before and abs(after / before - 1) < SMALL:
         return f"{text}, about the same."
     if after > before:
-        return f"{text}: wider spread; it is a loss where the threads use no more bytes of it, none where each thread asks for more."
+        return f"{text}: a loss where the threads use no more bytes of them, none where each thread asks for more."
     return f"{text}: a warp's accesses lie closer together, or each thread asks for less."
 
 

@@ -15,8 +15,8 @@ from cuprof.analysis.study import Study
 MOST_PAIRS = 16
 
 NOTE = (
-    "Counters are of runs under Nsight Compute, times of runs without it. A counter that changes along with the time need not be "
-    "what changed the time."
+    "Counters are of runs under Nsight Compute, times of runs without it. A counter that changes along with the time "
+    "need not be what changed the time."
 )
 
 ORDER = (
@@ -102,7 +102,8 @@ def counter_section(study: Study) -> CounterSection:
     notes = [NOTE] if pairs else ["No variant was profiled at the same problem as the baseline."]
     if len(pairs) > MOST_PAIRS:
         notes.append(
-            f"The first {MOST_PAIRS} of {len(pairs)} pairs are shown; python -m cuprof query counters_before_after lists all."
+            f"The first {MOST_PAIRS} of {len(pairs)} pairs are shown; "
+            "python -m cuprof query counters_before_after lists all."
         )
     return CounterSection(tuple(pairs[:MOST_PAIRS]), tuple(notes), how)
 
@@ -151,12 +152,15 @@ def _change(
     before: Mapping[Any, Any],
     after: Mapping[Any, Any],
 ) -> CounterChange:
-    values, texts, rollup, units = [], [], "", []
+    values: list[float | None] = []
+    texts: list[str] = []
+    units: list[str] = []
+    rollup = ""
     for frame in (of_before, of_after):
         row = frame.loc[metric] if metric in frame.index else None
         number = None if row is None or pd.isna(row["value"]) else float(row["value"])
         values.append(number)
-        texts.append("not collected" if row is None else format_counter(number, row["text"]))
+        texts.append("not collected" if row is None else format_counter(number, str(row["text"] or "")))
         if row is not None:
             rollup, units = str(row["rollup"] or ""), [*units, str(row["unit"] or "")]
     if len(set(units)) > 1:  # Nsight scales units; values in two units are no change of one thing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -163,8 +163,6 @@ class _Reader:
 
     def _published(self, raw: Any, place: str) -> PublishedSpec:
         spec = self._spec(PublishedSpec, raw, place)
-        if not spec.name or not spec.file:
-            self._fail(f"{place} needs a name and a file")
         for facts in (spec.rows, spec.names, *spec.columns.values()):
             self._check_facts(facts, place)
         columns = {str(column): self._facts(facts, place) for column, facts in spec.columns.items()}
@@ -198,7 +196,11 @@ class _Reader:
         return self._spec(FigureSpec, {**given, "where": self._facts(given.get("where"), place)}, place)
 
     def _spec(self, kind: type[Spec], raw: Any, place: str) -> Spec:
-        return kind(**self._mapping(raw, place, {each.name for each in fields(kind)}))
+        given = self._mapping(raw, place, {each.name for each in fields(kind)})
+        for each in fields(kind):
+            if each.default is MISSING and each.default_factory is MISSING and not given.get(each.name):
+                self._fail(f"{place} needs a {each.name}")
+        return kind(**given)
 
     def _mapping(self, raw: Any, place: str, known: Iterable[str] | None = None) -> Mapping[str, Any]:
         if raw is None:

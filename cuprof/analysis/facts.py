@@ -19,7 +19,7 @@ def is_fact(name: str) -> bool:
     return name in ("variant", "device", "problem") or (head in ("problem", "tune") and bool(dot) and bool(tail))
 
 
-def fact_of(row: Mapping[str, Any], fact: str) -> Any:
+def fact_of(row: Mapping[Any, Any], fact: str) -> Any:
     """Return what a trial (a row of the trials frame) says of one fact, None where it says nothing.
 
     Args:

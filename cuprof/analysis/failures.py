@@ -49,7 +49,7 @@ def failure_groups(study: Study) -> tuple[FailureGroup, ...]:
     trials = study.trials[study.trials["state"] != "ok"]
     if trials.empty:
         return ()
-    # the same complaint with other numbers in it is one complaint, variant by variant; a skip is the same for all variants
+    # a complaint with other numbers in it is the same complaint, variant by variant; a skip is one for all variants
     kind = trials["message"].fillna("").str.replace(r"\d[\d.,e+-]*", "#", regex=True)
     who = trials["variant"].where(~trials["state"].isin(["skipped", "planned"]), "")
     groups = trials.groupby([trials["state"], who, kind], sort=False)

@@ -45,7 +45,7 @@ def load_study(
         experiment: name of the experiment; for sweeps without one, the family's or the sweep's name.
         sweep_id: takes precedence over the name.
         folders: folders of experiments, for study.yaml; an earlier one wins.
-        database: text for the provenance section, where the store is.
+        database: text for the provenance section; default the place of the store.
 
     Raises:
         UnknownNameError: no sweep of that name is stored.
@@ -66,13 +66,20 @@ def load_study(
         samples = _read_samples(session, trials[trials["problem"] == reference])
         counters, launches, findings = read_counters(session, trials["trial_id"].tolist())
     facts = Sweep(
-        **{name: getattr(sweep, name) for name in ("id", "name", "experiment", "family", "baseline", "command_line")},
-        **{name: getattr(sweep, name) or {} for name in ("configuration", "git", "software")},
+        id=sweep.id,
+        name=sweep.name,
+        experiment=sweep.experiment,
+        family=sweep.family,
+        baseline=sweep.baseline,
+        command_line=sweep.command_line,
+        configuration=sweep.configuration or {},
         host=sweep.host,
+        git=sweep.git or {},
+        software=sweep.software or {},
         state=sweep.state,
         started_at=_iso(sweep.started_at),
         finished_at=_iso(sweep.finished_at),
-        database=database,
+        database=database or store.place,
     )
     return Study(
         experiment=description,
@@ -132,7 +139,8 @@ def _find_sweep(session: Session, experiment: str, sweep_id: int | None) -> mode
             )
         return found
     for column in (models.Sweep.experiment, models.Sweep.family, models.Sweep.name):
-        newest_first = sa.select(models.Sweep).where(column == experiment).order_by(models.Sweep.id.desc()).limit(1)
+        of_that_name = sa.select(models.Sweep).where(column == experiment, models.Sweep.purpose == "timing")
+        newest_first = of_that_name.order_by(models.Sweep.id.desc()).limit(1)
         if experiment and (found := session.scalar(newest_first)) is not None:
             return found
     known = [name for name in session.scalars(sa.select(models.Sweep.experiment).distinct()) if name]
@@ -164,7 +172,11 @@ def _device(session: Session, sweep_id: int, row: models.Device, label: str) -> 
         sa.select(models.Calibration)
         .join(models.Device, models.Device.id == models.Calibration.device_id)
         .where(models.Device.comparable == row.comparable)
-        .order_by((models.Calibration.sweep_id == sweep_id).desc(), models.Calibration.sweep_id.desc())
+        .order_by(
+            models.Calibration.read_bandwidth.is_(None),
+            (models.Calibration.sweep_id == sweep_id).desc(),
+            models.Calibration.sweep_id.desc(),
+        )
         .limit(1)
     )
     return Device(

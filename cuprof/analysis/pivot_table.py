@@ -12,9 +12,11 @@ from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import fact_label, value_label
 from cuprof.analysis.failures import WORDS
 from cuprof.analysis.published import PublishedValue
-from cuprof.analysis.quantities import Dimension, Scale, choose_scale
+from cuprof.analysis.quantities import QUANTITIES, Dimension, Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
+
+NO_COUNTER = "No value of {} is stored for these trials; python -m cuprof ncu-collect collects counters."
 
 
 def pivot_table(study: Study, spec: TableSpec) -> Table:
@@ -32,6 +34,9 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
     scales = {key: _scale(chosen, published, key, split, unit, dimension) for key in column_keys}
     group = f"{heading}, by {' and '.join(fact_label(fact) for fact in spec.columns)}"
     columns = [Column(_label(key), scales[key].unit or unit, group) for key in column_keys]
+    found = any(pd.notna(trial["value"]) for trial in chosen.values())
+    if not found and spec.value not in QUANTITIES and not any(published.values()):
+        return Table(spec.title or heading, "", (), (), (*_notes(spec, {}, {}), NO_COUNTER.format(spec.value)))
     rows = [
         Row(
             _label(key),
@@ -106,8 +111,8 @@ def _sum(
         values = [chosen[key + column]["value"] if key + column in chosen else None for key in row_keys]
         repeats = [spec.sum.repeats.get(_label(key), 1) for key in row_keys]
         needed = [(value, times) for value, times in zip(values, repeats, strict=True) if times]
-        complete = bool(needed) and all(value is not None and pd.notna(value) for value, _ in needed)
-        total = sum(float(value) * times for value, times in needed) if complete else None
+        known = [float(value) * times for value, times in needed if value is not None and pd.notna(value)]
+        total = sum(known) if needed and len(known) == len(needed) else None
         cells.append(Cell(scales[column].format(total)) if total is not None else Cell("not complete", "missing"))
     return Row(spec.sum.label, "", tuple(cells), "sum")
 

@@ -1,4 +1,4 @@
-"""Published numbers: the cells of a study's CSV files as facts, values and units. Never mixed with what was measured."""
+"""Published numbers: the cells of a study's CSV files as facts, values and units; never mixed with measured ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cuprof.analysis.experiment import Experiment, PublishedSpec
-from cuprof.analysis.quantities import PUBLISHED_UNITS, Dimension
+from cuprof.analysis.quantities import PUBLISHED_UNITS, QUANTITIES, Dimension
 from cuprof.errors import ConfigError
 
 
@@ -21,7 +21,8 @@ class PublishedValue:
         device: whose number it is.
         problem: the coordinates that the study states.
         tunables: the tunables that the study states.
-        value: in the base unit of its dimension (ns, bytes/s, fraction, J), None where the text is no number.
+        value: in the base unit of its dimension (ns, bytes/s, fraction, J; a counter in its own unit), None where the
+            text is no number.
         text: as it was reported.
     """
 
@@ -122,7 +123,9 @@ def _value(
             )
         problem = {**experiment.problems[str(name)], **problem}
     unit = str(facts.get("unit") or "")
-    dimension, size = PUBLISHED_UNITS.get(unit, ("plain", 1.0))
+    # a counter stays in its own unit, Nsight's, as the measured one does
+    known = str(facts["measure"]) in QUANTITIES or str(facts["measure"]).endswith("_speedup")
+    dimension, size = PUBLISHED_UNITS.get(unit, ("plain", 1.0)) if known else ("plain", 1.0)
     number = _coordinate(text)
     return PublishedValue(
         table=spec.name,

@@ -121,6 +121,18 @@ def format_value(dimension: Dimension, value: float | None) -> str:
     return choose_scale(dimension, [value]).format(value, unit=True)
 
 
+def shorten(text: object, most: int = 60) -> str:
+    """Return a name for a sentence or a label, without its middle when it is longer than `most` characters."""
+    name = str(text)
+    tail = (most - 1) // 3
+    return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
+
+
+def count(number: int, noun: str) -> str:
+    """Return "1 trial", "2 trials"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def format_ratio(ratio: float) -> str:
     """Return a ratio for a sentence: "3.41 times"; more digits near 1, fewer when large."""
     decimals = 3 if 0.95 < ratio < 1.05 else 2 if ratio < 10 else 1 if ratio < 100 else 0

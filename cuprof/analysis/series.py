@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -35,19 +37,18 @@ def variants_frame(study: Study) -> pd.DataFrame:
 
 
 def scaling(study: Study) -> Scaling | None:
-    """Return times over the problem axis with the most values, the other axes as at the reference; None with one value."""
-    axes = {axis: {problem[axis] for problem in study.right["problem"] if axis in problem} for axis in study.reference}
-    numeric = {
-        axis: values for axis, values in axes.items() if len(values) > 1 and all(_is_number(value) for value in values)
+    """Return times over the problem axis with the most values, the others as at the reference; None with one value."""
+    lines = {
+        axis: {problem[axis] for problem in study.right["problem"] if _differ(problem, study.reference) <= {axis}}
+        for axis in study.reference
     }
+    numeric = {axis: values for axis, values in lines.items() if len(values) > 1 and all(map(_is_number, values))}
     if not numeric:
         return None
     axis = max(numeric, key=lambda name: len(numeric[name]))
     others = {name: value for name, value in study.reference.items() if name != axis}
     here = study.right["problem"].map(lambda problem: all(problem.get(name) == value for name, value in others.items()))
     best = best_of_tunables(study.right[here])
-    if best.empty:
-        return None
     points = best.assign(x=[float(problem[axis]) for problem in best["problem"]])
     points = points.rename(columns={"time_low_ns": "low_ns", "time_high_ns": "high_ns"}).sort_values(
         ["order", "x"], kind="stable"
@@ -71,7 +72,7 @@ def distribution(study: Study) -> pd.DataFrame:
 
 
 def tunable_maps(study: Study) -> dict[str, pd.DataFrame]:
-    """Return contender → its right trials at the reference problem, for contenders with more than one choice of tunables.
+    """Return contender → its right trials at the reference problem, where there is more than one choice of tunables.
 
     Columns: one a tunable that varies (`tune.NAME`), time_ns, tunables_label.
     """
@@ -91,7 +92,8 @@ def tunable_maps(study: Study) -> dict[str, pd.DataFrame]:
 def figure_frame(study: Study, spec: FigureSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return what a study's own figure draws: measured and published points.
 
-    Columns of both: series, x, y (for a map also the second axis), value in base units; measured has low, high (of times) and tunables.
+    Columns of both: series, x, y (a map's second axis), value in base units, device; measured has low and high (of
+    times), tunables and useful_bytes.
     """
     value = spec.value if spec.kind == "map" else spec.y
     facts = (spec.series, spec.x, spec.y) if spec.kind == "map" else (spec.series, spec.x)
@@ -113,6 +115,11 @@ def figure_frame(study: Study, spec: FigureSpec) -> tuple[pd.DataFrame, pd.DataF
         pd.DataFrame(published, columns=[*columns, "device"]),
     )
     return frames[0].sort_values("order", kind="stable"), frames[1].sort_values("order", kind="stable")
+
+
+def _differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:
+    """Return the axes on which two problems differ."""
+    return {name for name in {*one, *other} if one.get(name) != other.get(name)}
 
 
 def _is_number(value: object) -> bool:

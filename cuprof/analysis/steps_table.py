@@ -11,7 +11,7 @@ from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import keep
 from cuprof.analysis.failures import WORDS
 from cuprof.analysis.published import PublishedValue, devices_of
-from cuprof.analysis.quantities import Scale, choose_scale, format_value
+from cuprof.analysis.quantities import Scale, choose_scale, format_value, shorten
 from cuprof.analysis.study import Study, best_of_tunables
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
 from cuprof.analysis.trials import by_kind
@@ -30,7 +30,7 @@ DIMENSIONS = {"time": "time", "bandwidth": "bandwidth", "share": "share", "total
 
 
 def steps_table(study: Study, spec: TableSpec) -> Table:
-    """Return time, bandwidth, share of the measured peak, step and cumulative speedup and total time of every variant."""
+    """Return time, bandwidth, share of the peak, step and cumulative speedup and total time of every variant."""
     trials = keep(study.trials, spec.where)
     if not any(fact.startswith("problem") for fact in spec.where):
         trials = trials[trials["problem"] == study.reference]
@@ -154,7 +154,8 @@ def _notes(
     study: Study, spec: TableSpec, rows: Sequence[Mapping[str, Any]], published: Sequence[PublishedValue]
 ) -> tuple[str, ...]:
     notes = [
-        "Time is the median; below it the 95 % interval of the median. Bandwidth is useful bytes (inputs once, outputs once) over time."
+        "Time is the median; below it the 95 % interval of the median. "
+        "Bandwidth is useful bytes (inputs once, outputs once) over time."
     ]
     measures = sorted({row["trial"]["time_measure"] for row in rows if row["right"]})
     words = {"cold": "inputs not in the L2 cache", "hot": "caches as the previous repetition left them"}
@@ -175,15 +176,17 @@ def _notes(
         )
     if study.stand_in:
         notes.append(
-            f"Speedup is against {study.stand_in}, as the baseline {study.baseline} has no right, timed result here."
+            f"Speedup is against {shorten(study.stand_in)}, as the baseline {shorten(study.baseline)} has no right, "
+            "timed result here."
         )
     else:
         notes.append(
-            f"Speedup is against {study.baseline}"
+            f"Speedup is against {shorten(study.baseline)}"
             + (", Step against the step before." if study.experiment.steps else ".")
         )
     if published:
         notes.append(
-            "Published figures were measured by others on the machine named above them; they are here to compare shapes, not speeds."
+            "Published figures were measured by others on the machine named above them; "
+            "they are here to compare shapes, not speeds."
         )
     return (*notes, *([spec.note] if spec.note else []))

@@ -63,8 +63,8 @@ class Study:
         samples: counted samples of the trials at the reference problem: trial_id, round, duration_ns.
         reference: the problem at which variants are compared.
         reference_note: why that problem, when it is not the study's own.
-        counters: one row a trial and counter: trial_id, metric, unit, value, cache_mode; empty where none were collected.
-        launches: one row a kernel launch under Nsight Compute: trial_id, ordinal, kernel, grid, block, and the launch's counters.
+        counters: one row a trial and counter: trial_id, metric, unit, value, cache_mode; empty without any.
+        launches: the same launch by launch: trial_id, ordinal, kernel, metric, unit, value.
         findings: Nsight's own: trial_id, kernel, rule, severity, text.
     """
 
@@ -131,13 +131,19 @@ class Study:
         return dict(chosen.loc[chosen["time_ns"].idxmin()])
 
     def ratio(self, slower: Mapping[Any, Any], faster: Mapping[Any, Any]) -> Ratio:
-        """Return how many times longer the first trial took than the second, with its interval where samples are held."""
+        """Return how many times as long the first trial took as the second, with an interval where samples are held."""
         first = self.samples[self.samples["trial_id"] == slower["trial_id"]]
         second = self.samples[self.samples["trial_id"] == faster["trial_id"]]
         if first.empty or second.empty or slower["trial_id"] == faster["trial_id"]:
             nothing = float("nan")
             return Ratio(float(slower["time_ns"]) / float(faster["time_ns"]), nothing, nothing, False)
         return ratio_of_medians(first, second, paired=_measured_together(slower, faster))
+
+
+def extreme(frame: pd.DataFrame, column: str, *, largest: bool = False) -> dict[str, Any]:
+    """Return the row with the smallest (or largest) value of a column; of equal ones the first."""
+    chosen = frame.sort_values(column, ascending=not largest, kind="stable").iloc[0]
+    return {str(name): value for name, value in chosen.to_dict().items()}
 
 
 def best_of_tunables(trials: pd.DataFrame) -> pd.DataFrame:

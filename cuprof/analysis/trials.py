@@ -1,10 +1,11 @@
 """The trials frame: one row a trial, with everything that is computed from its stored values.
 
-Columns: trial_id, run_id, run_sweep_id, ordinal, identity, family, variant, contender (the variant, with its device where it ran on
-several), order, kind, backend, expected, description, origin, device, problem and tunables (Points), problem_label,
-problem_name, tunables_label, state, message, log, check_error, check_message, registers, started_at, ended_at (seconds), useful_bytes, flops,
-{cold,hot,total}_{ns,low_ns,high_ns,count,excluded,stopped_by}, time_* (the measure that ranks: cold, else hot), time_measure,
-energy_j, bandwidth (bytes/s), share (of the device's measured read bandwidth), speedup (against the baseline at the same problem).
+Columns: trial_id, run_id, run_sweep_id, ordinal, identity, family, variant, contender (the variant, with its device
+where it ran on several), order, kind, backend, expected, description, origin, device, problem and tunables
+(Points), problem_label, problem_name, tunables_label, state, message, log, check_error, check_message, registers,
+started_at, ended_at (seconds), useful_bytes, flops, {cold,hot,total}_{ns,low_ns,high_ns,count,excluded,stopped_by},
+time_* (the measure that ranks: cold, else hot), time_measure, energy_j, bandwidth (bytes/s), share (of the device's
+measured read bandwidth), speedup (against the baseline at the same problem).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def trials_frame(
     several = _ran_on_several(rows)
     frame = pd.DataFrame([_row(row, several, experiment) for row in rows])
     roofs = {device.label: device.read_bandwidth for device in devices}
-    frame["bandwidth"] = frame["useful_bytes"].astype(float) / (frame["time_ns"] / 1e9)
+    useful = frame["useful_bytes"].astype(float)
+    frame["bandwidth"] = useful.where(useful > 0) / (frame["time_ns"] / 1e9)
     frame["share"] = frame["bandwidth"] / frame["device"].map(roofs).astype(float)
     frame["speedup"] = _speedups(frame, baseline)
     return frame

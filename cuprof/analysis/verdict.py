@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
 
 from cuprof.analysis.failures import WORDS, failure_groups, surprising_passes
-from cuprof.analysis.quantities import choose_scale, format_ratio, format_value
+from cuprof.analysis.quantities import choose_scale, count, format_ratio, format_value, shorten
 from cuprof.analysis.ratio import CONFIDENCE, METHOD, Ratio
-from cuprof.analysis.study import Study
+from cuprof.analysis.study import Study, extreme
 from cuprof.records import FAILED
 
 CLOSE = 1.02
@@ -53,15 +54,19 @@ def verdict(study: Study) -> Verdict:
         return Verdict(_nothing(study), (), cautions, "")
     ranked = study.best.sort_values("time_ns", kind="stable")
     fastest = dict(ranked.iloc[0])
-    headline = f"{_name(fastest)} is the fastest right variant at {_where(fastest)}: {format_value('time', fastest['time_ns'])}"
+    time = format_value("time", fastest["time_ns"])
+    # the place names the device, so the variant's own name is enough
+    name = _name({**fastest, "contender": fastest["variant"]})
+    headline = f"{name} is the fastest right variant at {_where(fastest)}: {time}"
     headline += (
         f", {fastest['share']:.0%} of the device's measured read bandwidth.".replace("%", " %")
         if pd.notna(fastest["share"])
         else "."
     )
     if len(ranked) == 1:
-        headline = f"{_name(fastest)} is the only variant with a right, timed result at {_where(fastest)}: {format_value('time', fastest['time_ns'])}."
+        headline = f"{name} is the only variant with a right, timed result at {_where(fastest)}: {time}."
     sentences = [*_against_baseline(study, fastest), *_against_library(study, ranked), *_against_cpu(study, ranked)]
+    sentences += _other_devices(study, ranked, fastest)
     sentences += published_order(study)
     compared = any("interval" in sentence for sentence in sentences)
     return Verdict(headline, tuple(sentences), cautions, METHOD if compared else "", _numbers(study, fastest))
@@ -74,7 +79,7 @@ def published_order(study: Study) -> list[str]:
     if len(steps) < 2:
         return []
     broken = []
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         ratio = study.ratio(rows[after], rows[before])
         if ratio.value >= 1:
             broken.append(f"{after} takes {format_ratio(ratio.value)} times as long as {before}{_interval(ratio)}")
@@ -91,7 +96,8 @@ def published_order(study: Study) -> list[str]:
 
 def _numbers(study: Study, fastest: Mapping[Any, Any]) -> tuple[KeyNumber, ...]:
     bounds = _bounds(fastest)
-    note = f"{fastest['contender']}, {bounds[0]} to {bounds[1]}" if bounds else str(fastest["contender"])
+    name = shorten(fastest["contender"])
+    note = f"{name}, {bounds[0]} to {bounds[1]}" if bounds else name
     found = [KeyNumber("Fastest", format_value("time", fastest["time_ns"]), note)]
     if pd.notna(fastest["share"]):
         roof = format_value("bandwidth", fastest["bandwidth"] / fastest["share"])
@@ -114,7 +120,7 @@ def _numbers(study: Study, fastest: Mapping[Any, Any]) -> tuple[KeyNumber, ...]:
         )
     own = study.best[study.best["kind"] == "kernel"]
     if not study.libraries.empty and not own.empty:
-        library, mine = study.libraries.iloc[0], own.loc[own["time_ns"].idxmin()]
+        library, mine = study.libraries.iloc[0], extreme(own, "time_ns")
         ratio = float(library["time_ns"] / mine["time_ns"])
         found.append(
             KeyNumber(
@@ -131,7 +137,8 @@ def _against_baseline(study: Study, fastest: Mapping[Any, Any]) -> list[str]:
     sentences = []
     if study.stand_in and baseline is not None:
         sentences.append(
-            f"The baseline {study.baseline} has no right, timed result here, so {study.stand_in} stands in for it."
+            f"The baseline {shorten(study.baseline)} has no right, timed result here, so {shorten(study.stand_in)} "
+            "stands in for it."
         )
     if baseline is None:
         return [f"The baseline {study.baseline} has no right, timed result here, so nothing is compared with it."]
@@ -149,15 +156,15 @@ def _against_library(study: Study, ranked: pd.DataFrame) -> list[str]:
     own = ranked[~ranked["trial_id"].isin(study.libraries["trial_id"]) & (ranked["kind"] == "kernel")]
     if own.empty:
         return [
-            f"The best library is {_name(library)}, {_time(library)}; no hand-written kernel has a right result to compare."
+            f"The best library is {_name(library)}, {_time(library)}; no hand-written kernel has a right result here."
         ]
     mine = dict(own.iloc[0])
     if mine["time_ns"] <= library["time_ns"]:
         return [f"{_compare(study, library, mine, 'the best library, ')}."]
     ratio = study.ratio(mine, library)
     return [
-        f"The fastest hand-written kernel, {_name(mine)} ({_time(mine)}), takes {format_ratio(ratio.value)} times as long as the best "
-        f"library, {_name(library)}{_interval(ratio)}."
+        f"The fastest hand-written kernel, {_name(mine)} ({_time(mine)}), takes {format_ratio(ratio.value)} times as "
+        f"long as the best library, {_name(library)}{_interval(ratio)}."
     ]
 
 
@@ -169,9 +176,26 @@ def _against_cpu(study: Study, ranked: pd.DataFrame) -> list[str]:
     ratio = float(cpu["time_ns"]) / float(other["time_ns"])
     if ratio >= 1:
         return [
-            f"The best CPU variant, {_name(cpu)}, takes {_time(cpu)}, {format_ratio(ratio)} times as long as {_name(other)} (kernel time, without transfers)."
+            f"The best CPU variant, {_name(cpu)}, takes {_time(cpu)}, {format_ratio(ratio)} times as long as "
+            f"{_name(other)} (kernel time, without transfers)."
         ]
     return [f"The best CPU variant, {_name(cpu)}, is faster here than every other: {_time(cpu)}."]
+
+
+def _other_devices(study: Study, ranked: pd.DataFrame, fastest: Mapping[Any, Any]) -> list[str]:
+    """Return the fastest variant of every further accelerator; processors are compared as variants."""
+    others = ranked[(ranked["device"] != fastest["device"]) & (ranked["backend"] != "cpu")]
+    sentences = []
+    for device, rows in others.groupby("device", sort=False):
+        best = dict(rows.iloc[0])
+        best["contender"] = best["variant"]
+        text = f"On {device} the fastest is {_name(best)}, {_time(best)}"
+        baseline = study.baseline_row(best)
+        if baseline is not None and baseline["device"] == device and baseline["trial_id"] != best["trial_id"]:
+            ratio = study.ratio(baseline, best)
+            text += f", {format_ratio(ratio.value)} times as fast as {baseline['variant']} there{_interval(ratio)}"
+        sentences.append(f"{text}.")
+    return sentences
 
 
 def _cautions(study: Study) -> tuple[str, ...]:
@@ -187,9 +211,7 @@ def _cautions(study: Study) -> tuple[str, ...]:
     for group in failure_groups(study):
         names = _names(group.variants)
         if group.state in FAILED and not group.expected:
-            cautions.append(
-                f"{names}: {group.words} ({group.trials} {'trial' if group.trials == 1 else 'trials'}); not ranked."
-            )
+            cautions.append(f"{names}: {group.words} ({count(group.trials, 'trial')}); not ranked.")
         elif group.expected:
             cautions.append(f"{names}: {group.words}, as expected of it; not ranked.")
         elif group.state == "skipped":
@@ -198,7 +220,8 @@ def _cautions(study: Study) -> tuple[str, ...]:
         cautions.append(f"{name} is kept because it is known to be wrong, yet its check passed here. It is not ranked.")
     if study.best["tunables_label"].astype(bool).any() and _tuned(study):
         cautions.append(
-            "Each variant stands with the fastest of its measured tunables, so the more were tried, the luckier the best may be."
+            "Each variant stands with the fastest of its measured tunables; the more were tried, the luckier the best "
+            "may be."
         )
     return tuple(dict.fromkeys(cautions))
 
@@ -217,8 +240,11 @@ def _nothing(study: Study) -> str:
 def _compare(study: Study, slower: Mapping[Any, Any], faster: Mapping[Any, Any], role: str) -> str:
     ratio = study.ratio(slower, faster)
     if ratio.value < CLOSE or (ratio.known and not ratio.established):
-        return f"{_name(faster)} and {role}{_name(slower)} are about equally fast: {format_ratio(ratio.value)}×{_interval(ratio)}"
-    return f"{_name(faster)} is {format_ratio(ratio.value)} times as fast as {role}{_name(slower)}, {_time(slower)}{_interval(ratio)}"
+        text = f"{_name(faster)} and {role}{_name(slower)} are about equally fast: {format_ratio(ratio.value)}×"
+    else:
+        times = format_ratio(ratio.value)
+        text = f"{_name(faster)} is {times} times as fast as {role}{_name(slower)}, {_time(slower)}"
+    return f"{text}{_interval(ratio)}"
 
 
 def _interval(ratio: Ratio) -> str:
@@ -243,7 +269,8 @@ def _bounds(row: Mapping[Any, Any]) -> tuple[str, str] | None:
 
 
 def _name(row: Mapping[Any, Any]) -> str:
-    return f"{row['contender']} ({row['tunables_label']})" if row["tunables_label"] else str(row["contender"])
+    name = shorten(row["contender"])
+    return f"{name} ({shorten(row['tunables_label'])})" if row["tunables_label"] else name
 
 
 def _where(row: Mapping[Any, Any]) -> str:
@@ -251,7 +278,7 @@ def _where(row: Mapping[Any, Any]) -> str:
 
 
 def _names(names: Iterable[str], most: int = 6) -> str:
-    names = list(names)
+    names = [shorten(name) for name in names]
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return ", ".join(names)

@@ -58,6 +58,8 @@ class ReadingOptions:
     blocking: bool = True
     pinned: bool = True
     graph: bool = False
+    cupti: bool = False
+    """Take kernel durations from CUPTI's records in place of events (cold and hot)."""
 
 
 class Runnable(Protocol):

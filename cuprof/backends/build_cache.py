@@ -52,11 +52,12 @@ class BuildCache:
         try:
             facts = json.loads((self.folder / f"{key}.json").read_text())
             image = (self.folder / f"{key}.cubin").read_bytes()
-        except (OSError, ValueError):
+            if hashlib.sha256(image).hexdigest() != facts["sha256"]:
+                return None
+            kernels = {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()}
+            return Cubin(image, facts["log"], kernels)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):  # damaged: it is made again
             return None
-        if hashlib.sha256(image).hexdigest() != facts["sha256"]:
-            return None
-        return Cubin(image, facts["log"], {kernel: KernelFacts(**value) for kernel, value in facts["kernels"].items()})
 
     def _keep(self, key: str, cubin: Cubin) -> None:
         facts = {
@@ -74,6 +75,10 @@ class BuildCache:
 
 def _replace(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        Path(temporary).replace(path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise

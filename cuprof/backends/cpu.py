@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import psutil
@@ -18,6 +19,8 @@ from cuprof.backends.base import POISON_BYTE, Reading, ReadingOptions
 from cuprof.family import Arrays, Point, Program, Signature, Variant
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
 
+TIMING_VERSION = 1
+"""Raised whenever a change here changes what a number means; part of every method's hash."""
 DEFAULT_CACHE_BYTES = 32 << 20
 """Assumed size of the last-level cache where the operating system does not tell."""
 
@@ -110,13 +113,14 @@ class CpuSession:
 
             numba.set_num_threads(min(self.backend.threads, numba.config.NUMBA_NUM_THREADS))
         started = time.monotonic_ns()
-        call = variant.make(problem, tunables, self.inputs, self.outputs)
+        # Read-only mappings: a variant that puts an array of its own in an output's place would spoil the next one's.
+        call = variant.make(problem, tunables, MappingProxyType(self.inputs), MappingProxyType(self.outputs))
         return CpuRunnable(call, BuildFacts(build_ns=time.monotonic_ns() - started))
 
     def poison(self, runnable: CpuRunnable) -> None:
         """Overwrite the outputs."""
         for array in self.outputs.values():
-            array.view(np.uint8).fill(POISON_BYTE)
+            array.reshape(-1).view(np.uint8).fill(POISON_BYTE)
 
     def run(self, runnable: CpuRunnable) -> None:
         """Execute once."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,11 @@ from cuprof.backends.cuda_timing import CudaTimer
 from cuprof.backends.nvrtc import nvrtc_version, pick_arch
 from cuprof.errors import LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Variant
+from cuprof.measure.device_state import StateMonitor
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
 
+READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
+"""Blocks of 512 threads a multiprocessor that the calibration tries; the best of them is the read bandwidth."""
 ALIGNMENT = 256
 """Bytes; scratch buffers start at multiples of it, as allocations of the driver do."""
 
@@ -37,6 +41,7 @@ class CudaRunnable:
     steps: int = 1
     holds_back: bool = True
     """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
+    expired_in_a_row: int = 0
     keep: tuple[Any, ...] = ()
 
 
@@ -116,27 +121,27 @@ class CudaBackend:
         buffer = self.cupy.empty(size, dtype=self.cupy.uint8)
         buffer.fill(1)
         best = 0.0
+        monitor = StateMonitor.find(self.facts().uuid)
+        others = monitor.other_processes({os.getpid()}) if monitor else []
         multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
-        for blocks_per_multiprocessor in (2, 4, 8):
+        for blocks_per_multiprocessor in READ_BLOCKS:
             launch = self.timer.reader(buffer, multiprocessors * blocks_per_multiprocessor)
             enqueue = _on_stream(launch, self.stream.ptr)
-            readings = [self.timer.cold(enqueue, "none", True).duration_ns for _ in range(13)]
+            readings = [self.timer.cold(enqueue).duration_ns for _ in range(13)]
             best = max(best, size / (statistics.median(readings[3:]) * 1e-9))
         return Calibration(
             backend=self.name,
             read_bandwidth=best,
             event_overhead_ns=self.timer.correction_ns,
-            details={"read_bytes": size, **self.timer.own_costs},
+            details={"read_bytes": size, "other_processes": others, **self.timer.own_costs},
         )
 
     def open(
         self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
     ) -> CudaSession:
         """Copy the inputs to the device and allocate outputs and the scratch arena."""
-        try:
+        with _CupyErrors(self.cupy, "put the inputs on the device"):
             return CudaSession(self, signature, inputs, options, scratch_bytes)
-        except self.cupy.cuda.memory.OutOfMemoryError as error:
-            raise LaunchError(f"out of device memory: {error}") from error
 
     def load(self, image: bytes) -> Any:
         """Return a loaded module; it stays loaded as long as the process."""
@@ -165,6 +170,8 @@ class CudaSession:
         self.outputs = {name: cupy.empty(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
         self.scratch = cupy.empty(max(scratch_bytes, 1), cupy.uint8)
         self._host_inputs = inputs
+        if options.cupti:
+            backend.timer.use_cupti()
         self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None = None
         backend.stream.synchronize()
 
@@ -209,12 +216,25 @@ class CudaSession:
             name: (addresses[program.results.get(name, name)], spec) for name, spec in self.signature.outputs.items()
         }
         enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
-        return CudaRunnable(enqueue, results, facts, steps=len(actions), keep=(module,))
+        steps = len(actions)
+        if self.options.graph and steps > 1:
+            enqueue, steps = self._as_graph(enqueue), 1
+        return CudaRunnable(enqueue, results, facts, steps=steps, keep=(module,))
+
+    def _as_graph(self, enqueue: Callable[[], object]) -> Callable[[], None]:
+        """Return a replay of what `enqueue` puts on the stream, as one CUDA graph."""
+        driver, stream = self.driver, self.backend.stream.ptr
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        call(driver.cuStreamBeginCapture(stream, mode), "begin a graph")
+        enqueue()
+        graph = call(driver.cuStreamEndCapture(stream), "end a graph")
+        executable = call(driver.cuGraphInstantiate(graph, 0), "make a graph executable")
+        return lambda: call(driver.cuGraphLaunch(executable, stream), "launch a graph")
 
     def _prepare_call(self, variant: Variant, problem: Point, tunables: Point) -> CudaRunnable:
         started = time.monotonic_ns()
         with self._errors(f"prepare {variant.name}"):
-            function = variant.make(problem, tunables, self.inputs, self.outputs)
+            function = variant.make(problem, tunables, MappingProxyType(self.inputs), MappingProxyType(self.outputs))
         results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
         facts = BuildFacts(build_ns=time.monotonic_ns() - started)
         return CudaRunnable(function, results, facts, steps=8)
@@ -254,8 +274,9 @@ class CudaSession:
                 reading = timer.hot(runnable.enqueue, batch, blocking)
             else:
                 reading = timer.cold(runnable.enqueue, self.options.flush, blocking)
-        if reading.suspect and blocking:
-            runnable.holds_back = timer.expired_in_a_row < 2
+        if blocking:  # other variants are read in between, so each keeps a count of its own
+            runnable.expired_in_a_row = runnable.expired_in_a_row + 1 if reading.suspect else 0
+            runnable.holds_back = runnable.expired_in_a_row < 2
         return reading
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ struct Stamp {
 
 // Reads `words` 16-byte words, so that what the caches held before is evicted and every line left behind is clean.
 // The sum is written only if it has one particular value, which keeps the loads alive and writes nothing.
-extern "C" __global__ void __launch_bounds__(512) read_through(const uint4* __restrict__ data, unsigned long long words,
+extern "C" __global__ void __launch_bounds__(512) cuprof_read_through(const uint4* __restrict__ data, unsigned long long words,
                                                                unsigned int* sink, Stamp* stamp) {
     const unsigned long long start_ns = now_ns();
     const long long start = clock64();
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(512) read_through(const uint4* __re
 
 // Holds the stream until the host has written `ticket` (or a later one) to `gate`, but no longer than limit_ns,
 // and at least least_ns, so that the clock can be told from the two counters.
-extern "C" __global__ void hold(const volatile unsigned int* gate, unsigned int ticket, unsigned long long least_ns,
+extern "C" __global__ void cuprof_hold(const volatile unsigned int* gate, unsigned int ticket, unsigned long long least_ns,
                                 unsigned long long limit_ns, Stamp* stamp) {
     const unsigned long long start_ns = now_ns();
     const long long start = clock64();
@@ -65,7 +65,7 @@ extern "C" __global__ void hold(const volatile unsigned int* gate, unsigned int 
 }
 
 // Runs for `ns` nanoseconds by the device's own clock: a kernel of known duration.
-extern "C" __global__ void spin(unsigned long long ns, Stamp* stamp) {
+extern "C" __global__ void cuprof_spin(unsigned long long ns, Stamp* stamp) {
     const unsigned long long start_ns = now_ns();
     const long long start = clock64();
     while (now_ns() - start_ns < ns) {
@@ -76,4 +76,4 @@ extern "C" __global__ void spin(unsigned long long ns, Stamp* stamp) {
     }
 }
 
-extern "C" __global__ void empty() {}
+extern "C" __global__ void cuprof_empty() {}

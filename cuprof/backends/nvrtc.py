@@ -116,7 +116,7 @@ def pick_arch(major: int, minor: int) -> str:
     if not fitting:
         raise BuildError(
             f"NVRTC {nvrtc_version()} has no target for compute capability {major}.{minor} "
-            f"(it knows {', '.join(map(str, known))}); install the CUDA release that fits the device"
+            f"(it knows {', '.join(map(str, list(known)[:count]))}); install the CUDA release that fits the device"
         )
     return f"sm_{max(fitting)}"
 
@@ -135,13 +135,18 @@ def read_resources(log: str) -> dict[str, KernelFacts]:
     return kernels
 
 
+_ERROR = re.compile(r"\berror\b[^:'\"]*:")
+"""NVRTC's "error:", "error #20:" and "catastrophic error:", ptxas's "error   :"; no name that a warning quotes."""
+
+
 def _number(pattern: str, text: str) -> int:
     found = re.search(pattern, text)
     return int(found.group(1)) if found else 0
 
 
 def _first_error(log: str) -> str:
-    return next((line.strip() for line in log.splitlines() if "error" in line.lower()), "")
+    lines = [line.strip() for line in log.splitlines() if "error" in line.lower()]
+    return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
 
 
 def _bytes(nvrtc: ModuleType, program: object, what: str) -> bytes:

@@ -118,7 +118,7 @@ class OpenClBackend:
             identity=identity,
             details={
                 **identity,
-                "type": self.cl.device_type.to_string(device.type),
+                "type": self._type(),
                 "local_bytes": int(device.local_mem_size),
                 "max_work_group_size": int(device.max_work_group_size),
                 "cache_bytes": int(device.global_mem_cache_size),
@@ -128,18 +128,24 @@ class OpenClBackend:
             },
         )
 
+    def _type(self) -> str:
+        kinds = self.cl.device_type
+        known = {kinds.GPU: "GPU", kinds.CPU: "CPU", kinds.ACCELERATOR: "accelerator"}
+        return known.get(self.device.type & ~kinds.DEFAULT, "other")
+
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer far larger than the caches, and the duration of an empty kernel."""
         timer, device = self.timer, self.device
-        size = min(max(16 * timer.cache_bytes, 1 << 28), device.max_mem_alloc_size, device.global_mem_size // 8)
-        with self.errors("calibrate"):
-            read = timer.reader(timer.filled_buffer(size // 4096 * 4096))
+        most = min(device.max_mem_alloc_size, device.global_mem_size // 8)
+        size = min(max(16 * timer.cache_bytes, 1 << 28), most) // 4096 * 4096
+        with self.errors("calibrate", waiting=True):
+            read = timer.reader(timer.filled_buffer(size))
             readings = [timer.kernel_time([read], "none").duration_ns for _ in range(7)]
             empty = [timer.kernel_time([timer.empty], "none").duration_ns for _ in range(20)]
         return Calibration(
             backend=self.name,
-            read_bandwidth=size // 4096 * 4096 / (statistics.median(readings[2:]) * 1e-9),
-            details={"read_bytes": size // 4096 * 4096, "empty_kernel_ns": statistics.median(empty[4:])},
+            read_bandwidth=size / (statistics.median(readings[2:]) * 1e-9),
+            details={"read_bytes": size, "empty_kernel_ns": statistics.median(empty[4:])},
         )
 
     def open(
@@ -291,6 +297,8 @@ class OpenClSession:
         except cl.Error:
             known = ", ".join(built.kernel_names.split(";"))
             raise LaunchError(f"the program has no kernel {step.kernel}; there are {known}") from None
+        if kernel.num_args != len(step.args):
+            raise LaunchError(f"{step.kernel} has {kernel.num_args} parameters and is given {len(step.args)} arguments")
         kernel.set_args(*(buffers[value] if isinstance(value, str) else as_scalar(value) for value in step.args))
         self._check_group(kernel, step)
         kernels.append(kernel)

@@ -28,9 +28,9 @@ class OpenClTimer:
     """Times executions on one queue.
 
     A kernel time runs from the start of the first step to the end of the last one, as the device's events say: steps
-    and the gaps between them count, launch latency before the first does not. All steps wait for a user event that is
-    set once they are enqueued, so that a slow host does not widen the gaps. Events of one command have a resolution of
-    their own (`profiling_timer_resolution`); nothing is subtracted.
+    and the gaps between them count, launch latency before the first does not. The first step waits for a user event
+    that is set once all are enqueued, so that a slow host does not widen the gaps. Events have a resolution of their
+    own (`profiling_timer_resolution`); nothing is subtracted.
 
     Args:
         cl: the module pyopencl.
@@ -40,12 +40,12 @@ class OpenClTimer:
 
     def __init__(self, cl: Any, context: Any, queue: Any) -> None:
         self.cl, self.context, self.queue, self.device = cl, context, queue, queue.device
-        is_cpu = bool(self.device.type & cl.device_type.CPU)
-        least = 0 if is_cpu else GPU_CACHE_BYTES
+        self.is_cpu = bool(self.device.type & cl.device_type.CPU)
+        least = 0 if self.is_cpu else GPU_CACHE_BYTES
         self.cache_bytes = max(int(self.device.global_mem_cache_size), least)
         self.program = cl.Program(context, (Path(__file__).parent / "device_kernels.cl").read_text()).build()
         self._sink = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
-        factor = CPU_FLUSH_FACTOR if is_cpu else GPU_FLUSH_FACTOR
+        factor = CPU_FLUSH_FACTOR if self.is_cpu else GPU_FLUSH_FACTOR
         size = min(max(factor * self.cache_bytes, 1 << 20), int(self.device.max_mem_alloc_size)) // 4096 * 4096
         self._flush_buffer = self.filled_buffer(size)
         self._flush = self.reader(self._flush_buffer)
@@ -58,11 +58,12 @@ class OpenClTimer:
         return buffer
 
     def reader(self, buffer: Any) -> Step:
-        """Return a step that reads the whole buffer, whose size is a multiple of 16 bytes."""
+        """Return a step that reads the whole buffer, whose size is a multiple of 64 bytes."""
         groups = READER_GROUPS_PER_UNIT * self.device.max_compute_units
-        words = np.uint32(buffer.size // 16)
+        if self.is_cpu:
+            return self._kernel("read_apart", groups, 1, [buffer, np.uint32(buffer.size // 64), self._sink])
         items = min(READER_ITEMS, self.device.max_work_group_size)
-        return self._kernel("read_through", groups, items, [buffer, words, self._sink])
+        return self._kernel("read_together", groups, items, [buffer, np.uint32(buffer.size // 16), self._sink])
 
     def kernel_time(self, steps: Sequence[Step], flush: str, batch: int = 1, blocking: bool = True) -> Reading:
         """Time `batch` executions back to back; the duration is one execution's share.
@@ -79,8 +80,8 @@ class OpenClTimer:
         queue.finish()
         gate = cl.UserEvent(self.context) if blocking else None
         try:
-            after = [gate] if gate is not None else []
-            events = [step(after) for _ in range(batch) for step in steps]
+            queued = [step for _ in range(batch) for step in steps]
+            events = [step([gate] if gate is not None and not number else []) for number, step in enumerate(queued)]
             queue.flush()
         finally:
             if gate is not None:

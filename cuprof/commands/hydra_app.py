@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.commands.job_records import JobRecords
+from cuprof.commands.main import INTERRUPTED, discard_output
 from cuprof.errors import ConfigError, CuprofError
 from cuprof.project import Project, bundled, find_project
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 Task = Callable[["SweepConfig", Project], int]
 """What a command does with a composed configuration: a module-level function that returns the exit code."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
 
 
 def run(command_name: str, argv: Sequence[str], task: Task) -> int:
@@ -133,6 +131,10 @@ class Job:
         except KeyboardInterrupt:
             self.records.end(number, INTERRUPTED)
             raise
+        except BrokenPipeError:
+            # The reader (head, less) has left, which is no failure of the job.
+            discard_output()
+            self.records.end(number, 0)
         except Exception as error:
             explained = explain(error)
             if explained is None:

@@ -60,9 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has left; what remains in the buffer must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, less) has left, which is no failure.
+        discard_output()
         return 0
+
+
+def discard_output() -> None:
+    """Send the standard output nowhere, so that what its buffer still holds does not raise again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def help_text() -> str:

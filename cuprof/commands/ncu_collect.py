@@ -35,6 +35,7 @@ settings:
   ncu.time_limit_s=60     seconds that one trial may take under ncu
   retry=failed            try trials again that failed under ncu (all: profile everything anew)
   store.url=URL           another database, any SQLAlchemy URL
+  dry_run=true            list the trials; run nothing
   output=json             counters as JSON on the standard output
 
 options:
@@ -59,6 +60,12 @@ def main(argv: Sequence[str]) -> int:
 
 def task(config: SweepConfig, project: Project) -> int:
     """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
+    if config.dry_run:
+        from cuprof.engine.sweep import preview
+        from cuprof.terminal.preview import print_preview
+
+        print_preview(preview(config, project), config.output)
+        return 0
     from cuprof.engine.checking import check_trials
     from cuprof.ncu.collect import collect
     from cuprof.ncu.setting import make_setting

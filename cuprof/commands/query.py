@@ -42,9 +42,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _print_names(names: Mapping[str, str]) -> None:
-    size = max(map(len, names))
-    for name, meaning in names.items():
-        print(f"{name:{size}}  {meaning}".rstrip())
+    from cuprof.terminal.output import print_lines, terminal_width
+    from cuprof.terminal.table import Column, Row, layout
+
+    columns = (Column("name", "left"), Column("rows", "left"))
+    print_lines(layout(columns, [Row((name, meaning)) for name, meaning in names.items()], terminal_width()))
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:

@@ -52,7 +52,8 @@ def task(config: SweepConfig, project: Project) -> int:
     url = config.store.url or project.database_url
     with Store.open(url, create=False, read_only=True) as store:
         study = load_study(store, config.experiment or config.family, folders=project.experiment_folders)
-    path = write(study, Path(config.report.path) if config.report.path else project.reports_out)
+    folder = Path(config.report.path) if config.report.path else project.reports_out
+    path = write(study, folder, folders=project.report_folders)
     if config.output == "json":
         from cuprof.terminal.output import print_json
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.project import Project
@@ -64,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def task(config: SweepConfig, project: Project) -> int:
-    """Run one composed sweep and print its results; return the exit code."""
+    """Run one composed sweep, print its results and write its page; return the exit code."""
     if config.dry_run:
         return _preview(config, project)
     from cuprof.engine.sweep import run_sweep
@@ -72,10 +73,15 @@ def task(config: SweepConfig, project: Project) -> int:
 
     with make_observer() as observer:
         result = run_sweep(config, project, observer)
-    _print_results(config, project, result.sweep_id)
+    code = result.exit_code
+    if config.ncu.enabled:
+        from cuprof.commands.ncu_collect import task as profile
+
+        code = max(code, profile(config, project))
+    _show_results(config, project, result.sweep_id)
     for trial, outcome in result.failed:
         print(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}", file=sys.stderr)
-    return int(result.exit_code)
+    return code
 
 
 def _preview(config: SweepConfig, project: Project) -> int:
@@ -86,11 +92,18 @@ def _preview(config: SweepConfig, project: Project) -> int:
     return 0
 
 
-def _print_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
+def _show_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
+    """Print the sweep's results, then write the page and print its path."""
     from cuprof.analysis import load_study
+    from cuprof.report import write
     from cuprof.store import Store
     from cuprof.terminal.results import print_results
 
-    with Store.open(config.store.url or project.database_url, read_only=True) as store:
+    url = config.store.url or project.database_url
+    with Store.open(url, create=False, read_only=True) as store:
         study = load_study(store, sweep_id=sweep_id, folders=project.experiment_folders)
-    print_results(study, config.output)
+    page = None
+    if config.report.enabled:
+        folder = Path(config.report.path) if config.report.path else project.reports_out
+        page = write(study, folder, folders=project.report_folders)
+    print_results(study, config.output, page)

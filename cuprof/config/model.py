@@ -141,7 +141,8 @@ class NcuConfig:
         sections: ncu section identifiers.
         cache_control: "all" empties the caches before each pass (cold counters), "none" leaves them (hot).
         clock_control: "none" leaves the clocks alone, "base" locks them to base while profiling.
-        replay: ncu's replay mode.
+        replay: "kernel" repeats each launch for the passes it needs, "application" the whole process; "auto" takes the
+            first for cold counters and the second for hot ones, whose caches kernel replay would disturb.
         batch: trials given to one ncu process.
         time_limit_s: seconds that one trial may take under ncu; a process may take this times its trials.
     """
@@ -155,7 +156,7 @@ class NcuConfig:
     sections: tuple[str, ...] = ()
     cache_control: str = field(default="all", metadata=one_of("all", "none"))
     clock_control: str = field(default="none", metadata=one_of("none", "base"))
-    replay: str = field(default="kernel", metadata=one_of("kernel", "application", "range", "app-range"))
+    replay: str = field(default="auto", metadata=one_of("auto", "kernel", "application"))
     batch: int = field(default=64, metadata=within(1, 100_000))
     time_limit_s: float = field(default=60.0, metadata=within(1, 86_400))
 

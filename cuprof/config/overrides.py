@@ -139,9 +139,10 @@ def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
     except HydraException as error:
         key, _, value = text.partition("=")
         if lenient:
-            # Arithmetic with parentheses is beyond Hydra's grammar unless quoted: quote the elements that have any.
+            # Parentheses and ! are beyond Hydra's grammar unless quoted: quote the elements that have any.
             quoted = ",".join(
-                f"'{part.strip()}'" if "(" in part and "'" not in part else part for part in _split_commas(value)
+                f"'{part.strip()}'" if re.search(r"[(!]", part) and "'" not in part else part
+                for part in _split_commas(value)
             )
             if quoted != value:
                 try:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from cuprof.errors import CuprofError
-from cuprof.family import Family, Point
+from cuprof.family import Family, Point, Variant
 from cuprof.family.fingerprint import source_text
 from cuprof.family.point import Coordinate
 from cuprof.plan import Selection, plan
@@ -28,7 +28,7 @@ class CheckFailedError(CuprofError):
 
 def check_variant(
     family: Family,
-    variant: str,
+    variant: str | Variant,
     problem: Mapping[str, Coordinate] | None = None,
     tunables: Mapping[str, Coordinate] | None = None,
     *,
@@ -40,6 +40,7 @@ def check_variant(
 
     Args:
         family: loaded from its folder.
+        variant: one of its variants, or the name of one.
         problem: axes that differ from their defaults.
         tunables: tunables that differ from their defaults.
         seed: of the inputs; drawn anew when None.
@@ -48,11 +49,11 @@ def check_variant(
         CuprofError: the back end is not available here.
         CheckFailedError: the build or the launch failed.
     """
-    devices = _devices()
-    backend = devices.get(family.variant(variant).backend)
+    chosen = family.variant(variant) if isinstance(variant, str) else variant
+    backend = _devices().get(chosen.backend)
     selection = Selection(
         family.name,
-        (variant,),
+        (chosen.name,),
         {name: (value,) for name, value in (problem or {}).items()},
         {name: (value,) for name, value in (tunables or {}).items()},
     )
@@ -61,7 +62,7 @@ def check_variant(
         family_folder=family.folder,  # type: ignore[arg-type]
         backend=backend.name,
         problem=Point(trial.problem),
-        trials=(TrialJob(trial.identity, variant, trial.tunables, source_text(family, family.variant(variant))),),
+        trials=(TrialJob(trial.identity, chosen.name, trial.tunables, source_text(family, chosen)),),
         seed=secrets.randbits(63) if seed is None else seed,
     )
     runner = TrialRunner(backend, Workload.make(family, job), job, _ignore)

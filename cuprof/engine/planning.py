@@ -88,15 +88,14 @@ def find_devices(
     config: SweepConfig, runner: JobRunner, backends: tuple[str, ...]
 ) -> dict[str, DeviceFacts | Unavailable]:
     """Return each back end's device, or why there is none or none is wanted."""
-    wanted = tuple(backend for backend in backends if backend in config.device.backends)
-    devices: dict[str, DeviceFacts | Unavailable] = {
-        backend: Unavailable(f"device.backends leaves {backend} out", f"device.backends=[{backend}]")
-        for backend in backends
-        if backend not in wanted
-    }
-    if wanted:
+    devices: dict[str, DeviceFacts | Unavailable] = {}
+    for backend in backends:  # one at a time: a driver that takes the worker down costs its own back end alone
+        if backend not in config.device.backends:
+            devices[backend] = Unavailable(f"device.backends leaves {backend} out", f"device.backends=[{backend}]")
+            continue
         try:
-            devices |= runner.worker.describe(wanted).devices
+            devices |= runner.worker.describe((backend,)).devices
         except WorkerError as error:
-            devices |= {backend: Unavailable(f"the worker could not open it: {error}") for backend in wanted}
+            runner.replace_worker()
+            devices[backend] = Unavailable(f"the worker could not open it: {error}")
     return devices

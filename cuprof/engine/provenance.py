@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,19 @@ def git_state(folder: Path) -> dict[str, Any]:
         "branch": _git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "",
         "dirty": bool(changes),
     }
+
+
+def name_processes(pids: Sequence[int]) -> str:
+    """Return processes as text, "python3 (pid 12), pid 13" where one cannot be named (another container's)."""
+    import psutil
+
+    named = []
+    for pid in pids:
+        try:
+            named.append(f"{psutil.Process(pid).name()} (pid {pid})")
+        except psutil.Error:
+            named.append(f"pid {pid}")
+    return ", ".join(named)
 
 
 def typed_command() -> str:

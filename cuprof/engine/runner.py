@@ -27,6 +27,7 @@ class JobRunner:
     def __init__(self, settings: WorkerSettings, limits: LimitsConfig, watch: Watch) -> None:
         self.settings, self.limits, self.watch = settings, limits, watch
         self._worker: WorkerProcess | None = None
+        self._worked = False
 
     def __enter__(self) -> JobRunner:
         return self
@@ -58,6 +59,7 @@ class JobRunner:
 
     def _run_once(self, job: Job) -> Iterator[Outcome]:
         """Yield outcomes until the job is done or its worker is lost."""
+        worked, self._worked = self._worked and self._worker is not None, True
         try:
             self.worker.send(job)
             seen: Status | None = None
@@ -77,12 +79,14 @@ class JobRunner:
                         self.watch(job.trials[status.index], status.phase)
                     seen = status
                 limit = self._limit(status.phase)
-                if status.age_s > limit:
+                if message is None and status.age_s > limit:
                     self.replace_worker()
                     yield from self._blame(job, status, State.TIMED_OUT, f"stopped after {limit:g} s", "")
                     return
         except WorkerDiedError as death:
             self._drop()
+            if worked and death.status.index == NO_TRIAL:
+                return  # it may have died of an earlier job (a spoilt heap, a thread left behind): a new one tells
             yield from self._blame(job, death.status, State.CRASHED, death.cause, death.log)
 
     @staticmethod

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from cuprof.config.model import SweepConfig
 from cuprof.engine.planning import Prepared, prepare
-from cuprof.engine.provenance import git_state, host_name, software_versions, typed_command
+from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import WorkerError
 from cuprof.project import Project
@@ -196,6 +196,9 @@ class Sweep:
             self.runner.replace_worker()
             self.observer.note(f"{backend}: the device could not be calibrated: {error}")
             return
+        others = answer.calibration.details.get("other_processes") if answer.calibration else None
+        if others:
+            self.observer.note(f"{backend}: other processes compute on the device: {name_processes(others)}")
         if answer.calibration is None:
             self.observer.note(f"{backend}: the device could not be calibrated: {answer.fault}")
         elif isinstance(device, DeviceFacts):
@@ -232,6 +235,7 @@ class Sweep:
             host=host_name(),
             git=git_state(family.folder or self.project.root),
             software=software_versions(),
+            purpose="timing" if any(self.prepared.methods.values()) else "profiling",
         )
 
 

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from multiprocessing.connection import Pipe
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from cuprof.errors import WorkerError
@@ -100,9 +101,14 @@ class WorkerProcess:
         """
         while True:
             try:
-                yield self.pipe.recv() if self.pipe.poll(POLL_S) else None
-            except (EOFError, ConnectionResetError):
+                message = self.pipe.recv() if self.pipe.poll(POLL_S) else None
+                # A process that the worker forked may hold the pipe open after the worker's death.
+                ended = message is None and self._process.poll() is not None and not self.pipe.poll()
+            except (EOFError, OSError, UnpicklingError):
                 raise self._died() from None
+            if ended:
+                raise self._died()
+            yield message
 
     def kill(self) -> None:
         """End the worker and whatever it started, at once."""
@@ -125,10 +131,11 @@ class WorkerProcess:
     def log_tail(self) -> str:
         """Return the end of what the worker printed."""
         try:
-            content = self._log_path.read_bytes()
+            with self._log_path.open("rb") as log:
+                log.seek(max(self._log_path.stat().st_size - LOG_TAIL_BYTES, 0))
+                return log.read(LOG_TAIL_BYTES).decode(errors="replace").strip()
         except OSError:
             return ""
-        return content[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
 
     def _ask(self, question: object, kind: type) -> Any:
         self.send(question)
@@ -143,13 +150,14 @@ class WorkerProcess:
         raise WorkerError("the worker closed its pipe")  # pragma: no cover - messages() raises first
 
     def _died(self) -> WorkerDiedError:
+        status = self.page.read()  # at once: a worker that merely lost its pipe goes on with other trials
         try:
             code = self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self.kill()
             code = self._process.wait()
         cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return WorkerDiedError(cause, self.page.read(), self.log_tail())
+        return WorkerDiedError(cause, status, self.log_tail())
 
 
 def _environment() -> dict[str, str]:

@@ -26,6 +26,8 @@ class Requirement:
 
 REQUIREMENTS = {
     "arrayfire": Requirement(("arrayfire-python", "arrayfire"), "pip install arrayfire"),
+    "cuda.bindings": Requirement(("cuda-bindings",), "pip install 'cuprof[cuda13]' (or 'cuprof[cuda12]')"),
+    "cuda.pathfinder": Requirement(("cuda-pathfinder",), "pip install cuda-pathfinder"),
     "cudnn": Requirement(("nvidia-cudnn-frontend",), "pip install nvidia-cudnn-frontend"),
     "cupy": Requirement(("cupy-cuda13x", "cupy-cuda12x", "cupy"), "pip install 'cuprof[cuda13]' (or 'cuprof[cuda12]')"),
     "cv2": Requirement(
@@ -95,6 +97,7 @@ def get_version(module: str) -> str:
             continue
     if not is_installed(module):
         return "none"
-    for distribution in importlib.metadata.packages_distributions().get(module.partition(".")[0], ()):
-        return importlib.metadata.version(distribution)
-    return "unknown"
+    found = sorted(set(importlib.metadata.packages_distributions().get(module.partition(".")[0], ())))
+    if len(found) == 1:
+        return importlib.metadata.version(found[0])
+    return ", ".join(f"{one} {importlib.metadata.version(one)}" for one in found) or "unknown"

@@ -9,12 +9,13 @@ from typing import Any
 REFRESH_NS = 50_000_000
 """NVML's own figures change no faster than every 20 to 100 ms, so asking more often tells nothing new."""
 
+POWER_CAP = 0x0000000000000004
+"""Boards run at their power limit by design; it is noted, and what it does to a sample shows in the sample's clock."""
 SLOWING = {
     0x0000000000000008: "hardware slowdown",
     0x0000000000000020: "software thermal slowdown",
     0x0000000000000040: "hardware thermal slowdown",
     0x0000000000000080: "hardware power brake",
-    0x0000000000000004: "software power cap",
 }
 """NVML's clock event reasons that lower the clock of a busy device (NVML API Reference, nvmlClocksEventReasons)."""
 
@@ -76,9 +77,16 @@ class StateMonitor:
         present = [name for bit, name in SLOWING.items() if mask & bit]
         self.throttled = f"throttled: {', '.join(present)}" if present else ""
         self.state.reasons.update(present)
+        if mask & POWER_CAP:
+            self.state.reasons.add("software power cap")
         self.state.temperature_c = _ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
         milliwatts = _ask(nvml.nvmlDeviceGetPowerUsage, handle)
         self.state.power_w = milliwatts / 1000 if milliwatts is not None else None
+
+    def energy_mj(self) -> int | None:
+        """Return the device's energy counter in millijoules, or None where the board has none."""
+        value = _ask(self._nvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
+        return None if value is None else int(value)
 
     def other_processes(self, own: set[int]) -> list[int]:
         """Return the process ids of others that compute on the device."""

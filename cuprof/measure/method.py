@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from cuprof.backends import cpu, cuda_timing, opencl_timing
 from cuprof.backends.base import ReadingOptions
-from cuprof.backends.cuda_timing import TIMING_VERSION
 from cuprof.config.model import MeasureConfig
 from cuprof.measure.stopping import StoppingRule
 from cuprof.plan.identity import method_hash
@@ -13,14 +13,23 @@ METHOD_VERSION = 1
 """Raised whenever sampling, rotation, exclusion or summary changes what a number means."""
 
 RELEVANT: dict[Measure, tuple[str, ...]] = {
-    Measure.COLD: ("flush", "blocking", "graph", "timer", "interleave"),
-    Measure.HOT: ("blocking", "graph", "timer", "interleave"),
-    Measure.TOTAL: ("host_memory", "interleave"),
+    Measure.COLD: ("flush", "blocking", "graph", "timer", "interleave", "energy"),
+    Measure.HOT: ("blocking", "graph", "timer", "interleave", "energy"),
+    Measure.TOTAL: ("host_memory", "interleave", "energy"),
 }
-"""The settings that decide what a number of this measure means."""
-SAMPLING = ("target", "confidence", "min_samples", "max_samples", "max_seconds", "patience_seconds", "warmup")
-"""The settings that decide how sure it is."""
-
+"""The settings that decide what a number of this measure means, or what is taken along with it."""
+SAMPLING = (
+    "target", "confidence", "min_samples", "max_samples", "max_seconds", "patience_seconds", "warmup",
+    "settle_seconds", "clock_tolerance",
+)  # fmt: skip
+"""The settings that decide how sure it is, and which samples count."""
+UNUSED = {"opencl": frozenset({"graph", "timer"}), "cpu": frozenset({"blocking", "graph", "timer", "clock_tolerance"})}
+"""Settings without an effect on a back end."""
+TIMING_VERSIONS = {
+    "cuda": cuda_timing.TIMING_VERSION,
+    "opencl": opencl_timing.TIMING_VERSION,
+    "cpu": cpu.TIMING_VERSION,
+}
 
 OFFERED = {
     "cuda": frozenset(Measure),
@@ -32,12 +41,17 @@ OFFERED = {
 
 def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:
     """Return the method's hash for every measure that is asked for and that the back end offers."""
-    return {measure: _hash(measure, config) for measure in map(Measure, config.modes) if measure in OFFERED[backend]}
+    return {
+        measure: _hash(measure, config, backend)
+        for measure in map(Measure, config.modes)
+        if measure in OFFERED[backend]
+    }
 
 
-def _hash(measure: Measure, config: MeasureConfig) -> str:
-    settings = {name: getattr(config, name) for name in (*RELEVANT[measure], *SAMPLING)}
-    return method_hash({"measure": measure.value, "version": [METHOD_VERSION, TIMING_VERSION], **settings})
+def _hash(measure: Measure, config: MeasureConfig, backend: str) -> str:
+    names = {*RELEVANT[measure], *SAMPLING} - UNUSED.get(backend, frozenset())
+    settings = {name: getattr(config, name) for name in sorted(names)}
+    return method_hash({"measure": measure.value, "version": [METHOD_VERSION, TIMING_VERSIONS[backend]], **settings})
 
 
 def stopping_rule(config: MeasureConfig) -> StoppingRule:
@@ -59,4 +73,5 @@ def reading_options(config: MeasureConfig) -> ReadingOptions:
         blocking=config.blocking,
         pinned=config.host_memory == "pinned",
         graph=config.graph,
+        cupti=config.timer == "cupti",
     )

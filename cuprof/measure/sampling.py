@@ -19,6 +19,8 @@ from cuprof.records import Measure, Sample, Timing
 HOT_BATCH_NS = 100_000
 """A hot batch lasts about this long, so that the events' resolution and own cost vanish in it."""
 HOT_BATCH_MOST = 256
+WARM_UP_LIMIT_NS = 2_000_000_000
+"""Warming up ends after this time of execution, however many executions were asked for."""
 QUEUE_DEPTH = 500
 """Operations enqueued behind a held stream; the driver's queue takes about a thousand and then makes the host wait."""
 
@@ -83,10 +85,9 @@ class Sampler:
                 excluded = reading.suspect or (self.monitor.throttled if self.monitor else "")
                 subject.readings.append((number, reading, excluded))
             number += 1
-            clock = _median_clock(subjects)
             going_on = []
             for subject in active:
-                timing = self._finish(subject, measure, clock)
+                timing = self._finish(subject, measure, subjects)
                 if timing is None:
                     going_on.append(subject)
                 else:
@@ -100,7 +101,7 @@ class Sampler:
             durations = []
             for _ in range(max(self.warmup, 1)):
                 durations.append(self.session.read(subject.runnable, measure).duration_ns)
-                if sum(durations) > 10 * self.settle_ns:
+                if sum(durations) > WARM_UP_LIMIT_NS:
                     break
             if measure is Measure.HOT:
                 subject.batch = self._batch(subject, min(durations))
@@ -116,12 +117,13 @@ class Sampler:
         most = max(1, min(HOT_BATCH_MOST, QUEUE_DEPTH // max(getattr(subject.runnable, "steps", 1), 1)))
         return max(1, min(most, int(HOT_BATCH_NS / max(duration_ns, 100.0)) + 1))
 
-    def _finish(self, subject: Subject, measure: Measure, clock: float | None) -> Timing | None:
+    def _finish(self, subject: Subject, measure: Measure, subjects: Sequence[Subject]) -> Timing | None:
         """Return the timing if the rule says stop, else None."""
         count = len(subject.readings)
         if not self.rule.is_due(count, subject.spent_ns, subject.last_look):
             return None
         subject.last_look = count
+        clock = _median_clock(subjects)
         samples = _mark_slow_clocks(subject, clock, self.clock_tolerance)
         reason = self.rule.reason(samples, subject.spent_ns)
         if reason is None:

@@ -52,6 +52,11 @@ def median_interval(ordered: np.ndarray, confidence: float) -> tuple[float, floa
     return float(ordered[k]), float(ordered[ordered.size - 1 - k])
 
 
+def least_count(confidence: float) -> int:
+    """Return how many samples there must be for their whole range to hold the median at this level: 6 for 95 %."""
+    return math.ceil(1.0 - math.log2(1.0 - confidence))
+
+
 @functools.lru_cache(maxsize=8192)
 def interval_rank(count: int, confidence: float) -> int:
     """Return the zero-based rank of the interval's lower end among `count` ascending samples."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuprof.measure.statistics import summarise
+from cuprof.measure.statistics import least_count, summarise
 from cuprof.records import Sample, Summary
 
 GROWTH = 1.15
@@ -56,7 +56,7 @@ class StoppingRule:
         counted = sum(not sample.excluded for sample in samples)
         left_out = len(samples) - counted
         if counted >= self.min_samples:
-            if is_narrow(summarise(samples, self.confidence), self.target):
+            if counted >= least_count(self.confidence) and is_narrow(summarise(samples, self.confidence), self.target):
                 return "interval"
             if counted >= self.max_samples:
                 return "samples"

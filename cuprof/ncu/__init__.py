@@ -1,0 +1,1 @@
+"""Hardware counters: drive Nsight Compute, read its reports, and roll launches up to trials."""

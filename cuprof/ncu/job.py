@@ -84,7 +84,7 @@ class Progress:
         messages: identity → message of a trial that failed.
     """
 
-    phases: Mapping[str, Phase] = field(default_factory=dict)
+    phases: dict[str, Phase] = field(default_factory=dict)
     messages: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -84,7 +84,8 @@ class Verdict:
         """Return the trial's profile, or None where it has to be run again."""
         phase = self.progress.phases.get(trial.identity)
         if phase is Phase.FAILED:
-            return self._failed(trial, State.LAUNCH_ERROR, self.progress.messages.get(trial.identity, "it failed"))
+            state = State.CRASHED if trial.identity == self._took_the_process_down else State.LAUNCH_ERROR
+            return self._failed(trial, state, self.progress.messages.get(trial.identity, "it failed"))
         if phase is Phase.DONE and launches:
             blank = self._blank(trial, State.OK)
             return replace(blank, artifact=self.artifact, launches=launches, rolled=roll_up(launches))
@@ -98,6 +99,13 @@ class Verdict:
     def _complete(self) -> bool:
         """Return whether the process got through every trial."""
         return self.progress.open is None and len(self.progress.phases) == len(self.trials)
+
+    @property
+    def _took_the_process_down(self) -> str | None:
+        """Return the trial after whose error the process gave up: its device context was lost."""
+        last = next(reversed(self.progress.phases), None)
+        gave_up = self.result.returncode != 0 and not self.result.interrupted
+        return last if gave_up and last is not None and self.progress.phases[last] is Phase.FAILED else None
 
     def _culprit(self, trial: Trial, phase: Phase) -> Profile:
         if self.result.timed_out:

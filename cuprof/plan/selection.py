@@ -69,15 +69,26 @@ def read_selection(family: Family, selection: Selection) -> Choice:
 def select_variants(family: Family, wanted: Sequence[str]) -> tuple[Variant, ...]:
     """Return the variants that names, patterns, kinds, back ends or "all" choose, in the order of the family.
 
+    A word with a leading "!" takes out what the word would choose; with such words alone, all others are chosen.
+
     Raises:
         UnknownNameError: a word that chooses nothing.
+        SelectionError: everything chosen is taken out again.
     """
-    chosen: set[str] = set()
+    chosen: set[str] = set() if any(not word.startswith("!") for word in wanted) else set(family.variants)
+    taken_out: set[str] = set()
     for word in wanted:
-        names = {word} if word in family.variants else _matching(family, word)
+        plain = word.removeprefix("!")
+        names = {plain} if plain in family.variants else _matching(family, plain)
         if not names:
-            raise UnknownNameError("variant", word, [*family.variants, ALL], f"of family {family.name}")
-        chosen |= names
+            raise UnknownNameError("variant", plain, [*family.variants, ALL], f"of family {family.name}")
+        if word.startswith("!"):
+            taken_out |= names
+        else:
+            chosen |= names
+    chosen -= taken_out
+    if not chosen:
+        raise SelectionError(f"variants={','.join(wanted)} leaves no variant of family {family.name}")
     return tuple(variant for name, variant in family.variants.items() if name in chosen)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuprof.analysis.quantities import Scale
+from cuprof.analysis.quantities import Scale, shorten
+from cuprof.report.visible import visible
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499")
 """Okabe and Ito's colours (jfly.uni-koeln.de/color) without black and yellow, and two of Paul Tol's muted scheme."""
@@ -81,16 +82,12 @@ def _style(index: int) -> Style:
 
 def plain(text: object) -> str:
     """Return text that Plotly shows as it is: Plotly reads a few HTML tags and entities in every label."""
-    return html.escape(str(text), quote=False)
+    return html.escape(visible(str(text)), quote=False)
 
 
 def label(text: object, most: int = MOST_LABEL) -> str:
     """Return a label for an axis or a legend, shortened in the middle when long; hovering shows all of it."""
-    name = str(text)
-    if len(name) > most:
-        keep = most - 1
-        name = f"{name[: keep - keep // 3]}…{name[-(keep // 3) :]}"
-    return plain(name)
+    return plain(shorten(text, most))
 
 
 def labels(names: Sequence[object]) -> list[str]:

@@ -23,6 +23,7 @@ from cuprof.report.markdown import to_html
 from cuprof.report.provenance import provenance
 from cuprof.report.standard_figures import standard_figures
 from cuprof.report.study_figures import study_figure
+from cuprof.report.visible import visible
 
 TEMPLATES = "templates"
 
@@ -54,7 +55,7 @@ def write_report(
     project = find_project()
     with Store.open(store_url, create=False, read_only=True) as store:
         folders = project.experiment_folders if experiment_folders is None else experiment_folders
-        study = load_study(store, experiment, sweep_id=sweep_id, folders=folders, database=store.place)
+        study = load_study(store, experiment, sweep_id=sweep_id, folders=folders)
     name = page_name(study) + (f"-sweep-{sweep_id}" if sweep_id is not None else "")
     return write(study, folder, name=name, folders=project.report_folders if report_folders is None else report_folders)
 
@@ -94,6 +95,7 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
+        finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
     environment.filters["ratio"] = format_ratio
@@ -107,9 +109,9 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
         specs={figure.id: figure.spec for figure in figures},
         counters=counter_section(study),
         failures=failure_groups(study),
-        findings=Markup(to_html(study.experiment.findings)),  # noqa: S704 - Markdown's own HTML is switched off
+        findings=Markup(to_html(study.experiment.findings)),  # the text's own HTML is switched off
         provenance=provenance(study),
-        plotly=Markup(get_plotlyjs() if figures else ""),  # noqa: S704 - the library's own script
+        plotly=Markup(get_plotlyjs() if figures else ""),  # the library's own script
     )
 
 
@@ -132,8 +134,8 @@ def study_figures(study: Study) -> list[Figure]:
 
 
 def breakable(text: str) -> Markup:
-    """Return text that a browser may break after underscores, dots, slashes and @, where names of code have their joints."""
-    return Markup(re.sub(r"([_./@]+)", r"\1<wbr>", str(escape(text))))  # noqa: S704 - escaped first
+    """Return text that may be broken after underscores, dots, slashes and @, where names of code have their joints."""
+    return Markup(re.sub(r"([_./@]+)", r"\1<wbr>", str(escape(visible(text)))))  # escaped first
 
 
 def page_name(study: Study) -> str:

@@ -1,4 +1,4 @@
-"""Where the numbers come from: device, software, command, git, configuration. Never the environment, never a password."""
+"""Where the numbers come from: device, software, command, git, configuration; no environment, no password."""
 
 from __future__ import annotations
 

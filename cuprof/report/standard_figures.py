@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from cuprof.analysis.facts import value_label
-from cuprof.analysis.quantities import choose_scale, format_value
+from cuprof.analysis.quantities import choose_scale, count, format_value, shorten
 from cuprof.analysis.series import distribution, scaling, tunable_maps, variants_frame
-from cuprof.analysis.study import Study
+from cuprof.analysis.study import Study, extreme
 from cuprof.report.figure import (
     MOST_BARS,
     MOST_LINES,
@@ -23,6 +23,7 @@ from cuprof.report.figure import (
     axis_title,
     decades,
     integer_ticks,
+    label,
     labels,
     numbers,
     plain,
@@ -79,10 +80,11 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
         trace |= {"type": "bar", "orientation": "h", "textposition": "outside", "cliponaxis": False}
         trace["marker"] = {"color": colors}
         axis = {"rangemode": "tozero", "range": [0, float(frame["time_ns"].max() / scale.divisor) * 1.25]}
-    best = frame.loc[frame["time_ns"].idxmin()]
+    best, worst = extreme(frame, "time_ns"), extreme(frame, "time_ns", largest=True)
     text = (
-        f"Median time of {len(frame)} variants at {best['problem_name']}; the shortest is {best['contender']} with "
-        f"{format_value('time', best['time_ns'])}, the longest {frame.loc[frame['time_ns'].idxmax(), 'contender']} with "
+        f"Median time of {count(len(frame), 'variant')} at {best['problem_name']}; the shortest is "
+        f"{shorten(best['contender'])} with "
+        f"{format_value('time', best['time_ns'])}, the longest {shorten(worst['contender'])} with "
         f"{format_value('time', frame['time_ns'].max())}. Error bars are 95 % intervals of the median."
     )
     layout = _rows_layout(
@@ -113,7 +115,8 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
         "text": [_share(share) for share in frame["share"]],
         "textposition": "outside",
         "cliponaxis": False,
-        "hovertemplate": f"%{{customdata[0]}}<br>%{{x}} {scale.unit}, %{{customdata[2]}} of peak<br>%{{customdata[1]}}<extra></extra>",
+        "hovertemplate": f"%{{customdata[0]}}<br>%{{x}} {scale.unit}, %{{customdata[2]}} of peak<br>"
+        "%{customdata[1]}<extra></extra>",
     }
     shapes, annotations = [], []
     for i, (device, top) in enumerate(zip(roofs, tops, strict=True)):
@@ -123,7 +126,7 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
             {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line}
         )
         side = "right" if at > 0.5 * most / scale.divisor else "left"
-        words = plain(f"roof ({device.backend}): {format_value('bandwidth', top)}")
+        words = f"roof, {label(device.label, 22)}: {format_value('bandwidth', top)}"
         annotations.append(
             {
                 "x": at,
@@ -137,8 +140,11 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
                 "yshift": 16 * i,
             }
         )
-    best = frame.loc[frame["bandwidth"].idxmax()]
-    text = f"Bandwidth (useful bytes over median time) of {len(frame)} variants; the highest is {best['contender']} with {format_value('bandwidth', best['bandwidth'])}"
+    best = extreme(frame, "bandwidth", largest=True)
+    top_value = format_value("bandwidth", best["bandwidth"])
+    text = f"Bandwidth (useful bytes over median time) of {count(len(frame), 'variant')}; the highest is "
+    text += f"{shorten(best['contender'])} with "
+    text += top_value
     text += (
         f", {_share(best['share'])} of the read bandwidth measured on {best['device']}."
         if pd.notna(best["share"])
@@ -192,14 +198,18 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
                 "y": numbers(rows["time_ns"], scale),
                 "line": {"color": NEUTRAL, "width": 2, "dash": "longdash"},
                 "customdata": [[format_value("time", value)] for value in rows["time_ns"]],
-                "hovertemplate": f"useful bytes / read bandwidth<br>{plain(device)}<br>%{{x}}: %{{customdata[0]}}<extra></extra>",
+                "hovertemplate": f"useful bytes / read bandwidth<br>{plain(device)}<br>"
+                "%{x}: %{customdata[0]}<extra></extra>",
             }
         )
     largest = points[points["x"] == points["x"].max()]
-    best = largest.loc[largest["time_ns"].idxmin()]
-    text = f"Time over {found.axis}, from {_place(points['x'].min())} to {_place(points['x'].max())}, both axes logarithmic"
+    best = extreme(largest, "time_ns")
+    text = f"Time over {found.axis}, from {_place(points['x'].min())} to {_place(points['x'].max())}, both axes "
+    text += "logarithmic"
     text += f", {found.others}" if found.others else ""
-    text += f"; at the largest the fastest is {best['contender']} with {format_value('time', best['time_ns'])}. "
+    text += (
+        f"; at the largest the fastest is {shorten(best['contender'])} with {format_value('time', best['time_ns'])}. "
+    )
     text += (
         "The long-dashed line is the roof: useful bytes over the measured read bandwidth." if len(found.roof) else ""
     )
@@ -215,7 +225,8 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
 def distribution_figure(study: Study, styles: Styles) -> Figure | None:
     """Return the spread of every variant's samples around their median."""
     samples = distribution(study)
-    frame, notes = _most(variants_frame(study)[lambda rows: rows["contender"].isin(set(samples["contender"]))])
+    every = variants_frame(study)
+    frame, notes = _most(every[every["contender"].isin(set(samples["contender"]))])
     if frame.empty:
         return None
     data, beyond, thinned, spreads = [], 0, False, []
@@ -265,8 +276,8 @@ def distribution_figure(study: Study, styles: Styles) -> Figure | None:
         more.append(f"At most {MOST_POINTS} points a variant are drawn; the boxes are of all samples.")
     widest = max(spreads)
     text = (
-        f"Samples of {len(frame)} variants around their medians ({len(pooled)} samples); the widest middle half is that of {widest[1]}, "
-        f"{widest[0]:.2g} % of its median."
+        f"Samples of {count(len(frame), 'variant')} around their medians ({len(pooled)} samples); the widest middle "
+        f"half is that of {shorten(widest[1])}, {widest[0]:.2g} % of its median."
     )
     axis = {"title": {"text": "Deviation from the variant's median (%)"}, "range": [-edge, edge], "zeroline": True}
     return Figure(
@@ -288,19 +299,22 @@ def tunables_figures(study: Study, styles: Styles) -> list[Figure]:
 
 
 def _tunables(contender: str, frame: pd.DataFrame, index: int, color: str) -> Figure:
-    facts = sorted((name for name in frame if str(name).startswith("tune.")), key=lambda name: -frame[name].nunique())[
-        :2
-    ]
-    best = frame.loc[frame["time_ns"].idxmin()]
+    varying = [str(name) for name in frame if str(name).startswith("tune.")]
+    facts = sorted(varying, key=lambda name: -frame[name].nunique())[:2]
+    best, worst = extreme(frame, "time_ns"), extreme(frame, "time_ns", largest=True)
     scale = choose_scale("time", [float(best["time_ns"])])
-    table = frame.groupby(facts, as_index=False)["time_ns"].min()
+    table = pd.DataFrame(frame.groupby(facts, as_index=False)["time_ns"].min())
     xs = _sorted(table[facts[0]])
     names = [plain(name.partition(".")[2]) for name in facts]
-    text = f"Time of {contender} over {' and '.join(names)}: the shortest is {format_value('time', best['time_ns'])} at {best['tunables_label']}, the longest {format_value('time', frame['time_ns'].max())}."
+    text = (
+        f"Time of {shorten(contender)} over {' and '.join(names)}: the shortest is "
+        f"{format_value('time', best['time_ns'])} at "
+        f"{shorten(best['tunables_label'])}, the longest {format_value('time', worst['time_ns'])}."
+    )
     layout: dict[str, Any] = {"height": 320, "xaxis": {"type": "category", "title": {"text": names[0]}}}
     if len(facts) == 1:
-        times = table.set_index(facts[0])["time_ns"]
-        trace = {
+        times = dict(zip(table[facts[0]], table["time_ns"], strict=True))
+        trace: dict[str, Any] = {
             "type": "bar",
             "name": plain(contender),
             "x": [plain(x) for x in xs],
@@ -311,7 +325,7 @@ def _tunables(contender: str, frame: pd.DataFrame, index: int, color: str) -> Fi
         layout |= {"yaxis": {"title": {"text": axis_title("Time", scale)}, "rangemode": "tozero"}, "bargap": 0.55}
     else:
         ys = _sorted(table[facts[1]])
-        cells = {(row[facts[0]], row[facts[1]]): row["time_ns"] for row in table.to_dict("records")}
+        cells = {(row[facts[0]], row[facts[1]]): row["time_ns"] for row in table.to_dict(orient="records")}
         grid = [numbers([cells.get((x, y), float("nan")) for x in xs], scale) for y in ys]
         trace = {
             "type": "heatmap",
@@ -326,9 +340,8 @@ def _tunables(contender: str, frame: pd.DataFrame, index: int, color: str) -> Fi
             "hovertemplate": f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {scale.unit}<extra></extra>",
         }
         layout["yaxis"] = {"type": "category", "title": {"text": names[1]}}
-    hidden = len([name for name in frame if str(name).startswith("tune.")]) > 2
-    notes = ("The fastest over the tunables that are not on an axis is shown.",) if hidden else ()
-    return Figure(f"figure-tunables-{index}", f"Tunables of {contender}", [trace], layout, text, notes)
+    notes = ("The fastest over the tunables that are not on an axis is shown.",) if len(varying) > 2 else ()
+    return Figure(f"figure-tunables-{index}", f"Tunables of {shorten(contender)}", [trace], layout, text, notes)
 
 
 def plain_legend(name: object) -> str:
@@ -341,7 +354,7 @@ def _most(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
         return frame, ()
     keep = frame.nsmallest(MOST_BARS, "time_ns").index
     return frame[frame.index.isin(keep)], (
-        f"The {MOST_BARS} fastest of {len(frame)} variants are drawn; the table has all.",
+        f"The {MOST_BARS} fastest of {count(len(frame), 'variant')} are drawn; the table has all.",
     )
 
 

@@ -9,9 +9,9 @@ import pandas as pd
 from cuprof.analysis.cells import describe, ordered
 from cuprof.analysis.experiment import FigureSpec
 from cuprof.analysis.facts import fact_label, value_label
-from cuprof.analysis.quantities import Scale, choose_scale
+from cuprof.analysis.quantities import Scale, choose_scale, shorten
 from cuprof.analysis.series import figure_frame
-from cuprof.analysis.study import Study
+from cuprof.analysis.study import Study, extreme
 from cuprof.report.figure import (
     MOST_LINES,
     NEUTRAL,
@@ -40,11 +40,12 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     title = spec.title or f"{heading} over {fact_label(spec.x)}"
     notes = [spec.note] if spec.note else []
     identity = f"figure-study-{index}"
-    best = measured.loc[measured["value"].idxmin() if dimension in ("time", "energy") else measured["value"].idxmax()]
-    extreme = "lowest" if dimension in ("time", "energy") else "highest"
+    low = dimension in ("time", "energy")
+    best = extreme(measured, "value", largest=not low)
     text = (
-        f"{heading} over {fact_label(spec.x)}; the {extreme} measured value is {scale.format(best['value'], unit=True)}, "
-        f"{best['series']} at {fact_label(spec.x)} = {value_label(best['x'])}."
+        f"{heading} over {fact_label(spec.x)}; the {'lowest' if low else 'highest'} measured value is "
+        f"{scale.format(best['value'], unit=True)}, "
+        f"{shorten(best['series'])} at {fact_label(spec.x)} = {value_label(best['x'])}."
     )
     if spec.kind == "map":
         return Figure(identity, title, [_map(measured, spec, scale)], _map_layout(spec), text, tuple(notes))
@@ -54,7 +55,8 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
         notes.append(f"{MOST_LINES} of {len(series)} series are drawn.")
         measured, published = (frame[frame["series"].isin(keep)] for frame in (measured, published))
     numeric = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in measured["x"])
-    log = spec.log if spec.log is not None else (("x", "y") if numeric and spec.x.startswith("problem.") else ())
+    both = numeric and spec.x.startswith("problem.") and spec.kind == "lines"
+    log = spec.log if spec.log is not None else (("x", "y") if both else ())
     data = _traces(measured, published, spec, styles, scale, numeric)
     if spec.roof:
         data += _roofs(study, measured, spec, scale)
@@ -70,9 +72,7 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     else:
         x_axis |= {"type": "category", "tickangle": -30 if measured["x"].nunique() > 6 else 0}
     y_axis: dict[str, Any] = {"title": {"text": axis_title(heading, scale)}}
-    y_axis |= (
-        {"type": "log", **decades(measured["value"])} if "y" in log and spec.kind != "bars" else {"rangemode": "tozero"}
-    )
+    y_axis |= {"type": "log", **decades(measured["value"])} if "y" in log else {"rangemode": "tozero"}
     layout = {"height": 440, "xaxis": x_axis, "yaxis": y_axis, "showlegend": len(data) > 1, "barmode": "group"}
     return Figure(identity, title, data, layout, text, tuple(notes))
 
@@ -96,9 +96,11 @@ def _traces(
                 "x": rows["x"].tolist() if numeric else [label(value_label(x)) for x in rows["x"]],
                 "y": numbers(rows["value"], scale),
                 "customdata": [[plain(name), plain(row.get("tunables") or "")] for row in rows.to_dict("records")],
-                "hovertemplate": f"%{{customdata[0]}}<br>%{{x}}: %{{y}} {plain(scale.unit)}<br>%{{customdata[1]}}<extra></extra>",
+                "hovertemplate": f"%{{customdata[0]}}<br>%{{x}}: %{{y}} {plain(scale.unit)}<br>"
+                "%{customdata[1]}<extra></extra>",
             }
-            if spec.kind == "bars" and not hollow:
+            # a bar needs a zero to stand on; a logarithmic axis has none, so points take its place
+            if spec.kind == "bars" and "y" not in (spec.log or ()) and not hollow:
                 trace |= {"type": "bar", "marker": {"color": style.color}}
             else:
                 mode = "markers" if hollow or not numeric else "lines+markers"
@@ -163,7 +165,8 @@ def _map(measured: pd.DataFrame, spec: FigureSpec, scale: Scale) -> dict[str, An
         "reversescale": True,
         "texttemplate": "%{z:.3~g}" if len(xs) * len(ys) <= 100 else "",
         "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
-        "hovertemplate": f"{plain(fact_label(spec.x))} = %{{x}}, {plain(fact_label(spec.y))} = %{{y}}: %{{z}} {plain(scale.unit)}<extra></extra>",
+        "hovertemplate": f"{plain(fact_label(spec.x))} = %{{x}}, {plain(fact_label(spec.y))} = %{{y}}: "
+        f"%{{z}} {plain(scale.unit)}<extra></extra>",
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -34,6 +35,11 @@ def parse_url(url: str) -> URL:
     Raises:
         StoreError: the text is no database URL, or names a database that cuprof does not know.
     """
+    scheme, separator, path = url.partition(":///")
+    if separator and scheme in ("sqlite", "sqlite+pysqlite"):
+        if re.search(r"\?\w+=", path):
+            raise StoreError(f"{url!r}: an SQLite URL takes no options; write sqlite:///FILE")
+        return URL.create("sqlite+pysqlite", database=path)  # taken as it stands: a path may hold "?"
     try:
         parsed = make_url(url)
     except exc.ArgumentError:
@@ -61,15 +67,19 @@ def show(url: URL) -> str:
     return str(path) if path else url.render_as_string(hide_password=True)
 
 
-def make_engine(url: URL, *, read_only: bool = False) -> Engine:
+def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True) -> Engine:
     """Return an engine that connects on first use.
+
+    Args:
+        read_only: its connections cannot change anything.
+        foreign_keys: whether SQLite checks them; off for migrations alone.
 
     Raises:
         MissingDependencyError: the driver for PostgreSQL is not installed.
     """
     try:
         if url.get_backend_name() == "sqlite":
-            return _make_sqlite(url, read_only)
+            return _make_sqlite(url, read_only, foreign_keys)
         engine = sa.create_engine(url, json_serializer=to_json, pool_pre_ping=True)
     except ImportError:
         backend = url.get_backend_name()
@@ -86,7 +96,7 @@ def make_engine(url: URL, *, read_only: bool = False) -> Engine:
     return engine
 
 
-def _make_sqlite(url: URL, read_only: bool) -> Engine:
+def _make_sqlite(url: URL, read_only: bool, foreign_keys: bool) -> Engine:
     path = database_file(url)
     if path is None:
         raise StoreError("a database in memory cannot be shared by cuprof's processes; use sqlite:///FILE")
@@ -99,7 +109,7 @@ def _make_sqlite(url: URL, read_only: bool) -> Engine:
             target, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.execute("PRAGMA foreign_keys=ON")
+            connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
             if read_only:
                 connection.execute("PRAGMA query_only=ON")
             else:

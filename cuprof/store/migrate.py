@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.engine import URL, Connection
 
 from cuprof.errors import StoreError
 from cuprof.project import bundled
-from cuprof.store.connection import database_file, show
+from cuprof.store.connection import database_file, make_engine, show
 from cuprof.store.models import REVISION
 
 if TYPE_CHECKING:
@@ -77,24 +77,39 @@ def check_revision(connection: Connection, url: URL) -> str | None:
     return revision
 
 
-def upgrade(engine: Engine, url: URL, revision: str = "head") -> None:
+def upgrade(url: URL) -> None:
     """Make or upgrade the database in one transaction; of several processes the first does it and the others wait.
 
     Raises:
         StoreError: a newer cuprof wrote the database, or something other than cuprof.
     """
-    from alembic import command
-
-    with engine.begin() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        if check_revision(connection, url) != REVISION or revision != "head":
-            drop_views(connection)
-            configuration = make_configuration()
-            configuration.attributes["connection"] = connection
-            command.upgrade(configuration, revision)
-        if revision == "head":
+    # SQLite changes a table by copying it and dropping the old one, and with foreign keys on the drop would take the
+    # rows of every table that refers to it along. They are checked at the end instead.
+    engine = make_engine(url, foreign_keys=False)
+    try:
+        with engine.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            if check_revision(connection, url) != REVISION:
+                drop_views(connection)
+                _run_migrations(connection, url)
             make_views(connection)
+            if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+                raise StoreError(f"database {show(url)} was left as it was: its rows do not fit together")
+    finally:
+        engine.dispose()
+
+
+def _run_migrations(connection: Connection, url: URL) -> None:
+    from alembic import command
+    from alembic.util.exc import CommandError
+
+    configuration = make_configuration()
+    configuration.attributes["connection"] = connection
+    try:
+        command.upgrade(configuration, "head")
+    except CommandError as error:
+        raise StoreError(f"database {show(url)} cannot be upgraded: {error}") from error
 
 
 def make_configuration() -> Config:

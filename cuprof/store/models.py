@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, MetaData, String, UniqueConstraint, text
+from sqlalchemy import BigInteger, ForeignKey, Integer, MetaData, String, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from cuprof.store.columns import BigId, Json, Real, Text, UtcTime
@@ -81,6 +81,7 @@ class Sweep(Base):
     experiment: Mapped[str]
     family: Mapped[str]
     baseline: Mapped[str]
+    purpose: Mapped[Word]
     plan_hash: Mapped[str] = mapped_column(String(128), index=True)
     command_line: Mapped[str]
     configuration: Mapped[dict[str, Any]]
@@ -237,6 +238,3 @@ class Sample(Base):
     duration_ns: Mapped[float | None]
     sm_clock_mhz: Mapped[float | None]
     excluded: Mapped[str]
-
-
-Index("ix_trial_state", Trial.state)

@@ -62,7 +62,7 @@ class Store:
                 if revision is None and not create:
                     raise StoreError(f"database {show(parsed)} is empty; run a sweep first")
                 if not current and (not read_only or revision != REVISION):
-                    _upgrade(parsed, engine, read_only)
+                    migrate.upgrade(parsed)
         except BaseException:
             engine.dispose()
             raise
@@ -83,7 +83,8 @@ class Store:
     @property
     def url(self) -> str:
         """Return the SQLAlchemy URL, password included."""
-        return self.parsed_url.render_as_string(hide_password=False)
+        path = database_file(self.parsed_url)
+        return f"sqlite:///{path}" if path else self.parsed_url.render_as_string(hide_password=False)
 
     @property
     def place(self) -> str:
@@ -227,15 +228,3 @@ def _check_file(url: URL, create: bool) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"database {path}: its folder cannot be made ({error.strerror}); set store.url") from None
-
-
-def _upgrade(url: URL, engine: Engine, read_only: bool) -> None:
-    if not read_only:
-        migrate.upgrade(engine, url)
-        return
-    engine.dispose()
-    writing = make_engine(url)
-    try:
-        migrate.upgrade(writing, url)
-    finally:
-        writing.dispose()

@@ -68,6 +68,7 @@ def begin(connection: Connection, facts: SweepFacts) -> int:
         "experiment": facts.experiment,
         "family": facts.family,
         "baseline": facts.baseline,
+        "purpose": facts.purpose,
         "plan_hash": facts.plan_hash,
         "command_line": facts.command_line,
         "configuration": facts.configuration,

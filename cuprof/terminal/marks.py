@@ -16,6 +16,7 @@ MARKS: dict[State, str] = {
 }
 """State → the word in tables and progress lines; capitals for failures."""
 
+FAILED_STYLE = "bold red"
 STYLES: dict[State, str] = {
     State.OK: "green",
     State.SKIPPED: "dim",
@@ -30,4 +31,4 @@ def mark_of(state: State) -> str:
 
 def style_of(state: State) -> str:
     """Return the rich style that goes with a state, beside its word."""
-    return STYLES.get(state, "bold red")
+    return STYLES.get(state, FAILED_STYLE)

@@ -14,7 +14,7 @@ class Observer(Protocol):
         """Take the number of trials of the sweep, and how many of them are stored already."""
 
     def trial_started(self, trial: Trial, phase: str) -> None:
-        """Take the trial that is worked on now, and the step: "build", "check", "time"."""
+        """Take the trial that is worked on now, and the step: "inputs", "build", "check", "time", "profile"."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Take what a trial came to; it is stored."""

@@ -15,7 +15,15 @@ from cuprof.terminal.text import format_duration, format_time
 if TYPE_CHECKING:
     from rich.console import Console
 
-PHASES = {"build": "building", "check": "checking", "time": "timing", "profile": "profiling"}
+PHASES = {
+    "start": "starting",
+    "inputs": "making inputs for",
+    "build": "building",
+    "check": "checking",
+    "time": "timing",
+    "calibrate": "measuring the device before",
+    "profile": "profiling",
+}
 
 
 def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress:
@@ -36,7 +44,7 @@ class _Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._begun = clock()
-        self.planned = self.reused = self.done = self.failed = 0
+        self.planned = self.reused = self.done = self.failed = self.skipped = 0
 
     def __enter__(self) -> Self:
         return self
@@ -60,26 +68,29 @@ class _Progress:
         """Count the trial."""
         self.done += 1
         self.failed += outcome.state in FAILED
+        self.skipped += outcome.state is State.SKIPPED
 
     def finished(self, sweep_id: int) -> None:
         """Show the end."""
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the time left at the pace so far, or None before the first trial."""
-        to_do = self.planned - self.reused
-        if not self.done or not to_do:
+        """Return the time left at the pace of the trials that ran, or None before the first of them and at the end."""
+        measured, left = self.done - self.skipped, self.planned - self.reused - self.done
+        if measured <= 0 or left <= 0:
             return None
-        return (self._clock() - self._begun) / self.done * max(0, to_do - self.done)
+        return (self._clock() - self._begun) / measured * left
 
     @property
     def summary(self) -> str:
         """Return one line about the whole sweep."""
-        parts = [f"{self.done} measured"]
+        parts = [f"{self.done - self.skipped - self.failed} measured"]
         if self.reused:
             parts.append(f"{self.reused} stored before")
         if self.failed:
             parts.append(f"{self.failed} failed")
+        if self.skipped:
+            parts.append(f"{self.skipped} skipped")
         return f"{', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
 
@@ -168,7 +179,7 @@ class LiveProgress(_Progress):
 
 def _result(outcome: Outcome) -> str:
     if outcome.state is not State.OK:
-        return f"{outcome.state.value}: {outcome.message}" if outcome.message else outcome.state.value
+        return outcome.message or outcome.state.value
     for measure in (Measure.COLD, Measure.HOT, Measure.TOTAL):
         for timing in outcome.timings:
             if timing.measure is measure:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.records import State
@@ -13,6 +15,7 @@ from cuprof.terminal.table import Column, Line, Row, layout
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cuprof.analysis.quantities import Scale
     from cuprof.analysis.study import Study
 
 MOST_ROWS = 40
@@ -38,19 +41,22 @@ JSON_COLUMNS = (
 """What `output=json` gives of each trial; times in ns, bandwidth in bytes a second, share and speedup plain."""
 
 
-def print_results(study: Study, output: str) -> None:
-    """Print a sweep's results to the standard output, as tables or as JSON."""
+def print_results(study: Study, output: str, page: Path | None = None) -> None:
+    """Print a sweep's results and the path of its page to the standard output, as tables or as JSON."""
     if output == "json":
         print_json(
             {
                 "sweep": study.sweep.id,
                 "experiment": study.sweep.experiment,
                 "baseline": study.baseline,
+                "report": page,
                 "trials": frame_records(study.trials, JSON_COLUMNS),
             }
         )
     else:
         print_lines(result_lines(study, terminal_width()))
+        if page:
+            print_lines([Line(f"report: {page}", "bold")])
 
 
 def result_lines(study: Study, width: int) -> list[Line]:
@@ -85,7 +91,8 @@ def _columns(study: Study, trials: pd.DataFrame) -> tuple[list[Column], list[Row
     right = trials[trials["state"] == State.OK.value]
     time = choose_scale("time", right["time_ns"])
     total = choose_scale("time", right["total_ns"])
-    bandwidth = choose_scale("bandwidth", right["bandwidth"])
+    # The unit of the fastest: a slow host beside a device must not turn the device's figures into six digits.
+    bandwidth = replace(choose_scale("bandwidth", [right["bandwidth"].max()]), decimals=1)
     tunables, shares = bool((trials["tunables_label"] != "").any()), bool(right["share"].notna().any())
     totals, ratios = bool(right["total_ns"].notna().any()), bool(right["speedup"].notna().any())
     columns = [
@@ -105,19 +112,24 @@ def _columns(study: Study, trials: pd.DataFrame) -> tuple[list[Column], list[Row
         cells = [
             trial["contender"] + (" (base)" if trial["variant"] == study.baseline else ""),
             *([trial["tunables_label"]] if tunables else []),
-            time.format(trial["time_ns"]) if is_right else mark_of(state),
+            _text(time, trial["time_ns"]) if is_right else mark_of(state),
             _half_width(trial) if is_right else "",
-            bandwidth.format(trial["bandwidth"]) if is_right else "",
+            _text(bandwidth, trial["bandwidth"]) if is_right else "",
             *(
                 [f"{trial['share']:.1%}".rstrip("%") if is_right and trial["share"] == trial["share"] else ""]
                 if shares
                 else []
             ),
             *([f"{trial['speedup']:.2f}×" if trial["speedup"] == trial["speedup"] else ""] if ratios else []),
-            *([total.format(trial["total_ns"]) if is_right else ""] if totals else []),
+            *([_text(total, trial["total_ns"]) if is_right else ""] if totals else []),
         ]
         rows.append(Row(tuple(cells), "" if is_right else style_of(state)))
     return columns, rows
+
+
+def _text(scale: Scale, value: float) -> str:
+    """Return a number without the spaces that part its thousands on a page: columns stand apart by spaces here."""
+    return scale.format(value).replace("\N{NARROW NO-BREAK SPACE}", "").replace("–", "")
 
 
 def _half_width(trial: Mapping[Any, Any]) -> str:
@@ -137,7 +149,7 @@ def _heading(study: Study, trials: pd.DataFrame) -> str:
         if device.label in set(trials["device"]):
             roof = device.read_bandwidth
             parts.append(device.label + (f" (reads {format_value('bandwidth', roof)})" if roof else ""))
-    return " · ".join(parts)
+    return " · ".join(parts).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _reasons(trials: pd.DataFrame) -> Iterator[Line]:

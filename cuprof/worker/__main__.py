@@ -77,6 +77,7 @@ class Worker:
             self.pipe.send(finished)
             if finished.lost:
                 return False
+        self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
         self.pipe.send(JobDone())
         return True
 
@@ -92,6 +93,7 @@ class Worker:
 def main(arguments: list[str]) -> int:
     """Run the worker; arguments are the pipe's file descriptor and the status file."""
     faulthandler.enable()
+    sys.dont_write_bytecode = True  # a family's files may change between two sweeps within a second
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine decides what an interrupt means
     _die_with_parent()
     pipe = Connection(int(arguments[0]))

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from cuprof.errors import CuprofError, MissingDependencyError
+from cuprof.family.trace import describe
 from cuprof.records import DeviceFacts, Unavailable
 from cuprof.worker.messages import WorkerSettings
 
@@ -37,6 +38,8 @@ class DeviceTable:
             return Unavailable(f"{error.what} is not available", error.remedy)
         except CuprofError as error:
             return Unavailable(str(error))
+        except Exception as error:  # a broken driver or package of one back end leaves the others usable
+            return Unavailable(f"{backend} cannot be opened: {describe(error)}")
 
 
 def _open(backend: str, settings: WorkerSettings) -> Any:

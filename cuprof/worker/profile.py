@@ -118,7 +118,7 @@ def main(arguments: list[str]) -> int:
         try:
             Profiling(job, progress).run()
         except DeviceLostError as error:
-            print(error, file=sys.stderr)
+            sys.stderr.write(f"{error}\n")
             return 1
     return 0
 

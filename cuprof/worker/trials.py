@@ -14,6 +14,7 @@ from cuprof.backends.base import DeviceLostError
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Family, Program, Signature, Tolerance, Variant
 from cuprof.measure.device_state import StateMonitor
+from cuprof.measure.energy import measure_energy
 from cuprof.measure.method import reading_options, stopping_rule
 from cuprof.measure.sampling import Sampler
 from cuprof.plan.memory import scratch_bytes
@@ -41,18 +42,38 @@ class Workload:
         """Draw inputs from the job's seed and compute the reference.
 
         Raises:
-            ValueError: the inputs do not match the family's own signature.
+            ValueError: inputs or reference do not match the family's own signature.
         """
         signature = family.signature(job.problem)
         inputs = family.generate(job.problem, np.random.default_rng(job.seed))
         for name, spec in signature.inputs.items():
             array = inputs.get(name)
-            if array is None or array.shape != spec.shape or array.dtype != np.dtype(spec.dtype):
-                found = "missing" if array is None else f"{array.dtype} of shape {array.shape}"
-                raise ValueError(f"generate() gave input {name} as {found}, signature() says {spec.dtype} {spec.shape}")
+            if array is None or _shape(array) != spec.shape or array.dtype != np.dtype(spec.dtype):
+                raise ValueError(
+                    f"generate() gave input {name} as {_describe(array)}, "
+                    f"signature() says {spec.dtype} of shape {spec.shape}"
+                )
+        inputs = {name: np.asarray(array, order="C") for name, array in inputs.items()}
         reference = family.reference(job.problem, inputs)
+        for name, spec in signature.outputs.items():
+            if _shape(reference.get(name)) != spec.shape:
+                raise ValueError(
+                    f"reference() gave output {name} as {_describe(reference.get(name))}, "
+                    f"signature() says shape {spec.shape}"
+                )
         tolerance = family.tolerance(job.problem, inputs, reference)
         return cls(family, signature, inputs, reference, tolerance, job.seed)
+
+
+def _shape(array: Any) -> tuple[int, ...] | None:
+    return array.shape if isinstance(array, np.ndarray | np.generic) else None
+
+
+def _describe(array: Any) -> str:
+    if array is None:
+        return "missing"
+    shape = _shape(array)
+    return f"a {type(array).__name__}, not an array" if shape is None else f"{array.dtype} of shape {shape}"
 
 
 @dataclass
@@ -95,6 +116,7 @@ class TrialRunner:
     def __init__(self, backend: Any, workload: Workload, job: Job, enter: Enter) -> None:
         self.backend, self.workload, self.job, self.enter = backend, workload, job, enter
         self.rng = np.random.default_rng()
+        self.monitor = StateMonitor.find(backend.facts().uuid) if backend.name == "cuda" else None
 
     def run(self) -> Iterator[Finished]:
         """Yield a `Finished` for every trial of the job."""
@@ -114,9 +136,9 @@ class TrialRunner:
         try:
             options = reading_options(self.job.measure)
             self.session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
-        except LaunchError as error:
+        except Exception as error:  # without buffers none of the trials can run
             for candidate in ready:
-                yield Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, str(error), phase="inputs"))
+                yield self._failure(candidate, Phase.INPUTS, error)
             return
         try:
             size = self.job.measure.rotation if self.job.measure.interleave else 1
@@ -161,7 +183,8 @@ class TrialRunner:
                     break
                 try:
                     for index, timing in sampler.sample(pairs, measure):
-                        going[index].timings[measure] = timing
+                        current[0] = index
+                        going[index].timings[measure] = self._with_energy(going[index], timing, position)
                         if position == len(wanted) - 1:
                             finished = self._recheck(going.pop(index))
                             yield finished
@@ -173,6 +196,21 @@ class TrialRunner:
                     if finished.lost:
                         return
 
+    def _with_energy(self, candidate: Candidate, timing: Timing, position: int) -> Timing:
+        """Add the energy of an execution to the first measure's timing, where it is asked for and can be measured."""
+        if position or not self.job.measure.energy or self.monitor is None or self.monitor.energy_mj() is None:
+            return timing
+        self.enter(candidate.index, Phase.TIME)
+        monitor, session, runnable = self.monitor, self.session, candidate.runnable
+        batch = max(1, min(200, int(5e6 / max(timing.summary.median_ns, 1e3))))
+
+        def execute() -> int:
+            session.read(runnable, Measure.HOT, batch)
+            return batch
+
+        reading = measure_energy(execute, lambda: monitor.energy_mj() or 0)
+        return replace(timing, details={**timing.details, **reading.as_details()}) if reading else timing
+
     def _sampler(self, measure: Measure, current: list[int], settle: bool) -> Sampler:
         config = self.job.measure
 
@@ -180,7 +218,6 @@ class TrialRunner:
             current[0] = index
             self.enter(index, Phase.TIME)
 
-        monitor = StateMonitor.find(self.backend.facts().uuid) if self.backend.name == "cuda" else None
         return Sampler(
             session=self.session,
             rule=stopping_rule(config),
@@ -190,7 +227,7 @@ class TrialRunner:
             warmup=config.warmup,
             settle_ns=config.settle_seconds * 1e9 if settle else 0.0,
             clock_tolerance=config.clock_tolerance,
-            monitor=monitor,
+            monitor=self.monitor,
         )
 
     def _make_program(self, candidate: Candidate) -> None:

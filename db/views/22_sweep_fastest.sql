@@ -1,7 +1,7 @@
 -- One row a sweep, variant, problem, device, measure and method: the variant's fastest tunables among its right results.
 -- A run that is not ok, a trial found wrong since, and a variant known to be wrong have no place here.
 CREATE VIEW sweep_fastest AS
-WITH ranked AS (
+WITH ranked AS MATERIALIZED (
     SELECT
         g.*,
         MIN(g.ordinal) OVER (PARTITION BY g.sweep_id, g.problem_id, g.variant) AS position,

@@ -1,7 +1,7 @@
 -- One row a family, problem, device, measure and method: the fastest right variant with its tunables, of all sweeps.
 -- `candidates` says how many trials it was the fastest of. Timings of different methods are never mixed.
 CREATE VIEW best AS
-WITH ranked AS (
+WITH ranked AS MATERIALIZED (
     SELECT
         g.*,
         COUNT(*) OVER (PARTITION BY g.family, g.problem_id, g.device_key, g.measure, g.method) AS candidates,

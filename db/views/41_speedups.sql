@@ -1,7 +1,7 @@
 -- One row a sweep, problem, device, measure, method and variant, in order of declaration: how much faster than the
 -- kernel before it (step; own kernels only) and than the baseline (cumulative). Each at its fastest tunables.
 CREATE VIEW speedups AS
-WITH stepped AS (
+WITH stepped AS MATERIALIZED (
     SELECT
         f.*,
         LAG(f.variant) OVER step AS previous,

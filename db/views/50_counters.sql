@@ -1,7 +1,7 @@
 -- One row a trial, metric and cache mode: the newest value, rolled up over the trial's launches by `rollup`.
 -- Launches that belong to no trial have trial_id NULL and stand under the name they were taken in with.
 CREATE VIEW counters AS
-WITH ranked AS (
+WITH ranked AS MATERIALIZED (
     SELECT
         c.profile_id,
         c.metric_id,
@@ -31,7 +31,7 @@ SELECT
     CAST(t.tunables AS TEXT) AS tunables_json,
     d.name AS device,
     d.comparable AS device_key,
-    f.name,
+    COALESCE(t.label, f.name) AS name,
     c.cache_mode,
     m.name AS metric,
     c.value,

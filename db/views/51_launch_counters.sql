@@ -4,7 +4,7 @@ SELECT
     f.id AS profile_id,
     f.trial_id,
     t.identity,
-    f.name,
+    COALESCE(t.label, f.name) AS name,
     f.state,
     l.id AS launch_id,
     l.ordinal,

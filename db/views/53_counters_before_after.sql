@@ -1,32 +1,40 @@
 -- One row a sweep, problem, device, cache mode, metric and variant other than the baseline: the counter of the baseline
 -- (before) and of the variant (after). Of several tunables the fastest profiled one speaks for its variant.
 CREATE VIEW counters_before_after AS
-WITH speed AS (
-    SELECT g.trial_id, g.measure, MIN(g.median_us) AS median_us
-    FROM timings AS g
-    WHERE g.run_state = 'ok'
-    GROUP BY g.trial_id, g.measure
-),
-profiled AS (
-    SELECT DISTINCT c.trial_id, c.cache_mode
+WITH counted AS MATERIALIZED (
+    SELECT c.trial_id, c.cache_mode, c.metric, c.unit, c.value, c.meaning, c.rollup
     FROM counters AS c
     WHERE c.trial_id IS NOT NULL
 ),
-ranked AS (
+profiled AS MATERIALIZED (
+    SELECT DISTINCT c.trial_id, c.cache_mode
+    FROM counted AS c
+),
+speed AS MATERIALIZED (
+    SELECT r.trial_id, g.measure, MIN(g.median_ns) AS median_ns
+    FROM timing AS g
+    JOIN run AS r ON r.id = g.run_id
+    WHERE r.state = 'ok' AND r.trial_id IN (SELECT q.trial_id FROM profiled AS q)
+    GROUP BY r.trial_id, g.measure
+),
+ranked AS MATERIALIZED (
     SELECT
         m.*,
         q.cache_mode,
         ROW_NUMBER() OVER (
             PARTITION BY m.sweep_id, m.variant, m.problem_id, m.device_key, q.cache_mode
-            ORDER BY CASE WHEN w.median_us IS NULL THEN 1 ELSE 0 END, w.median_us, m.ordinal
+            ORDER BY CASE WHEN w.median_ns IS NULL THEN 1 ELSE 0 END, w.median_ns, m.ordinal
         ) AS place
-    FROM sweep_trials AS m
-    JOIN profiled AS q ON q.trial_id = m.trial_id
-    LEFT JOIN speed AS w ON w.trial_id = m.trial_id AND w.measure = q.cache_mode
+    FROM profiled AS q
+    JOIN sweep_trials AS m ON m.trial_id = q.trial_id
+    LEFT JOIN speed AS w ON w.trial_id = q.trial_id AND w.measure = q.cache_mode
     WHERE m.expected = 'right' AND m.state IN ('ok', 'planned') AND m.newest_state <> 'wrong_result'
 ),
-chosen AS (
-    SELECT * FROM ranked WHERE place = 1
+valued AS MATERIALIZED (
+    SELECT r.*, c.metric, c.unit, c.value, c.meaning, c.rollup
+    FROM ranked AS r
+    JOIN counted AS c ON c.trial_id = r.trial_id AND c.cache_mode = r.cache_mode
+    WHERE r.place = 1
 )
 SELECT
     a.sweep_id,
@@ -40,29 +48,29 @@ SELECT
     b.tunables AS baseline_tunables,
     a.variant,
     a.tunables,
-    x.metric,
-    x.unit,
-    y.value AS before,
-    x.value AS after,
-    x.value - y.value AS change,
-    x.value / NULLIF(y.value, 0) AS ratio,
-    100.0 * (x.value - y.value) / NULLIF(ABS(y.value), 0) AS change_percent,
-    x.meaning,
-    x.rollup,
+    a.metric,
+    a.unit,
+    b.value AS before,
+    a.value AS after,
+    a.value - b.value AS change,
+    a.value / NULLIF(b.value, 0) AS ratio,
+    100.0 * (a.value - b.value) / NULLIF(ABS(b.value), 0) AS change_percent,
+    a.meaning,
+    a.rollup,
     a.ordinal AS position,
     a.problem_id,
     a.problem_json,
     a.device_key,
     b.trial_id AS before_trial_id,
     a.trial_id AS after_trial_id
-FROM chosen AS a
-JOIN chosen AS b
+FROM valued AS a
+JOIN valued AS b
     ON b.sweep_id = a.sweep_id
     AND b.family = a.family
     AND b.problem_id = a.problem_id
     AND b.device_key = a.device_key
     AND b.cache_mode = a.cache_mode
     AND b.variant = a.baseline
-JOIN counters AS x ON x.trial_id = a.trial_id AND x.cache_mode = a.cache_mode
-JOIN counters AS y ON y.trial_id = b.trial_id AND y.cache_mode = b.cache_mode AND y.metric = x.metric AND y.unit = x.unit
+    AND b.metric = a.metric
+    AND b.unit = a.unit
 WHERE a.variant <> a.baseline;

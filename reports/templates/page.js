@@ -39,6 +39,8 @@
         : { orientation: "v", x: 1.01, y: 1, font: { size: 12 } };
       layout.height += rows * 22;
     }
+    // A page of A4 or Letter is about 680 CSS pixels wide between its margins; the screen's width does not count there.
+    if (printing) { layout.autosize = false; layout.width = 680; }
     return layout;
   }
 

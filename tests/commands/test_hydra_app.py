@@ -183,10 +183,8 @@ def test_an_experiment_with_an_unknown_key_is_refused(project: Project, capsys: 
     folder.mkdir(parents=True)
     (folder / "odd.yaml").write_text("# @package _global_\nfamily: x\nmeasure: {max_second: 3}\n")
     assert run("sweep", ["experiment=odd"], tasks.break_down) == 2
-    assert capsys.readouterr().err == (
-        "error: unknown setting 'measure.max_second': did you mean measure.max_seconds or measure.settle_seconds or "
-        "measure.max_samples?\n"
-    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: unknown setting 'measure.max_second': did you mean measure.max_seconds or ")
 
 
 def test_nearest_names_are_kept_with_the_error(project: Project) -> None:

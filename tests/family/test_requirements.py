@@ -40,6 +40,17 @@ def test_a_module_of_a_distribution_with_another_name():
     assert get_version("yaml") == yaml.__version__
 
 
+def test_a_name_that_several_distributions_share(monkeypatch):
+    shared = {"shared": ["numpy", "hypothesis", "numpy"]}
+    monkeypatch.setattr("importlib.metadata.packages_distributions", lambda: shared)
+    monkeypatch.setitem(sys.modules, "shared.part", sys)
+    import hypothesis
+    import numpy
+
+    get_version.cache_clear()
+    assert get_version("shared.part") == f"hypothesis {hypothesis.__version__}, numpy {numpy.__version__}"
+
+
 def test_a_module_without_distribution():
     assert is_installed("json")
     assert get_version("json") == "unknown"

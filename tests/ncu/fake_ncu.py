@@ -6,6 +6,8 @@ The folder FAKE_NCU holds `script.json`, a list of plays, one for each profiling
 `sleep_s`, `ignore_interrupt`, `kill` (a signal it sends itself).
 """
 
+# ruff: noqa: T201 - printing is what this program is for
+
 import json
 import os
 import shutil

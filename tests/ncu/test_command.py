@@ -41,9 +41,7 @@ def test_the_arguments_of_a_hot_collection_of_sections() -> None:
         section_set="full", sections=("Occupancy", "LaunchStats"), cache_control="none", clock_control="base"
     )
     words = build_command(NCU, collection, REPORT, TARGET)
-    assert words[3:9] == ["--replay-mode", "kernel", "--cache-control", "none", "--clock-control", "base"][1:] + [
-        "--nvtx"
-    ]
+    assert words[5:9] == ["--cache-control", "none", "--clock-control", "base"]
     assert words[words.index("--set") :][:6] == ["--set", "full", "--section", "Occupancy", "--section", "LaunchStats"]
     assert "--metrics" not in words
 

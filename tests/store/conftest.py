@@ -13,7 +13,7 @@ from cuprof.store import Store
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the two modules beside this file
 
-from throwaway_postgres import Server, find_binaries  # noqa: E402
+from throwaway_postgres import Server, find_binaries
 
 _numbers = itertools.count()
 

@@ -59,7 +59,7 @@ FACTS = SweepFacts(
 def make_trial(variant: str = "interleaved", n: int = 2**20, block: int | None = 64, **changes: object) -> Trial:
     """Return a trial whose identity follows from what it is."""
     tunables = Point() if block is None else Point(block=block)
-    source = f"// {variant}\nextern \"C\" __global__ void reduce(const float *x) {{}}\n"
+    source = f'// {variant}\nextern "C" __global__ void reduce(const float *x) {{}}\n'
     label = f"reduction/{variant} · n={n} · {tunables.label}"
     trial = Trial(
         identity="",
@@ -90,9 +90,7 @@ UNAVAILABLE = make_trial(
 )
 
 
-def make_timing(
-    median_us: float, measure: Measure = Measure.COLD, method: str = METHOD, samples: int = 4
-) -> Timing:
+def make_timing(median_us: float, measure: Measure = Measure.COLD, method: str = METHOD, samples: int = 4) -> Timing:
     """Return a timing with that median and a few samples, one of them left out."""
     median = median_us * 1000
     taken = tuple(

@@ -88,7 +88,9 @@ def test_a_nan_counter_is_no_number(store: Store, sweep: int) -> None:
 
 def test_counters_wide_has_the_four_study_metrics_as_columns(store: Store, sweep: int) -> None:
     values = {GRID: 1.0, DRAM: 61.5, "launch__shared_mem_per_block_dynamic": 256.0, SECTOR: 32.0, READ: 7.0}
-    store.record_profile(sweep, make_profile(make_trial(), *(make_counter(name, value) for name, value in values.items())))
+    store.record_profile(
+        sweep, make_profile(make_trial(), *(make_counter(name, value) for name, value in values.items()))
+    )
     frame = store.query("counters_wide")
     assert len(frame) == 1
     assert {name: frame[name][0] for name in values} == values
@@ -130,7 +132,9 @@ def test_before_after_works_without_timings_and_leaves_wrong_trials_out(store: S
 
 
 def test_profiled_says_what_need_not_be_collected_again(store: Store, sweep: int) -> None:
-    done, partly, crashed, untouched = (make_trial(name, block=b) for name in ("interleaved", "warp") for b in (64, 128))
+    done, partly, crashed, untouched = (
+        make_trial(name, block=b) for name in ("interleaved", "warp") for b in (64, 128)
+    )
     identities = [trial.identity for trial in (done, partly, crashed, untouched)]
     store.record_profile(sweep, make_profile(done, make_counter(READ, 1.0)))
     store.record_profile(sweep, make_profile(done, make_counter(TIME, 1.0)))
@@ -146,3 +150,22 @@ def test_advice_is_sorted_by_what_it_promises(store: Store, sweep: int) -> None:
     store.record_profile(sweep, make_profile(make_trial(), make_counter(READ, 1.0)))
     frame = store.query("advice")
     assert frame[["rule", "severity", "speedup_percent"]].values.tolist() == [["SOLBottleneck", "optimization", 12.5]]
+
+
+def test_a_trial_is_one_row_of_counters_wide_under_its_own_label(store: Store, sweep: int) -> None:
+    trial = make_trial()
+    store.record_profile(sweep, make_profile(trial, make_counter(READ, 1.0), name="an older label"))
+    store.record_profile(sweep, make_profile(trial, make_counter(TIME, 2.0)))
+    frame = store.query("counters_wide")
+    assert frame[["name", READ, TIME]].values.tolist() == [[trial.label, 1.0, 2.0]]
+
+
+def test_foreign_launches_of_two_reports_under_one_name_stay_apart(store: Store) -> None:
+    first = make_profile(None, make_counter(READ, 1.0), name="theirs")
+    second = replace(
+        make_profile(None, make_counter(READ, 2.0), name="theirs"),
+        artifact=replace(ARTIFACT, sha256="c" * 64, path="b"),
+    )
+    for profile in (first, second, second):
+        store.record_profile(None, profile)
+    assert sorted(store.query("counters_wide")[READ]) == [1.0, 2.0]

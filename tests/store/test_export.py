@@ -27,9 +27,7 @@ FRAME = pd.DataFrame(
 
 def test_a_table_aligns_words_left_and_numbers_right() -> None:
     assert to_table(FRAME[["variant", "median_us", "bytes"]].head(1)) == (
-        "variant    median_us     bytes\n"
-        "---------  ---------  --------\n"
-        "last_warp     16.250  67108864\n"
+        "variant    median_us     bytes\n---------  ---------  --------\nlast_warp     16.250  67108864\n"
     )
 
 
@@ -52,7 +50,14 @@ def test_a_table_wider_than_the_terminal_becomes_one_block_a_row() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0"), (123456.0, "123456"), (0.0123456, "0.012346"), (1.5e-9, "1.5000e-09"), (9.99999, "10.0000"), (-2.5, "-2.5000")],
+    [
+        (0.0, "0"),
+        (123456.0, "123456"),
+        (0.0123456, "0.012346"),
+        (1.5e-9, "1.5000e-09"),
+        (9.99999, "10.0000"),
+        (-2.5, "-2.5000"),
+    ],
 )
 def test_numbers_have_five_digits(value: float, text: str) -> None:
     assert to_table(pd.DataFrame({"x": [value]})).splitlines()[2].strip() == text
@@ -69,7 +74,13 @@ def test_json_is_strict_and_keeps_whole_numbers() -> None:
             "error": "Infinity",
             "run_at": "2026-01-02T03:04:05.500000+00:00",
         },
-        {"variant": 'with "quotes", and\nlines', "median_us": None, "bytes": None, "error": "-Infinity", "run_at": None},
+        {
+            "variant": 'with "quotes", and\nlines',
+            "median_us": None,
+            "bytes": None,
+            "error": "-Infinity",
+            "run_at": None,
+        },
     ]
     assert to_text(FRAME.head(0), "json") == "[]\n"
 

@@ -31,13 +31,13 @@ WRITES = [
     "CREATE TABLE x (y int)",
     "SELECT 1; DELETE FROM sample",
     "SELECT 1; COMMIT; DELETE FROM sample",
-    "COMMIT",
+    "COMMIT;",
 ]
 
 
 @pytest.mark.parametrize("sql", WRITES)
 def test_a_query_that_writes_is_refused_and_changes_nothing(filled: Store, sql: str) -> None:
-    with pytest.raises(UsageError, match="a query only reads|a query is one statement"):
+    with pytest.raises(UsageError, match=r"a query only reads|a query is one statement"):
         query(filled.url, sql)
     assert len(filled.query("SELECT * FROM sample")) == 4
     assert len(filled.query("best")) == 1
@@ -105,7 +105,10 @@ def test_frames_are_alike_on_every_database(filled: Store) -> None:
     gaps = query(filled.url, "SELECT 9007199254740993 AS big UNION ALL SELECT NULL")
     assert str(gaps["big"].dtype) == "Int64"
     assert 9007199254740993 in gaps["big"].dropna().tolist()
-    assert str(query(filled.url, "SELECT SUM(useful_bytes) AS s, AVG(useful_bytes) AS a FROM trial")["a"].dtype) == "float64"
+    assert (
+        str(query(filled.url, "SELECT SUM(useful_bytes) AS s, AVG(useful_bytes) AS a FROM trial")["a"].dtype)
+        == "float64"
+    )
 
 
 def test_two_columns_of_one_name_are_both_kept(filled: Store) -> None:

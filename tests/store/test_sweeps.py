@@ -64,7 +64,7 @@ def test_everything_known_of_a_sweep_is_stored(store: Store) -> None:
     sweep = store.begin_sweep(FACTS)
     row = store.query("SELECT * FROM sweep").iloc[0]
     assert row["id"] == sweep
-    for name in ("name", "experiment", "family", "baseline", "plan_hash", "command_line", "host"):
+    for name in ("name", "experiment", "family", "baseline", "plan_hash", "purpose", "command_line", "host"):
         assert row[name] == getattr(FACTS, name)
     import json
 
@@ -74,9 +74,7 @@ def test_everything_known_of_a_sweep_is_stored(store: Store) -> None:
     assert row["process_id"] == os.getpid()
 
 
-def test_a_sweep_whose_process_lives_is_not_taken_over(
-    store: Store, other_process: subprocess.Popen[bytes]
-) -> None:
+def test_a_sweep_whose_process_lives_is_not_taken_over(store: Store, other_process: subprocess.Popen[bytes]) -> None:
     sweep = store.begin_sweep(FACTS)
     hand_over(store, sweep, platform.node(), other_process.pid, psutil.Process(other_process.pid).create_time())
     with pytest.raises(UsageError, match=rf"the same sweep is running \(pid {other_process.pid}, sweep {sweep}\)"):

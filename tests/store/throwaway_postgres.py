@@ -43,12 +43,10 @@ class Server:
 
     def stop(self) -> None:
         """Stop the server and remove its files."""
-        subprocess.run(
-            [*self._prefix, str(self._binaries / "pg_ctl"), "-D", str(self._folder / "data"), "-m", "immediate", "stop"],
-            check=False,
-            capture_output=True,
-            cwd="/",
-        )
+        program, data = str(self._binaries / "pg_ctl"), str(self._folder / "data")
+        # Not waited for: where nobody collects ended processes, pg_ctl takes the dead server for a living one.
+        command = [*self._prefix, program, "-D", data, "-m", "immediate", "-W", "stop"]
+        subprocess.run(command, check=False, capture_output=True, cwd="/")
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def make_database(self, name: str) -> str:

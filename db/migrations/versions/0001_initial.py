@@ -77,6 +77,7 @@ def upgrade() -> None:
         sa.Column("experiment", sa.Text(), nullable=False),
         sa.Column("family", sa.Text(), nullable=False),
         sa.Column("baseline", sa.Text(), nullable=False),
+        sa.Column("purpose", sa.String(length=64), nullable=False),
         sa.Column("plan_hash", sa.String(length=128), nullable=False),
         sa.Column("command_line", sa.Text(), nullable=False),
         sa.Column("configuration", sa.JSON(), nullable=False),
@@ -147,7 +148,6 @@ def upgrade() -> None:
         sa.UniqueConstraint("identity", name="uq_trial_identity"),
     )
     op.create_index("ix_trial_problem_id", "trial", ["problem_id"])
-    op.create_index("ix_trial_state", "trial", ["state"])
     op.create_index("ix_trial_variant_id", "trial", ["variant_id"])
 
     op.create_table(

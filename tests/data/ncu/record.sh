@@ -7,10 +7,12 @@ out=$(mkdir -p "$1" && cd "$1" && pwd)
 shift
 only=" $* "
 export CUPY_ACCELERATORS=""   # CUB's module alone would make the reports 14 MB
-work=$(mktemp -d)
+work=/tmp/record               # a fixed folder: its path ends up in the reports
+rm -rf "$work"
 mkdir -p "$work/recorded"
 cd "$work/recorded"
-target="$here/record_target.py"
+cp "$here/record_target.py" "$work"
+target="$work/record_target.py"
 python=$(command -v python3)
 study=launch__grid_dim_z,gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed,launch__shared_mem_per_block_dynamic,smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio
 facts=gpu__time_duration.sum,launch__registers_per_thread,launch__shared_mem_per_block_static,launch__occupancy_limit_blocks,launch__occupancy_limit_registers,launch__occupancy_limit_shared_mem,launch__occupancy_limit_warps,launch__waves_per_multiprocessor
@@ -47,10 +49,13 @@ play study_weighted $base --nvtx-include "$include" --cache-control all --metric
 play study_alone $base --nvtx-include "$include" --cache-control all --metrics $study --force-overwrite --export study_alone "$python" "$target" one
 play memory_cold $base --nvtx-include "$include" --cache-control all --metrics $memory,$facts --force-overwrite --export memory_cold "$python" "$target" read
 play memory_hot $base --nvtx-include "$include" --cache-control none --metrics $memory,$facts --force-overwrite --export memory_hot "$python" "$target" read
+play memory_hot_lean $base --nvtx-include "$include" --cache-control none --metrics $memory,$facts --force-overwrite --export memory_hot_lean "$python" "$target" read lean
+play memory_hot_application ncu --target-processes application-only --replay-mode application --clock-control none --nvtx --nvtx-include "$include" --cache-control none --metrics $memory,$facts --force-overwrite --export memory_hot_application "$python" "$target" read lean
+play memory_hot_one_pass $base --nvtx-include "$include" --cache-control none --metrics dram__bytes_read.sum --force-overwrite --export memory_hot_one_pass "$python" "$target" read lean
 play instructions $base --nvtx-include "$include" --cache-control all --metrics $instructions,$facts --force-overwrite --export instructions "$python" "$target" two_then_idle
 play full $base --nvtx-include "$include" --cache-control all --set full --force-overwrite --export full "$python" "$target" one
 play sections $base --nvtx-include "$include" --cache-control all --section SpeedOfLight --section Occupancy --section LaunchStats --metrics $study --force-overwrite --export sections "$python" "$target" one
-for name in study_cold study_hot study_weighted study_alone memory_cold memory_hot instructions full sections; do raw $name; done
+for name in study_cold study_hot study_weighted study_alone memory_cold memory_hot memory_hot_lean memory_hot_application memory_hot_one_pass instructions full sections; do raw $name; done
 
 play outside $base --nvtx-include "$include" --cache-control all --metrics $study --force-overwrite --export outside "$python" "$target" stray
 play unknown_metric $base --nvtx-include "$include" --cache-control all --metrics $study,dram__bytes_raed.sum,sm__nonsense.avg --force-overwrite --export unknown_metric "$python" "$target" one

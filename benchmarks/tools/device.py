@@ -1,0 +1,84 @@
+"""The device as every tool here uses it: the same compiled kernels, bound to the same buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.base import Reading
+from cuprof.backends.cuda import CudaBackend, CudaRunnable, as_scalar
+from cuprof.backends.cuda_driver import PackedLaunch, call
+from cuprof.family import Launch
+from cuprof.measure.device_state import StateMonitor
+from cuprof.measure.sampling import Sampler
+from cuprof.measure.stopping import StoppingRule
+from cuprof.records import Measure, Timing
+
+
+class Device:
+    """The first CUDA device; opening it makes its primary context current."""
+
+    def __init__(self) -> None:
+        self.backend = CudaBackend(0)
+        self.stream: int = self.backend.stream.ptr
+
+    def allocate(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Return zeroed buffers of these sizes in bytes, without launching a kernel."""
+        buffers = {name: self.backend.cupy.zeros(size, self.backend.cupy.uint8) for name, size in sizes.items()}
+        self.backend.stream.synchronize()
+        return buffers
+
+    def load(self, source: Path, defines: Mapping[str, str | int] | None = None) -> Any:
+        """Compile a file (or take it from the build cache) and return the loaded module."""
+        backend = self.backend
+        cubin, _ = backend.cache.compile(source.read_text(), name=source.name, arch=backend.arch, defines=defines or {})
+        return backend.load(cubin.image)
+
+    def bind(self, module: Any, launch: Launch, buffers: Mapping[str, Any]) -> PackedLaunch:
+        """Return the launch with its arguments packed; call it with a stream."""
+        function = call(self.backend.driver.cuModuleGetFunction(module, launch.kernel.encode()), "find a kernel")
+        arguments = [buffers[value].data.ptr if isinstance(value, str) else as_scalar(value) for value in launch.args]
+        return PackedLaunch(launch.kernel, function, launch.grid, launch.block, arguments, launch.shared_bytes)
+
+    def run_once(self, launches: Sequence[PackedLaunch]) -> None:
+        """Execute each launch and wait: the driver loads a kernel at its first launch."""
+        for launch in launches:
+            launch(self.stream)
+        self.backend.stream.synchronize()
+
+
+class LaunchSession:
+    """The part of a session that a `Sampler` uses, over bare launches."""
+
+    def __init__(self, device: Device) -> None:
+        self.timer = device.backend.timer
+
+    def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1) -> Reading:
+        """Time one execution with cold caches."""
+        return self.timer.cold(runnable.enqueue)
+
+
+def sample_cold(
+    device: Device, launches: Mapping[str, PackedLaunch], target: float = 0.005
+) -> dict[str, Timing]:
+    """Return each launch's cold timing, sampled as a sweep samples: interleaved, until the interval is narrow."""
+    device.run_once(list(launches.values()))
+    sampler = Sampler(
+        session=LaunchSession(device),  # type: ignore[arg-type]
+        rule=StoppingRule(target=target),
+        method="benchmark",
+        rng=np.random.default_rng(),
+        attend=lambda key: None,
+        monitor=StateMonitor.find(device.backend.facts().uuid),
+    )
+    names = list(launches)
+    runnables = [(key, CudaRunnable(on_stream(launches[name], device.stream), {})) for key, name in enumerate(names)]
+    return {names[key]: timing for key, timing in sampler.sample(runnables, Measure.COLD)}
+
+
+def on_stream(launch: PackedLaunch, stream: int) -> Callable[[], None]:
+    """Return a function that enqueues the launch."""
+    return lambda: launch(stream)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+from study_data import Made, add_counters
+
+from cuprof.analysis import counter_section, load_study
+from cuprof.analysis.counter_sentences import describe_change, format_change
+
+GRID = "launch__grid_dim_z"
+DRAM = "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed"
+SHARED = "launch__shared_mem_per_block_dynamic"
+SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "after", "says"),
+    [
+        (GRID, 9, 1, "flat in z now (9 → 1)"),
+        (GRID, 4, 4, "keeps its depth of 4"),
+        (GRID, 2, 6, "deeper, 2 → 6 layers: work along z is split into more blocks"),
+        (DRAM, 0.8, 0.2, "fell by a factor of 4.00, from 0.8 % to 0.2 % of its peak; both are far from the peak"),
+        (DRAM, 40, 92, "runs close to this unit's limit"),
+        (SHARED, 0, 256, "Blocks now use dynamic shared memory, 256 byte each; none before."),
+        (SHARED, 0, 0, "Neither uses dynamic shared memory."),
+        (SECTOR, 25.87, 31.34, "Global loads are better coalesced: 81 % → 98 % of each 32-byte sector is used."),
+        (SECTOR, 32, 16, "Global loads are less well coalesced: 100 % → 50 %"),
+        ("dram__bytes_read.sum", 100, 50, "What is read from DRAM fell by a factor of 2.00: less data travels in."),
+        ("sm__warps_active.avg.pct_of_peak_sustained_active", 40, 60, "Achieved occupancy rose by 50 %"),
+        ("smsp__inst_executed.sum", 1000, 1005, "stayed about the same (+0.5 %)."),
+        ("smsp__inst_executed.sum", 1000, 800, "fell by 20 %: fewer instructions for the same result."),
+        ("smsp__thread_inst_executed_per_inst_executed.ratio", 8, 31, "8.0 → 31.0 of a warp's 32 threads"),
+        ("l1tex__data_bank_conflicts_pipe_lsu.sum", 500, 0, "is gone: 500 before, none now: fewer accesses"),
+        ("something__nobody.knows", 2, 3, "It rose by 50 %."),
+    ],
+)
+def test_a_change_is_put_into_words(metric: str, before: float, after: float, says: str) -> None:
+    assert says in describe_change(metric, before, after)
+
+
+def test_a_missing_value_has_no_meaning() -> None:
+    assert describe_change(GRID, None, 3) == ""
+    assert describe_change(GRID, float("nan"), 3) == ""
+    assert [format_change(a, b) for a, b in ((None, 1), (3, 3), (0, 256), (8, 2), (2, 3))] == [
+        "–",
+        "=",
+        "+256",
+        "÷\u00a04.00",
+        "×\u00a01.50",
+    ]
+
+
+def test_without_counters_the_section_says_how_to_collect_them(make_study) -> None:
+    section = counter_section(make_study([Made("a"), Made("b")]))
+    assert section.pairs == ()
+    assert section.how == "python -m cuprof ncu-collect experiment=invented"
+
+
+def test_a_pair_has_values_changes_launches_and_findings(store, make_study) -> None:
+    sweep = make_study([Made("split", 10.0), Made("fused", 5.0), Made("unprofiled", 4.0)]).sweep.id
+    add_counters(
+        store,
+        sweep,
+        "split",
+        {"scalar_prods": {GRID: (9, ""), SECTOR: (25.87, "byte/sector")}, "sum_taps": {GRID: (1, "")}},
+    )
+    add_counters(store, sweep, "fused", {"fused": {GRID: (1, ""), SECTOR: (31.34, "byte/sector"), "x": (1.0, "inst")}})
+    section = counter_section(load_study(store, "invented"))
+    (pair,) = section.pairs
+    assert (pair.before, pair.after, pair.speedup) == ("split", "fused", pytest.approx(2.0))
+    rows = [(row.metric, row.unit, row.before, row.after, row.change) for row in pair.changes]
+    assert rows == [
+        (GRID, "", "9", "1", "÷\u00a09.00"),
+        (SECTOR, "byte/sector", "25.87", "31.34", "×\u00a01.21"),
+        ("x", "inst", "not collected", "1", "–"),
+    ]
+    assert pair.changes[0].before_launches == "scalar_prods 9, sum_taps 1"
+    assert [(finding.variant, finding.kernel) for finding in pair.findings] == [
+        ("split", "scalar_prods"),
+        ("split", "sum_taps"),
+        ("fused", "fused"),
+    ]
+    assert pair.findings[0].text == "Advice on scalar_prods: coalesce"
+
+
+def test_values_in_two_units_are_not_compared(store, make_study) -> None:
+    sweep = make_study([Made("split"), Made("fused")]).sweep.id
+    add_counters(store, sweep, "split", {"k": {"b": (1.0, "Kbyte")}})
+    add_counters(store, sweep, "fused", {"k": {"b": (900.0, "byte")}})
+    (row,) = counter_section(load_study(store, "invented")).pairs[0].changes
+    assert (row.before, row.after, row.change, row.sentence) == ("1 Kbyte", "900 byte", "–", "")
+
+
+def test_counters_without_the_baseline_say_so(store, make_study) -> None:
+    sweep = make_study([Made("split"), Made("fused")]).sweep.id
+    add_counters(store, sweep, "fused", {"k": {GRID: (1, "")}})
+    assert "none for the baseline split" in counter_section(load_study(store, "invented")).notes[0]

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from study_data import CPU, GPU, NO_CUDA, Made, fill
+
+from cuprof.analysis import load_study
+from cuprof.errors import SelectionError, UnknownNameError
+from cuprof.family import Point
+from cuprof.records import State
+
+
+def test_a_trial_has_its_times_bandwidth_share_and_speedup(make_study) -> None:
+    study = make_study([Made("before", 20.0, total=50.0), Made("after", 8.0)])
+    after = study.trials[study.trials["variant"] == "after"].iloc[0]
+    assert after["time_ns"] == pytest.approx(8000)
+    assert after["time_low_ns"] < 8000 < after["time_high_ns"]
+    assert after["bandwidth"] == pytest.approx(4 * 2**20 / 8e-6)
+    assert after["share"] == pytest.approx(after["bandwidth"] / 1e12)
+    assert after["speedup"] == pytest.approx(2.5)
+    assert study.trials["total_ns"].tolist() == pytest.approx([50_000, float("nan")], nan_ok=True)
+    assert (study.baseline, study.stand_in) == ("before", "")
+    assert len(study.samples) == 80
+
+
+def test_only_right_results_are_ranked(make_study) -> None:
+    study = make_study(
+        [
+            Made("base", 10.0),
+            Made("wrong", state=State.WRONG_RESULT, message="sum[0] = 1, expected 2"),
+            Made("lucky", 1.0, expected="wrong"),
+        ]
+    )
+    assert study.best["contender"].tolist() == ["base"]
+    assert study.trials["speedup"].notna().tolist() == [True, False, False]
+
+
+def test_the_best_tunables_stand_for_a_variant(make_study) -> None:
+    study = make_study([Made("v", 10.0 + abs(b - 128), tune={"block": b}) for b in (64, 128, 256)] + [Made("w", 11.0)])
+    assert study.best["tunables_label"].tolist() == ["block=128", ""]
+
+
+def test_the_reference_is_the_studys_problem_or_the_largest_right_one(make_study) -> None:
+    trials = [Made("v", 5.0, {"n": n, "dtype": "f"}) for n in (16, 64, 32)]
+    assert make_study(trials, name="a").reference == Point(n=64, dtype="f")
+    chosen = make_study(trials, "reference_problem: {n: 32}", name="b")
+    assert (chosen.reference["n"], chosen.reference_note) == (32, "")
+    missing = make_study(trials, "reference_problem: {n: 2**20}", name="c")
+    assert missing.reference["n"] == 64
+    assert "n=2^20, which is not part of this sweep; n=64, dtype=f takes its place" in missing.reference_note
+    wrong = [replace(trials[1], state=State.WRONG_RESULT), trials[0]]
+    assert make_study(wrong, name="d").reference["n"] == 16
+
+
+def test_a_variant_on_two_devices_is_two_contenders(make_study) -> None:
+    other = replace(GPU, name="Test GPU 2", uuid="u2", identity={"name": "Test GPU 2"})
+    study = make_study(
+        [
+            Made("a", 10.0),
+            Made("a", 20.0, device=other),
+            Made("b", 5.0),
+            Made("b", 5.0, device=other),
+            Made("c", 90.0, device=CPU, kind="cpu"),
+        ]
+    )
+    assert study.best["contender"].tolist() == [
+        "a @ Test GPU 9000",
+        "a @ Test GPU 2",
+        "b @ Test GPU 9000",
+        "b @ Test GPU 2",
+        "c",
+    ]
+    assert study.best["speedup"].tolist() == pytest.approx(
+        [1, 1, 2, 4, 10 / 90]
+    )  # each against its own device's baseline
+    assert [device.read_bandwidth for device in study.devices] == [1e12, 1e12, 2e10]
+
+
+def test_two_cards_of_one_model_are_one_device(make_study) -> None:
+    study = make_study([Made("a"), Made("b", device=replace(GPU, index=1, uuid="uuid-1"))])
+    assert [device.label for device in study.devices] == ["Test GPU 9000"]
+    assert study.trials["contender"].tolist() == ["a", "b"]
+
+
+def test_runs_of_earlier_sweeps_are_part_of_the_study(store) -> None:
+    trials = [Made("a", 10.0), Made("b", 5.0)]
+    first = fill(store, trials)
+    again = fill(store, [replace(each, state=State.PLANNED) for each in trials], calibrate=False, finish="")
+    for trial in store.list_trials(again):
+        store.reuse(again, trial.identity)
+    store.finish_sweep(again, "finished")
+    study = load_study(store, "invented")
+    assert study.sweep.id == again
+    assert study.trials["run_sweep_id"].tolist() == [first, first]
+    assert study.best["time_ns"].tolist() == pytest.approx([10_000, 5_000])
+    assert study.devices[0].read_bandwidth == 1e12  # of the earlier sweep: this one measured none
+
+
+def test_a_skipped_trial_says_why_and_has_no_device(make_study) -> None:
+    study = make_study(
+        [Made("gpu", state=State.PLANNED, device=None, unavailable=NO_CUDA), Made("cpu", device=CPU, kind="cpu")]
+    )
+    row = study.trials.iloc[0]
+    assert (row["state"], row["device"]) == ("skipped", "")
+    assert row["message"] == str(NO_CUDA)
+    assert study.stand_in == "cpu"
+
+
+def test_what_is_not_stored_is_named(store) -> None:
+    fill(store, [Made("a")])
+    with pytest.raises(UnknownNameError, match=r"unknown stored experiment 'invent'.*did you mean invented\?"):
+        load_study(store, "invent")
+    with pytest.raises(SelectionError, match="no sweep 7; the newest is 1"):
+        load_study(store, sweep_id=7)
+
+
+def test_a_sweep_without_an_experiment_is_found_by_its_family(store) -> None:
+    fill(store, [Made("a")], experiment="", family="lonely")
+    assert load_study(store, "lonely").title == "test"

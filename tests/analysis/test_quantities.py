@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from cuprof.analysis.quantities import Scale, choose_scale, format_ratio, format_value
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "texts"),
+    [
+        ([1234.0, 8_000_000.0], "µs", ["1.23", "8\u202f000.00"]),
+        ([999.0], "ns", ["999"]),
+        ([999.9, 2000.0], "µs", ["1.000", "2.000"]),
+        ([43_871_647.0, 14e6], "ms", ["43.9", "14.0"]),
+        ([0.5], "ns", ["0.500"]),
+        ([None, math.nan], "µs", ["–", "–"]),
+        ([2.5e9], "s", ["2.50"]),
+    ],
+)
+def test_a_column_of_times_has_one_unit_in_which_the_smallest_is_one_or_more(values, unit, texts) -> None:
+    scale = choose_scale("time", values)
+    assert scale.unit == unit
+    assert [scale.format(value) for value in values] == texts
+
+
+def test_rounding_never_leaves_nothing() -> None:
+    assert Scale("s", 1.0, 1).format(0.0004) == "0.0004"
+    assert Scale("s", 1.0, 1).format(-12.34) == "−12.3"
+    assert Scale("", 1.0, 1).format(math.inf) == "∞"
+
+
+def test_shares_ratios_and_bandwidths_have_their_own_units() -> None:
+    assert format_value("share", 0.894) == "89.4\u00a0%"
+    assert format_value("bandwidth", 4.1e12) == "4.10\u00a0TB/s"
+    assert format_value("energy", 0.0123) == "12.3\u00a0mJ"
+    assert [format_ratio(value) for value in (1.0123, 3.4159, 34.159, 9508.2)] == [
+        "1.012",
+        "3.42",
+        "34.2",
+        "9\u202f508",
+    ]

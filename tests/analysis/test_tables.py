@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import pytest
+from study_data import CPU, NO_CUDA, STEPS, Made, add_counters
+
+from cuprof.analysis import load_study, pivot_table, steps_table
+from cuprof.analysis.experiment import SumSpec, TableSpec
+from cuprof.records import State
+
+YAML = """
+steps: [one, two]
+published:
+  - name: old
+    file: old.csv
+    rows: {device: Old card, variant: "{v}", problem.n: "{n}"}
+    columns: {ms: {measure: time, unit: ms}, step: {measure: step_speedup, unit: x}}
+"""
+CSV = "v,n,ms,step\none,1048576,2.0,\ntwo,1048576,1.0,2.0\nhost,1048576,40,\n"
+
+
+def texts(table) -> dict[str, list[str]]:
+    return {row.heading: [cell.text for cell in row.cells] for row in table.rows}
+
+
+def test_the_table_of_steps_to_the_cell(make_study) -> None:
+    trials = [
+        Made("one", 40.0, origin="kernel 1", total=400.0),
+        Made("two", 10.0, total=300.0),
+        Made("bad", state=State.WRONG_RESULT, error=31.0),
+        Made("lib", 8.0, kind="library"),
+        Made("host", 400.0, kind="cpu", device=CPU),
+    ]
+    table = steps_table(make_study(trials, YAML, {"old.csv": CSV}), TableSpec(title="T", published="old"))
+    assert table.title == "T at n=2^20"
+    assert [(column.heading, column.unit, column.published) for column in table.columns] == [
+        ("Time", "µs", False),
+        ("Bandwidth", "GB/s", False),
+        ("Of peak", "%", False),
+        ("Step", "×", False),
+        ("Speedup", "×", False),
+        ("Total", "µs", False),
+        ("Time", "µs", True),
+        ("Step", "×", True),
+    ]
+    assert texts(table) == {
+        "one": ["40.00", "104.9", "10.5", "–", "–", "400", "2\u202f000.00", "–"],
+        "two": ["10.00", "419.4", "41.9", "4.00", "4.00", "300", "1\u202f000.00", "2.00"],
+        "bad": ["wrong result: error 31 × allowed", "–", "–"],
+        "lib": ["8.00", "524.3", "52.4", "–", "5.00", "–", "–", "–"],
+        "host": ["400.00", "10.5", "52.4", "–", "0.10", "–", "40\u202f000.00", "–"],
+    }
+    assert [row.mark for row in table.rows] == ["baseline", "", "", "fastest", ""]
+    assert table.groups == (("Measured here", 6, False), ("Published: Old card (another machine)", 2, True))
+    assert table.rows[0].note == "kernel 1"
+    assert "39." in table.rows[0].cells[0].note
+    assert " to " in table.rows[0].cells[0].note
+
+
+def test_skipped_variants_keep_their_row_beside_the_published_figures(make_study) -> None:
+    skip = {"state": State.SKIPPED, "message": str(NO_CUDA), "device": None, "unavailable": NO_CUDA}
+    study = make_study(
+        [Made("one", **skip), Made("two", **skip), Made("host", 400.0, kind="cpu", device=CPU)], YAML, {"old.csv": CSV}
+    )
+    table = steps_table(study, TableSpec(published="old"))
+    assert texts(table)["one"] == ["skipped", "2\u202f000", "–"]
+    assert table.rows[0].cells[0].span == 5
+    assert any("Speedup is against host, as the baseline one has no" in note for note in table.notes)
+
+
+def test_published_figures_of_another_problem_say_so(make_study) -> None:
+    study = make_study([Made("one", problem={"n": 64})], YAML, {"old.csv": CSV})
+    table = steps_table(study, TableSpec(published="old"))
+    assert table.groups[-1][0] == "Published: Old card (another machine, at n=2^20)"
+
+
+def test_a_pivot_reduces_to_the_best_and_names_its_tunables(make_study) -> None:
+    trials = [
+        Made("a", time, {"n": n}, tune={"block": block})
+        for n, block, time in ((1024, 64, 4.0), (1024, 128, 3.0), (2048, 64, 5.0), (2048, 128, 6.0))
+    ]
+    trials += [Made("b", 7.5, {"n": 1024}), Made("b", problem={"n": 2048}, state=State.TIMED_OUT)]
+    study = make_study(trials)
+    table = pivot_table(study, TableSpec(kind="pivot", rows=("variant",), columns=("problem.n",)))
+    assert texts(table) == {"a": ["3.00", "5.00"], "b": ["7.50", "timed out"]}
+    assert [cell.note for cell in table.rows[0].cells] == ["block=128", "block=64"]
+    assert [(column.heading, column.unit) for column in table.columns] == [("2^10", "µs"), ("2^11", "µs")]
+    tuned = pivot_table(
+        study, TableSpec(kind="pivot", rows=("tune.block",), columns=("problem.n",), where={"variant": "a"})
+    )
+    assert texts(tuned) == {"64": ["4.00", "5.00"], "128": ["3.00", "6.00"]}
+
+
+def test_a_sum_row_counts_repeats_and_refuses_gaps(make_study) -> None:
+    yaml = "problems: {conv1: {n: 1024}, conv2: {n: 2048}}"
+    trials = [Made("a", 1.0, {"n": 1024}), Made("a", 10.0, {"n": 2048}), Made("b", 2.0, {"n": 1024})]
+    spec = TableSpec(kind="pivot", rows=("problem",), columns=("variant",), sum=SumSpec("network", {"conv2": 3}))
+    table = pivot_table(make_study(trials, yaml), spec)
+    assert texts(table) == {"conv1": ["1.00", "2.00"], "conv2": ["10.00", "–"], "network": ["31.00", "not complete"]}
+    assert table.notes == ("network: the rows added up, conv2 × 3.",)
+
+
+def test_published_values_stand_below_those_of_the_same_tunables(make_study) -> None:
+    yaml = """
+published:
+  - name: cf
+    file: cf.csv
+    rows: {device: Old card, variant: "{v}", measure: time, unit: us}
+    columns: {CF2: {tune.cf: 2}, CF4: {tune.cf: 4}}
+"""
+    trials = [Made("a", 5.0 * cf, tune={"cf": cf}) for cf in (2, 4, 8)] + [Made("plain", 3.0)]
+    study = make_study(trials, yaml, {"cf.csv": "v,CF2,CF4\na,100,200\nplain,7,7\n"})
+    spec = TableSpec(kind="pivot", rows=("variant",), columns=("tune.cf",), published="cf")
+    rows = {row.heading: [cell.published for cell in row.cells] for row in pivot_table(study, spec).rows}
+    # "plain" has no such tunable, so figures stated for it are not its own
+    assert rows == {"a": ["", "Old card: 100.0", "Old card: 200.0", ""], "plain": ["", "", "", ""]}
+
+
+def test_a_table_of_counters_that_were_not_collected_says_how(make_study) -> None:
+    table = pivot_table(make_study([Made("a")]), TableSpec(title="Occ", kind="pivot", value="sm__warps_active.pct"))
+    assert table.rows == ()
+    assert table.notes[-1].startswith("No value of sm__warps_active.pct is stored")
+
+
+def test_a_table_of_counters(store, make_study) -> None:
+    sweep = make_study([Made("a"), Made("b", 5.0)]).sweep.id
+    add_counters(store, sweep, "b", {"k": {"inst": (1234.0, "inst")}})
+    table = pivot_table(
+        load_study(store, sweep_id=sweep), TableSpec(kind="pivot", value="inst", columns=("problem.n",))
+    )
+    assert texts(table) == {"a": ["–"], "b": ["1\u202f234"]}
+    assert table.columns[0].unit == "inst"
+
+
+@pytest.mark.parametrize("value", ["share", "speedup", "energy", "error", "bandwidth", "registers"])
+def test_every_quantity_can_be_tabled(make_study, value: str) -> None:
+    study = make_study([Made(name, energy_j=0.5) for name in STEPS])
+    table = pivot_table(study, TableSpec(kind="pivot", value=value))
+    assert len(table.rows) == 5

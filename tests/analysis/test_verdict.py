@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from study_data import CPU, GPU, NO_CUDA, STEPS, Made, reduction
+
+from cuprof.analysis import verdict
+from cuprof.analysis.failures import failure_groups
+from cuprof.records import State
+
+SKIPPED = {"state": State.SKIPPED, "message": str(NO_CUDA), "device": None, "unavailable": NO_CUDA}
+
+
+def test_the_fastest_is_compared_with_baseline_library_and_cpu(make_study) -> None:
+    said = verdict(
+        make_study(
+            [
+                Made("base", 30.0),
+                Made("fast", 10.0, tune={"block": 64}),
+                Made("lib", 12.0, kind="library"),
+                Made("host", 500.0, kind="cpu", device=CPU),
+            ]
+        )
+    )
+    assert said.headline.startswith(
+        "fast (block=64) is the fastest right variant at n=2^20 on Test GPU 9000: 10.0\u00a0µs, 42 %"
+    )
+    assert said.sentences[0].startswith("fast (block=64) is 3.00 times as fast as the baseline base, 30.0\u00a0µs [")
+    assert "95 % interval" in said.sentences[0]
+    assert said.sentences[1].startswith("fast (block=64) is 1.20 times as fast as the best library, lib")
+    assert said.sentences[2].startswith("The best CPU variant, host, takes")
+    assert [number.value for number in said.numbers] == ["10.0\u00a0µs", "42 %", "3.00×", "1.20×"]
+    assert "paired" in said.method or "rounds" in said.method
+
+
+def test_a_library_that_wins_is_said_to_win(make_study) -> None:
+    said = verdict(make_study([Made("base", 30.0), Made("lib", 12.0, kind="library")]))
+    assert said.headline.startswith("lib is the fastest right variant")
+    assert said.sentences[1].startswith("The fastest hand-written kernel, base (")
+    assert "2.50 times as long as the best library, lib" in said.sentences[1]
+
+
+def test_two_that_cannot_be_told_apart_are_about_equal(make_study) -> None:
+    said = verdict(make_study([Made("base", 10.05, spread=0.2), Made("new", 10.0, spread=0.2)]))
+    assert said.sentences[0].startswith("new and the baseline base are about equally fast")
+    assert "it includes 1, so neither is shown to be faster" in said.sentences[0]
+
+
+def test_steps_in_the_published_order_and_out_of_it(make_study) -> None:
+    steps = f"steps: [{', '.join(STEPS)}]"
+    trials = [Made(name, time) for name, time in zip(STEPS, (50, 40, 30, 20, 10), strict=True)]
+    assert verdict(make_study(trials, steps, name="a")).sentences[-1] == (
+        "The 5 steps are in the published order: each is faster than the one before."
+    )
+    trials = [Made(name, time) for name, time in zip(STEPS, (50, 55, 30, 20, 22), strict=True)]
+    broken = verdict(make_study(trials, steps, name="b")).sentences[-1]
+    assert broken.startswith(
+        "The published order of the steps does not hold everywhere: "
+        "interleaved_compacted takes 1.10 times as long as interleaved_divergent"
+    )
+    assert "last_warp takes 1.10 times as long as first_add" in broken
+    trials = [
+        Made("sequential", 30),
+        Made("first_add", 20),
+        Made("last_warp", state=State.CRASHED, message="it crashed"),
+    ]
+    gap = verdict(make_study(trials, steps, name="c")).sentences[-1]
+    assert gap.endswith("(interleaved_divergent, interleaved_compacted, last_warp have no right, timed result here.)")
+
+
+def test_without_a_gpu_the_cpu_is_compared_and_the_skips_are_explained(make_study) -> None:
+    said = verdict(make_study(reduction(gpu=False), experiment="other", baseline=STEPS[0]))
+    assert said.headline.startswith("cpu_numpy is the fastest right variant")
+    assert said.sentences[0] == (
+        "The baseline interleaved_divergent has no right, timed result here, so cpu_serial stands in for it."
+    )
+    assert said.sentences[1].startswith("cpu_numpy is 3.60 times as fast as cpu_serial")
+    (skipped,) = [caution for caution in said.cautions if caution.startswith("Skipped")]
+    assert "and 2 more (no CUDA device was found; install the NVIDIA driver" in skipped
+
+
+def test_nothing_right_is_nothing_ranked(make_study) -> None:
+    said = verdict(make_study([Made("a", state=State.WRONG_RESULT, message="x"), Made("b", **SKIPPED)]))
+    assert said.headline == (
+        "No variant has a right, timed result, so there is nothing to rank (1 wrong result, 1 skipped)."
+    )
+    assert said.sentences == ()
+
+
+def test_a_single_trial_needs_no_comparison(make_study) -> None:
+    said = verdict(make_study([Made("only", 4.0)]))
+    assert said.headline.startswith(
+        "only is the only variant with a right, timed result at n=2^20 on Test GPU 9000: 4.00"
+    )
+    assert said.sentences == ()
+    assert said.method == ""
+
+
+def test_wrong_unexpected_and_unfinished_are_cautions(make_study) -> None:
+    said = verdict(
+        make_study(
+            [
+                Made("base"),
+                Made("bad", state=State.WRONG_RESULT, message="sum[0] = 1"),
+                Made("racy", state=State.WRONG_RESULT, expected="wrong"),
+                Made("lucky", expected="wrong"),
+                Made("later", state=State.PLANNED),
+            ],
+            finish="interrupted",
+        )
+    )
+    text = "\n".join(said.cautions)
+    assert "not finished (interrupted); 1 of 5 trials have not run" in text
+    assert "bad: wrong result (1 trial); not ranked." in text
+    assert "racy: wrong result, as expected of it; not ranked." in text
+    assert "lucky is kept because it is known to be wrong, yet its check passed here." in text
+
+
+def test_failures_are_grouped_by_what_happened(make_study) -> None:
+    trials = [Made("base")]
+    trials += [
+        Made("bad", 1, {"n": n}, state=State.WRONG_RESULT, message=f"sum[0] = {n}.5, expected 0") for n in (16, 32, 64)
+    ]
+    trials += [Made(name, **SKIPPED) for name in ("s1", "s2")]
+    trials += [Made("c", state=State.COMPILE_ERROR, message="error: x", log="y" * 9000)]
+    groups = failure_groups(make_study(trials))
+    assert [(group.state, group.variants, group.trials) for group in groups] == [
+        ("wrong_result", ("bad",), 3),
+        ("compile_error", ("c",), 1),
+        ("skipped", ("s1", "s2"), 2),
+    ]
+    assert (groups[0].message, groups[0].others, groups[0].problems) == (
+        "sum[0] = 16.5, expected 0",
+        2,
+        "n=16, n=32, n=64",
+    )
+    assert groups[1].log.endswith("… (5000 more characters are in the database)")
+
+
+@pytest.mark.parametrize(("overlaps", "paired"), [(True, True), (False, False)])
+def test_rounds_are_paired_only_when_measured_at_the_same_time(make_study, overlaps: bool, paired: bool) -> None:
+    study = make_study([Made("a", 20.0, overlaps=overlaps), Made("b", 10.0, overlaps=overlaps)])
+    slow, fast = study.best.to_dict("records")
+    assert study.ratio(slow, fast).paired is paired
+
+
+def test_every_accelerator_has_its_own_fastest(make_study) -> None:
+    other = replace(GPU, name="Test GPU 2", uuid="u2", identity={"name": "Test GPU 2"})
+    here = [Made("a", 20.0), Made("b", 5.0)]
+    trials = [*here, *(replace(each, time=2 * each.time, device=other) for each in here)]
+    said = verdict(make_study(trials))
+    assert said.headline.startswith("b is the fastest right variant at n=2^20 on Test GPU 9000: 5.00")
+    (sentence,) = [each for each in said.sentences if each.startswith("On Test GPU 2")]
+    assert sentence.startswith("On Test GPU 2 the fastest is b, 10.0")
+    assert "4.00 times as fast as a there (95 % interval" in sentence

@@ -1,0 +1,218 @@
+"""The OpenCL back end on whatever device is here: PoCL on a processor is enough."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from cuprof.backends.base import POISON_BYTE, ReadingOptions
+from cuprof.backends.opencl import OpenClBackend, list_devices
+from cuprof.errors import BuildError, LaunchError, MissingDependencyError
+from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Variant
+from cuprof.records import Measure
+
+SOURCE = """
+kernel void add(global const float* x, global float* y, float term, int count) {
+    const int i = get_global_id(0);
+    if (i < count) y[i] = x[i] + term;
+}
+kernel void reverse(global float* y) {
+    local float tile[64];
+    tile[get_local_id(0)] = y[get_global_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    y[get_global_id(0)] = tile[63 - get_local_id(0)] * FACTOR;
+}
+"""
+COUNT = 1000
+SIGNATURE = Signature({"x": Array((COUNT,), "float32")}, {"y": Array((COUNT,), "float32")})
+INPUTS = {"x": np.arange(COUNT, dtype=np.float32)}
+DEFINES = {"FACTOR": "2.0f"}
+ADD = Launch("add", (16,), (64,), ("x", "y", 1.5, COUNT))
+
+
+@pytest.fixture(scope="module")
+def backend() -> OpenClBackend:
+    try:
+        return OpenClBackend()
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def session(backend: OpenClBackend) -> Iterator[object]:
+    opened = backend.open(SIGNATURE, INPUTS, ReadingOptions())
+    yield opened
+    opened.close()
+
+
+def prepare(session: object, *steps: Launch | Fill, text: str = SOURCE, **parts: object) -> object:
+    variant = Variant("sample", "opencl", "kernel", lambda problem, tune: None, "", source="sample.cl")
+    program = Program(steps, **{"defines": DEFINES, **parts})
+    return session.prepare(variant, Point(), Point(), program, text)
+
+
+def execute(session: object, runnable: object) -> np.ndarray:
+    session.poison(runnable)
+    session.run(runnable)
+    return session.fetch(runnable)["y"]
+
+
+def test_facts_name_device_platform_and_driver(backend: OpenClBackend) -> None:
+    facts = backend.facts()
+    assert facts.backend == "opencl"
+    assert facts.name
+    assert facts.memory_bytes > 0
+    assert set(facts.identity) == {"name", "platform", "version", "driver", "compute_units"}
+    assert all(facts.identity.values())
+    assert facts.details["type"] in ("GPU", "CPU", "accelerator", "other")
+
+
+def test_gpus_come_before_processors() -> None:
+    try:
+        kinds = ["CPU" in str(device.type) for device in list_devices()]
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    assert kinds == sorted(kinds)
+
+
+def test_calibration_measures_read_bandwidth(backend: OpenClBackend) -> None:
+    calibration = backend.calibrate()
+    assert 1e8 < calibration.read_bandwidth < 1e14
+    assert calibration.details["empty_kernel_ns"] >= 0
+
+
+def test_a_program_runs_with_defines_scalars_and_two_launches(session: object) -> None:
+    reverse = Launch("reverse", (15,), (64,), ("y",))
+    y = execute(session, prepare(session, ADD, reverse))
+    expected = (INPUTS["x"][:960] + 1.5).reshape(15, 64)[:, ::-1].ravel() * 2
+    np.testing.assert_array_equal(y[:960], expected)
+    np.testing.assert_array_equal(y[960:], INPUTS["x"][960:] + 1.5)
+
+
+def test_grid_is_in_groups_and_missing_dimensions_are_one(session: object) -> None:
+    y = execute(session, prepare(session, Launch("add", (4, 4), (64,), ("x", "y", 0.5, COUNT))))
+    np.testing.assert_array_equal(y[:256], INPUTS["x"][:256] + 0.5)
+    assert np.isnan(y[256:]).all(), "a grid of 4 × 4 groups has 256 work-items in its first dimension"
+
+
+def test_what_is_not_written_stays_poisoned(session: object) -> None:
+    y = execute(session, prepare(session, Launch("add", (1,), (64,), ("x", "y", 0.0, 64))))
+    assert (y[64:].view(np.uint8) == POISON_BYTE).all()
+    np.testing.assert_array_equal(y[:64], INPUTS["x"][:64])
+
+
+def test_fill_sets_bytes_in_order_with_the_launches(session: object) -> None:
+    y = execute(session, prepare(session, ADD, Fill("y", 0x40)))
+    assert (y.view(np.uint8) == 0x40).all()
+
+
+def test_scratch_buffers_live_as_long_as_the_runnable_and_are_poisoned(session: object) -> None:
+    scratch = {"a": Array((COUNT,), "float32"), "b": Array((COUNT + 3,), "float32")}
+    steps = (
+        Launch("add", (16,), (64,), ("x", "b", 1.0, COUNT)),
+        Launch("add", (16,), (64,), ("b", "a", 1.0, COUNT)),
+        Launch("add", (16,), (64,), ("a", "y", 1.0, COUNT)),
+    )
+    runnable = prepare(session, *steps, scratch=scratch)
+    small = prepare(session, ADD)
+    gc.collect()
+    np.testing.assert_array_equal(execute(session, runnable), INPUTS["x"] + 3)
+    np.testing.assert_array_equal(execute(session, small), INPUTS["x"] + 1.5)
+    reads_scratch = prepare(session, Launch("add", (16,), (64,), ("a", "y", 0.0, COUNT)), scratch=scratch)
+    assert np.isnan(execute(session, reads_scratch)).all()
+
+
+def test_a_result_may_lie_in_another_and_longer_buffer(session: object) -> None:
+    into_scratch = Launch("add", (16,), (64,), ("x", "long", 2.0, COUNT))
+    runnable = prepare(session, into_scratch, scratch={"long": Array((2 * COUNT,), "float32")}, results={"y": "long"})
+    np.testing.assert_array_equal(execute(session, runnable), INPUTS["x"] + 2)
+
+
+def test_inputs_survive_a_session_that_was_opened_with_other_data(backend: OpenClBackend) -> None:
+    changed = {"x": INPUTS["x"].copy()}
+    opened = backend.open(SIGNATURE, changed, ReadingOptions())
+    changed["x"][:] = -1
+    np.testing.assert_array_equal(execute(opened, prepare(opened, ADD)), INPUTS["x"] + 1.5)
+    opened.close()
+
+
+@pytest.mark.parametrize("options", [ReadingOptions(), ReadingOptions("dirty", False, False), ReadingOptions("none")])
+@pytest.mark.parametrize(("measure", "batch"), [(Measure.COLD, 1), (Measure.HOT, 5), (Measure.TOTAL, 1)])
+def test_every_measure_gives_a_duration_and_the_right_result(
+    backend: OpenClBackend, measure: Measure, batch: int, options: ReadingOptions
+) -> None:
+    opened = backend.open(SIGNATURE, INPUTS, options)
+    runnable = prepare(opened, ADD, Launch("add", (16,), (64,), ("x", "y", 4.0, COUNT)))
+    opened.poison(runnable)
+    reading = opened.read(runnable, measure, batch)
+    assert 0 < reading.duration_ns < 1e9
+    assert reading.suspect == ""
+    np.testing.assert_array_equal(opened.fetch(runnable)["y"], INPUTS["x"] + 4)
+    opened.close()
+
+
+def test_kernel_time_grows_with_the_work(backend: OpenClBackend) -> None:
+    count = 1 << 22
+    signature = Signature({"x": Array((count,), "float32")}, {"y": Array((count,), "float32")})
+    opened = backend.open(signature, {"x": np.ones(count, np.float32)}, ReadingOptions())
+    little = prepare(opened, Launch("add", (16,), (64,), ("x", "y", 1.0, 1000)))
+    much = prepare(opened, Launch("add", (count // 64,), (64,), ("x", "y", 1.0, count)))
+    for runnable in (little, much):
+        opened.run(runnable)
+    shortest = [min(opened.read(each, Measure.COLD).duration_ns for _ in range(5)) for each in (little, much)]
+    opened.close()
+    assert shortest[1] > 5 * shortest[0]
+
+
+def test_a_refused_source_carries_the_compilers_log(session: object) -> None:
+    with pytest.raises(BuildError, match=r"refused sample\.cl: .*error") as caught:
+        prepare(session, ADD, text="kernel void add() { undeclared = 1; }")
+    assert "undeclared" in caught.value.log
+
+
+def test_warnings_of_the_compiler_are_no_failure_and_are_kept(session: object) -> None:
+    runnable = prepare(session, ADD, text="#warning look here\n" + SOURCE)
+    assert "look here" in runnable.build.log
+    assert runnable.build.build_ns > 0
+
+
+def test_local_memory_is_reported(session: object) -> None:
+    assert prepare(session, Launch("reverse", (15,), (64,), ("y",))).build.shared_bytes >= 256
+
+
+@pytest.mark.parametrize(
+    ("step", "parts", "message"),
+    [
+        (Launch("missing", (1,), (1,), ()), {}, "no kernel missing; there are add, reverse"),
+        (Launch("add", (1,), (1 << 20,), ADD.args), {}, "1048576 work-items a group"),
+        (Launch("add", (1,), (64,), ADD.args, shared_bytes=64), {}, "`shared_bytes` is for CUDA"),
+        (ADD, {"constants": {"c": "x"}}, "`constants` are for CUDA"),
+        (Launch("add", (1,), (64,), ("x", "y")), {}, "add has 4 parameters and is given 2 arguments"),
+    ],
+)
+def test_what_cannot_be_launched_is_refused_with_the_reason(
+    session: object, step: Launch, parts: dict[str, object], message: str
+) -> None:
+    with pytest.raises(LaunchError, match=message):
+        prepare(session, step, **parts)
+
+
+def test_library_calls_are_refused(session: object) -> None:
+    variant = Variant("lib", "opencl", "library", lambda *_: None, "")
+    with pytest.raises(LaunchError, match="library calls run on the back ends cuda and cpu"):
+        session.prepare(variant, Point(), Point(), None)
+
+
+def test_a_device_that_is_not_there_names_the_remedy(backend: OpenClBackend) -> None:
+    with pytest.raises(MissingDependencyError, match=r"OpenCL device 99 \(found \d+\).*pocl-opencl-icd"):
+        OpenClBackend(99)
+
+
+def test_without_pyopencl_the_remedy_is_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyopencl", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'cuprof\[opencl\]'"):
+        OpenClBackend()

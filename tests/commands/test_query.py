@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cuprof.project import Project
+from cuprof.store import Store
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def stored(project: Project) -> Project:
+    """Give the project an empty database."""
+    Store.open(project.database_url).close()
+    return project
+
+
+def test_rows_as_a_table_and_as_text_for_programs(cli: Cli, stored: Project) -> None:
+    assert "one" in cli("query", "SELECT 1 AS one").out
+    assert cli("query", "SELECT 1 AS one, 'a' AS two", "--format", "csv").out == "one,two\n1,a\n"
+    assert json.loads(cli("query", "SELECT 1 AS one", "--format", "json").out) == [{"one": 1}]
+
+
+def test_sql_need_not_be_quoted(cli: Cli, stored: Project) -> None:
+    assert cli("query", "SELECT", "1", "AS", "one", "--format", "csv").out == "one\n1\n"
+
+
+def test_a_file_and_another_database(cli: Cli, stored: Project, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'other.sqlite'}"
+    Store.open(url).close()
+    output = tmp_path / "rows.csv"
+    assert cli("query", "SELECT 2 AS two", "--url", url, "--format", "csv", "--output", str(output)).out == ""
+    assert output.read_text() == "two\n2\n"
+
+
+def test_names_are_listed(cli: Cli, project: Project) -> None:
+    result = cli("query")
+    assert result.exit_code == 0
+    assert {"best", "before_after", "speedups", "timings", "trials"} <= set(result.out.split())
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["bst"], "best"),
+        (["SELECT * FROM nowhere"], "nowhere"),
+        (["DELETE FROM trial"], "refused"),
+        (["best", "--format", "xml"], "invalid choice: 'xml'"),
+        (["best", "--format", "parquet"], "--output FILE.parquet"),
+        (["best", "--url", "nonsense"], "nonsense"),
+        (["best", "--url", "sqlite:////nowhere/x.sqlite"], "/nowhere/x.sqlite"),
+        (["best", "--output", "/nowhere/x.csv"], "/nowhere/x.csv"),
+    ],
+)
+def test_bad_input(cli: Cli, stored: Project, argv: list[str], message: str) -> None:
+    result = cli("query", *argv)
+    assert result.exit_code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1

@@ -1,0 +1,287 @@
+"""Sampling in rounds, on a session that takes no time but a fake clock's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise, repeat
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.backends.base import Reading
+from cuprof.measure import sampling
+from cuprof.measure.device_state import DeviceState
+from cuprof.measure.sampling import HOT_BATCH_MOST, Sampler
+from cuprof.measure.stopping import StoppingRule
+from cuprof.records import Measure, Timing
+
+OVERHEAD_NS = 1_000
+RULE = StoppingRule(target=0.01, min_samples=20, max_samples=200, max_ns=1e12, patience_ns=1e13)
+
+
+@dataclass
+class Kernel:
+    """A runnable whose durations are given; it repeats the last one."""
+
+    durations: Iterable[float | Reading]
+    steps: int = 1
+    batches: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._left = iter(self.durations)
+        self._last: float | Reading = 0.0
+
+    def next(self) -> Reading:
+        self._last = next(self._left, self._last)
+        return self._last if isinstance(self._last, Reading) else Reading(self._last)
+
+
+class FakeSession:
+    """Reads kernels and lets the clock go on by what they take."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock, self.read_keys = clock, []
+
+    def read(self, runnable: Kernel, measure: Measure, batch: int = 1) -> Reading:
+        reading = runnable.next()
+        runnable.batches.append(batch)
+        self.clock.now_ns += int(reading.duration_ns) * batch + OVERHEAD_NS
+        return reading
+
+
+class FakeClock:
+    now_ns = 0
+
+    def perf_counter_ns(self) -> int:
+        return self.now_ns
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    clock = FakeClock()
+    monkeypatch.setattr(sampling, "time", clock)
+    return clock
+
+
+class Bench:
+    """A sampler on the fake session, and what it attended to."""
+
+    def __init__(self, clock: FakeClock, **settings: Any) -> None:
+        self.attended: list[int] = []
+        given = {"rule": RULE, "settle_ns": 0.0, "warmup": 1, "method": "m", "rng": np.random.default_rng(3)}
+        self.sampler = Sampler(session=FakeSession(clock), attend=self.attended.append, **{**given, **settings})
+
+    def sample(self, *kernels: Kernel, measure: Measure = Measure.COLD) -> list[tuple[int, Timing]]:
+        return list(self.sampler.sample(list(enumerate(kernels)), measure))
+
+
+@pytest.fixture
+def bench(clock: FakeClock) -> Callable[..., Bench]:
+    return lambda **settings: Bench(clock, **settings)
+
+
+def noisy(median: float, spread: float, seed: int = 0) -> Iterator[float]:
+    drawn = np.random.default_rng(seed)
+    while True:
+        yield float(median * drawn.normal(1, spread))
+
+
+def test_every_round_has_each_active_trial_once_in_an_order_drawn_anew(bench: Callable[..., Bench]) -> None:
+    one = bench(rule=StoppingRule(target=1e-9, min_samples=20, max_samples=30))
+    found = dict(one.sample(*(Kernel(noisy(1e4, 0.2, seed)) for seed in range(5))))
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    assert all([sample.round for sample in timing.samples] == list(range(30)) for timing in found.values())
+    rounds = [tuple(one.attended[5 + 5 * number : 10 + 5 * number]) for number in range(30)]
+    assert all(sorted(each) == [0, 1, 2, 3, 4] for each in rounds)
+    assert len(set(rounds)) > 20
+
+
+def test_the_order_of_rounds_follows_the_generator(bench: Callable[..., Bench]) -> None:
+    def orders(seed: int) -> list[int]:
+        one = bench(rng=np.random.default_rng(seed))
+        one.sample(*(Kernel([1e4]) for _ in range(6)))
+        return one.attended
+
+    assert orders(1) == orders(1)
+    assert orders(1) != orders(2)
+
+
+def test_a_trial_leaves_as_soon_as_its_interval_is_narrow(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    found = one.sample(Kernel(noisy(1e4, 0.5)), Kernel(repeat(1e4)), Kernel(noisy(1e4, 0.02, 4)))
+    assert [key for key, _ in found] == [1, 2, 0]
+    timings = dict(found)
+    assert (len(timings[1].samples), timings[1].stopped_by) == (20, "interval")
+    assert timings[2].stopped_by == "interval"
+    assert 20 < len(timings[2].samples) < 200
+    assert (len(timings[0].samples), timings[0].stopped_by) == (200, "samples")
+
+
+def test_a_timing_is_yielded_before_the_others_go_on(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    sampled = one.sampler.sample([(0, Kernel(noisy(1e4, 0.5))), (1, Kernel([1e4]))], Measure.COLD)
+    assert next(sampled)[0] == 1
+    assert one.attended.count(0) == 21
+
+
+def test_summary_and_details(bench: Callable[..., Bench]) -> None:
+    ((_, timing),) = bench().sample(Kernel([1e4]))
+    assert (timing.measure, timing.method, timing.summary.median_ns) == (Measure.COLD, "m", 1e4)
+    assert timing.details == {"batch": 1, "sampling_ns": 20 * (10_000 + OVERHEAD_NS)}
+
+
+def test_suspect_samples_are_left_out_and_repeated(bench: Callable[..., Bench]) -> None:
+    readings = [Reading(9e6, suspect="held up") if number % 3 == 0 else Reading(1e4) for number in range(100)]
+    ((_, timing),) = bench(warmup=1).sample(Kernel(readings))
+    assert timing.stopped_by == "interval"
+    assert 20 <= timing.summary.count <= 23
+    assert timing.summary.max_ns == 1e4
+    excluded = [sample for sample in timing.samples if sample.excluded]
+    assert len(excluded) == timing.summary.excluded > 5
+    assert {(sample.duration_ns, sample.excluded) for sample in excluded} == {(9e6, "held up")}
+
+
+def test_samples_at_a_slow_clock_are_left_out_and_repeated(bench: Callable[..., Bench]) -> None:
+    readings = [Reading(1e4, 1900.0)] * 15 + [Reading(2e4, 950.0)] * 10 + [Reading(1e4, 1900.0)] * 100
+    ((_, timing),) = bench().sample(Kernel(readings))
+    assert timing.summary.excluded == 10
+    assert timing.summary.count >= 20
+    assert timing.summary.max_ns == 1e4
+    assert {sample.excluded for sample in timing.samples} == {"", "SM clock 950 MHz, median 1900 MHz"}
+    assert timing.details["median_sm_clock_mhz"] == 1900.0
+
+
+def test_the_clock_tolerance_decides_and_faster_clocks_count(bench: Callable[..., Bench]) -> None:
+    readings = [Reading(1e4, mhz) for mhz in (1000.0, 951.0, 949.0, 1200.0, 1000.0)] * 30
+    ((_, timing),) = bench(clock_tolerance=0.05).sample(Kernel(readings))
+    assert {sample.sm_clock_mhz for sample in timing.samples if sample.excluded} == {949.0}
+    ((_, timing),) = bench(clock_tolerance=0.2).sample(Kernel(readings))
+    assert timing.summary.excluded == 0
+
+
+def test_the_median_clock_is_that_of_all_trials(bench: Callable[..., Bench]) -> None:
+    dip = Kernel([Reading(1e4, 900.0)] * 21 + [Reading(1e4, 1900.0)])
+    found = dict(bench().sample(dip, *(Kernel([Reading(1e4, 1900.0)]) for _ in range(3))))
+    assert found[0].summary.excluded == 20
+    assert found[0].summary.count >= 20
+    assert all(found[key].summary.excluded == 0 for key in (1, 2, 3))
+
+
+def test_throttled_rounds_are_left_out(bench: Callable[..., Bench]) -> None:
+    class Monitor:
+        state = DeviceState(temperature_c=80, power_w=400.0, reasons={"hardware slowdown"})
+        rounds = 0
+
+        @property
+        def throttled(self) -> str:
+            return "throttled: hardware slowdown" if self.rounds <= 8 else ""
+
+        def refresh(self) -> None:
+            self.rounds += 1
+
+    found = dict(bench(monitor=Monitor()).sample(Kernel([1e4]), Kernel([2e4])))
+    for timing in found.values():
+        assert [sample.round for sample in timing.samples if sample.excluded] == list(range(8))
+        assert timing.summary.count >= 20
+        assert timing.details["throttle_reasons"] == ["hardware slowdown"]
+        assert (timing.details["temperature_c"], timing.details["power_w"]) == (80, 400.0)
+
+
+def test_where_every_sample_was_excluded_they_count_and_the_row_says_so(bench: Callable[..., Bench]) -> None:
+    ((_, timing),) = bench().sample(Kernel([Reading(1e4, suspect="synchronises")]))
+    assert timing.stopped_by == "excluded"
+    assert timing.summary.count == len(timing.samples) >= 60
+    assert not any(sample.excluded for sample in timing.samples)
+
+
+def test_where_most_samples_were_excluded_the_rest_count(bench: Callable[..., Bench]) -> None:
+    readings = [Reading(1e4)] * 6 + [Reading(9e4, suspect="synchronises")] * 100
+    ((_, timing),) = bench().sample(Kernel(readings))
+    assert (timing.stopped_by, timing.summary.count) == ("excluded", 5)
+    assert timing.summary.excluded >= 60
+    assert timing.summary.max_ns == 1e4
+
+
+def test_patience_ends_long_executions_below_the_minimum_and_says_so(bench: Callable[..., Bench]) -> None:
+    one = bench(rule=StoppingRule(max_ns=1e9, patience_ns=10e9))
+    found = dict(one.sample(Kernel([3e9]), Kernel([1e4])))
+    assert (found[0].stopped_by, found[0].summary.count) == ("time", 4)
+    assert (found[1].stopped_by, found[1].summary.count) == ("interval", 20)
+
+
+def test_the_time_bound_takes_the_minimum_all_the_same(bench: Callable[..., Bench]) -> None:
+    one = bench(rule=StoppingRule(target=1e-6, max_ns=1e6, patience_ns=10e9))
+    ((_, timing),) = one.sample(Kernel(noisy(1e6, 0.1)))
+    assert (timing.stopped_by, timing.summary.count) == ("time", 20)
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+def test_warm_up_runs_as_often_as_asked_and_leaves_no_sample(bench: Callable[..., Bench], measure: Measure) -> None:
+    kernel = Kernel([5e6] * 7 + [1e4] * 20)
+    ((_, timing),) = bench(warmup=7).sample(kernel, measure=measure)
+    assert timing.summary.max_ns == 1e4
+    assert len(kernel.batches) == 27
+
+
+def test_warm_up_of_long_executions_is_cut_short(bench: Callable[..., Bench]) -> None:
+    kernel = Kernel([3e9])
+    bench(warmup=50, rule=StoppingRule(patience_ns=1e9)).sample(kernel)
+    assert len(kernel.batches) == 2
+
+
+def test_the_device_works_for_a_while_before_the_first_sample(bench: Callable[..., Bench]) -> None:
+    kernels = [Kernel([1e4]), Kernel([1e4])]
+    bench(settle_ns=1e6).sample(*kernels)
+    warm = [len(kernel.batches) - 20 for kernel in kernels]
+    assert sum(warm) * (10_000 + OVERHEAD_NS) >= 1e6
+    assert warm[0] == warm[1] > 40
+
+
+@pytest.mark.parametrize(
+    ("duration", "steps", "batch"),
+    [(1e3, 1, 101), (10.0, 1, HOT_BATCH_MOST), (1e3, 10, 50), (1e6, 1, 1), (0.0, 1, 256)],
+)
+def test_hot_batches_last_long_enough_and_fit_the_queue(
+    bench: Callable[..., Bench], duration: float, steps: int, batch: int
+) -> None:
+    kernel = Kernel([duration], steps)
+    ((_, timing),) = bench(warmup=2).sample(kernel, measure=Measure.HOT)
+    assert kernel.batches == [1, 1, *[batch] * 20]
+    assert timing.details["batch"] == batch
+
+
+def test_each_execution_is_attended_before_it_begins(bench: Callable[..., Bench]) -> None:
+    class Crash(Exception):
+        pass
+
+    def crashing() -> Iterator[float]:
+        yield from [1e4] * 5
+        raise Crash
+
+    one = bench()
+    with pytest.raises(Crash):
+        one.sample(Kernel([1e4]), Kernel(crashing()), Kernel([1e4]))
+    assert one.attended[-1] == 1
+
+
+def test_nothing_to_sample_is_nothing(bench: Callable[..., Bench]) -> None:
+    assert bench(settle_ns=1e9).sample() == []
+
+
+def test_rounds_go_on_without_those_that_left(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    one.sample(Kernel([1e4]), Kernel(noisy(1e4, 0.5)))
+    last = max(index for index, key in enumerate(one.attended) if key == 0)
+    assert set(one.attended[last + 2 :]) == {1}
+    assert all(after >= before for before, after in pairwise([last, len(one.attended)]))
+
+
+def test_the_details_hold_no_clock_where_none_was_read(bench: Callable[..., Bench]) -> None:
+    ((_, timing),) = bench(monitor=SimpleNamespace(state=DeviceState(), throttled="", refresh=lambda: None)).sample(
+        Kernel([1e4])
+    )
+    assert "median_sm_clock_mhz" not in timing.details
+    assert timing.details["throttle_reasons"] == []

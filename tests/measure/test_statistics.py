@@ -1,0 +1,81 @@
+"""The median's interval: exact against the binomial distribution, and its coverage simulated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cuprof.measure.statistics import interval_rank, least_count, median_interval, summarise
+from cuprof.records import Sample
+
+CONFIDENCES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
+
+
+def samples(*durations: float, excluded: tuple[int, ...] = ()) -> list[Sample]:
+    return [
+        Sample(number, duration, excluded="slow" if number in excluded else "")
+        for number, duration in enumerate(durations)
+    ]
+
+
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+def test_the_rank_is_the_largest_that_keeps_the_confidence(confidence: float) -> None:
+    for count in (*range(1, 80), 100, 137, 500, 1000, 2000, 5000):
+        rank = interval_rank(count, confidence)
+        coverage = 1 - 2 * stats.binom.cdf(rank, count, 0.5)
+        next_coverage = 1 - 2 * stats.binom.cdf(rank + 1, count, 0.5)
+        if count >= least_count(confidence):
+            assert coverage >= confidence - 1e-9, (count, rank)
+            # The next narrower interval no longer suffices, or there is none.
+            assert next_coverage < confidence or 2 * (rank + 1) >= count, (count, rank)
+        else:
+            assert rank == 0
+        assert 2 * rank <= count - 1
+
+
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+def test_the_least_count_is_where_the_whole_range_suffices(confidence: float) -> None:
+    count = least_count(confidence)
+    assert 1 - 2 * 0.5**count >= confidence
+    assert 1 - 2 * 0.5 ** (count - 1) < confidence
+
+
+def test_known_ranks() -> None:
+    # The tables for the sign test's interval at 95 %: n = 6, 9, 12, 20, 100 begin at the 1st, 2nd, 3rd, 6th, 40th.
+    assert [interval_rank(count, 0.95) + 1 for count in (6, 9, 12, 20, 100)] == [1, 2, 3, 6, 40]
+
+
+@pytest.mark.parametrize("distribution", ["lognormal", "exponential", "standard_cauchy"])
+@pytest.mark.parametrize(("count", "confidence"), [(7, 0.95), (20, 0.95), (55, 0.9)])
+def test_simulated_coverage(distribution: str, count: int, confidence: float) -> None:
+    drawn = getattr(np.random.default_rng(1), distribution)(size=(4000, count))
+    truth = {"lognormal": 1.0, "exponential": np.log(2), "standard_cauchy": 0.0}[distribution]
+    covered = 0
+    for row in np.sort(drawn, axis=1):
+        low, high = median_interval(row, confidence)
+        covered += low <= truth <= high
+    promised = 1 - 2 * stats.binom.cdf(interval_rank(count, confidence), count, 0.5)
+    assert promised >= confidence
+    assert covered / 4000 == pytest.approx(promised, abs=4 * np.sqrt(promised * (1 - promised) / 4000))
+
+
+def test_a_summary_describes_what_is_not_excluded() -> None:
+    found = summarise(samples(5.0, 1.0, 900.0, 3.0, 2.0, 4.0, 6.0, excluded=(2,)))
+    assert (found.count, found.excluded) == (6, 1)
+    assert (found.median_ns, found.min_ns, found.max_ns, found.mean_ns) == (3.5, 1.0, 6.0, 3.5)
+    assert (found.low_ns, found.high_ns, found.confidence) == (1.0, 6.0, 0.95)
+    assert (found.q1_ns, found.q3_ns) == (2.25, 4.75)
+    assert found.stdev_ns == pytest.approx(np.std([1, 2, 3, 4, 5, 6], ddof=1))
+
+
+def test_one_sample_has_no_spread() -> None:
+    found = summarise(samples(7.0))
+    assert (found.median_ns, found.low_ns, found.high_ns, found.stdev_ns) == (7.0, 7.0, 7.0, 0.0)
+
+
+def test_nothing_that_counts_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no sample counts"):
+        summarise(samples(1.0, excluded=(0,)))
+    with pytest.raises(ValueError, match="no sample counts"):
+        summarise([])

@@ -1,0 +1,87 @@
+"""When sampling stops, and what it says of the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cuprof.measure.statistics import summarise
+from cuprof.measure.stopping import StoppingRule, is_narrow
+from cuprof.records import Sample
+
+RULE = StoppingRule(target=0.01, min_samples=20, max_samples=100, max_ns=1e9, patience_ns=10e9)
+
+
+def taken(count: int, spread: float = 0.0, excluded: int = 0) -> list[Sample]:
+    durations = 1000.0 * (1 + spread * np.linspace(-1, 1, count)) if count else []
+    counted = [Sample(number, float(duration)) for number, duration in enumerate(durations)]
+    return counted + [Sample(count + number, 5000.0, excluded="throttled") for number in range(excluded)]
+
+
+def test_a_narrow_interval_stops_at_the_minimum_and_not_before() -> None:
+    assert RULE.reason(taken(19), 0) is None
+    assert RULE.reason(taken(20), 0) == "interval"
+    assert RULE.reason(taken(20, spread=0.5), 0) is None
+
+
+def test_bounds_stop_a_wide_interval() -> None:
+    wide = taken(100, spread=0.5)
+    assert RULE.reason(wide[:99], 0) is None
+    assert RULE.reason(wide, 0) == "samples"
+    assert RULE.reason(wide[:20], 1e9) == "time"
+
+
+def test_the_time_bound_waits_for_the_minimum_and_patience_does_not() -> None:
+    assert RULE.reason(taken(19), 5e9) is None
+    assert RULE.reason(taken(2), 10e9) == "time"
+    assert RULE.is_due(2, 10e9, 0)
+    assert not RULE.is_due(2, 9.9e9, 0)
+
+
+def test_excluded_samples_do_not_count() -> None:
+    assert RULE.reason(taken(19, excluded=5), 0) is None
+    assert RULE.reason(taken(20, excluded=5), 0) == "interval"
+    assert RULE.reason(taken(99, 0.5, excluded=5), 0) is None
+
+
+def test_too_many_excluded_samples_end_it() -> None:
+    assert RULE.reason(taken(0, excluded=59), 0) is None
+    assert RULE.reason(taken(0, excluded=60), 0) == "excluded"
+    assert RULE.reason(taken(5, excluded=60), 0) == "excluded"
+    assert RULE.reason(taken(30, 0.5, excluded=60), 0) is None
+    assert RULE.reason(taken(30, 0.5, excluded=90), 0) == "excluded"
+
+
+@pytest.mark.parametrize(("confidence", "least"), [(0.95, 6), (0.5, 2), (0.999, 11)])
+def test_too_few_samples_for_the_confidence_are_never_called_an_interval(confidence: float, least: int) -> None:
+    rule = StoppingRule(target=0.5, confidence=confidence, min_samples=1, max_samples=50)
+    reasons = [rule.reason(taken(count), 0) for count in range(1, least + 1)]
+    assert reasons == [None] * (least - 1) + ["interval"]
+    assert StoppingRule(min_samples=1, max_samples=3).reason(taken(3), 0) == "samples"
+
+
+def test_looks_grow_apart() -> None:
+    looks, last = [], 0
+    for count in range(1, 2000):
+        if StoppingRule().is_due(count, 0.0, last):
+            looks.append(count)
+            last = count
+    assert looks[0] == 20
+    assert all(after >= 1.15 * before for before, after in zip(looks, looks[1:], strict=False))
+    assert 30 <= len(looks) <= 36
+
+
+def test_a_look_is_due_at_every_bound() -> None:
+    assert RULE.is_due(100, 0, 99)
+    assert RULE.is_due(21, 1e9, 20)
+    assert not RULE.is_due(21, 0, 20)
+
+
+def test_narrowness_is_two_sided_and_relative() -> None:
+    even = summarise(taken(20, spread=0.01))
+    half = max(even.high_ns - even.median_ns, even.median_ns - even.low_ns) / even.median_ns
+    assert is_narrow(even, half * 1.001)
+    assert not is_narrow(even, half * 0.999)
+    one_sided = summarise([Sample(n, d) for n, d in enumerate([100.0] * 5 + [150.0] * 3)])
+    assert not is_narrow(one_sided, 0.4)
+    assert is_narrow(one_sided, 0.5)

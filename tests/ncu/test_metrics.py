@@ -1,0 +1,99 @@
+"""The catalog of metrics, the roll-up rules, and the metric sets in conf/ncu."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cuprof.ncu.catalog import DURATION
+from cuprof.ncu.metrics import catalog, companions, derive_rule, find_metric, get_rule
+from cuprof.project import bundled
+
+SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")
+
+
+def _set(name: str) -> dict:
+    return yaml.safe_load((bundled("conf") / "ncu" / f"{name}.yaml").read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("dram__bytes_read.sum", "sum"),
+        ("smsp__inst_executed.max", "max"),
+        ("smsp__inst_executed.min", "min"),
+        ("sm__warps_active.avg.pct_of_peak_sustained_active", f"mean:{DURATION}"),
+        ("gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed", f"mean:{DURATION}"),
+        ("dram__bytes.sum.per_second", f"mean:{DURATION}"),
+        ("sm__inst_executed.avg.per_cycle_active", f"mean:{DURATION}"),
+        ("smsp__new_thing.ratio", f"mean:{DURATION}"),
+        ("sm__cycles_active.avg", f"mean:{DURATION}"),
+        ("launch__grid_size", "max"),
+        ("launch__occupancy_limit_warps", "min"),
+        ("sass__inst_executed_shared_loads", "sum"),
+        ("unheard_of", "none"),
+        ("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio",
+         "mean:smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum"),
+        ("lts__t_sector_hit_rate.pct", "mean:lts__t_sectors.sum"),
+    ],
+)  # fmt: skip
+def test_each_kind_of_metric_has_the_rule_that_fits_it(name: str, rule: str) -> None:
+    assert get_rule(name) == rule
+
+
+def test_a_share_is_told_by_its_unit_where_the_name_does_not() -> None:
+    assert derive_rule("sass__something", "%") == f"mean:{DURATION}"
+
+
+def test_weights_are_metrics_that_add() -> None:
+    """What weighs the launches must itself be a total of each launch."""
+    for metric in catalog():
+        if metric.weight:
+            assert get_rule(metric.weight) == "sum", metric.name
+
+
+def test_the_study_set_is_its_four_metrics() -> None:
+    assert _set("study")["metrics"] == [
+        "launch__grid_dim_z",
+        "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed",
+        "launch__shared_mem_per_block_dynamic",
+        "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio",
+    ]
+
+
+def test_a_set_is_collected_with_what_weighs_it() -> None:
+    assert companions(tuple(_set("study")["metrics"])) == (
+        DURATION,
+        "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    )
+    assert companions((DURATION, "dram__throughput.avg.pct_of_peak_sustained_elapsed")) == ()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_metric_of_every_set_is_explained(name: str) -> None:
+    chosen = _set(name)
+    assert chosen["name"] == name
+    assert all(find_metric(metric) for metric in chosen["metrics"])
+    assert len(set(chosen["metrics"])) == len(chosen["metrics"])
+
+
+def test_names_and_units_are_those_of_the_real_program(recorded: Path) -> None:
+    """`ncu --query-metrics` lists base names; of a rate or a clock it gives the unit of what is counted."""
+    text = (recorded / "query_metrics.txt").read_text()
+    rows = re.findall(r"^(\S+__\w+)\s+(Counter|Ratio|Throughput) {1,16}(\S*)(?:  |$)", text, re.MULTILINE)
+    units = {base: unit for base, _, unit in rows}
+    unlisted = {"sass__inst_executed_per_opcode", "sm__maximum_warps_per_active_cycle_pct"}
+    for metric in catalog():
+        base = metric.name.partition(".")[0]
+        assert base in units or base in unlisted, metric.name
+        if not re.search(r"\.(pct|per_)", metric.name) and base in units and not base.startswith("launch__"):
+            assert metric.unit == units[base], metric.name
+
+
+def test_every_meaning_is_a_sentence() -> None:
+    for metric in catalog():
+        assert metric.meaning[0].isupper() or metric.meaning[0].isdigit(), metric.name
+        assert metric.meaning.endswith("."), metric.name

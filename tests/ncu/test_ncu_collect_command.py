@@ -1,0 +1,93 @@
+"""`cuprof ncu-collect` from composed configuration to printed table, with the stand-in and a real database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cuprof.commands import ncu_collect
+from cuprof.commands.hydra_app import compose
+from cuprof.engine.checking import Checked
+from cuprof.project import Project
+from cuprof.records import Outcome, State, SweepFacts, Trial
+
+ONE, WRONG = "1" * 32, "0" * 32
+THROUGH = ["preparing", "launching", "done"]
+
+
+@pytest.fixture
+def collect(
+    fake_ncu, make_trial: Callable[..., Trial], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., int]:
+    """Return a function that runs the command's task over one right and one wrong trial."""
+    trials = (make_trial(ONE, source_hash="0" * 64), make_trial(WRONG, source_hash="0" * 64))
+
+    def check(config, project, store, observer) -> Checked:
+        sweep = store.begin_sweep(SweepFacts("s", "e", "scale", "v1", "0", "", {}, "host", {}, {}))
+        store.enlist(sweep, trials)
+        outcomes = {ONE: Outcome(ONE, State.OK), WRONG: Outcome(WRONG, State.WRONG_RESULT, "sum[0] = 3")}
+        return Checked(trials, outcomes, sweep)
+
+    monkeypatch.setattr("cuprof.engine.checking.check_trials", check)
+
+    family = tmp_path / "project" / "kernels" / "scale" / "family.py"
+    family.parent.mkdir(parents=True)
+    family.write_text("")
+
+    def run(*overrides: str) -> int:
+        config = compose([f"ncu.path='{fake_ncu.folder.parent / 'ncu-link'}'", *overrides])
+        return ncu_collect.task(config, Project(tmp_path / "project"))
+
+    (fake_ncu.folder.parent / "ncu-link").symlink_to(fake_ncu.path)
+    return run
+
+
+def test_the_table_shows_the_four_metrics_and_why_a_trial_has_none(fake_ncu, collect, capsys) -> None:
+    fake_ncu.plays({"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}})
+    assert collect() == 1  # a wrong variant is a failure of the selection
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["trial", "[1]", "[2]", "[3]", "[4]"]
+    assert lines[1].split()[-4:] == ["9", "0.288524", "0", "4"]
+    assert "wrong_result: sum[0] = 3" in lines[2]
+    assert lines[4] == "[1] launch__grid_dim_z: Blocks of the grid in z: the depth of the grid."
+    assert lines[5].startswith("[2] gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed in %: ")
+
+
+def test_a_second_run_prints_what_is_stored(fake_ncu, collect, capsys) -> None:
+    fake_ncu.plays({"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}})
+    collect()
+    first = capsys.readouterr().out
+    collect()
+    assert capsys.readouterr().out == first
+    assert len(fake_ncu.calls) == 1
+
+
+def test_json_for_programs(fake_ncu, collect, capsys) -> None:
+    fake_ncu.plays({"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}})
+    collect("output=json")
+    one, wrong = json.loads(capsys.readouterr().out)
+    assert one["cache_mode"] == "cold"
+    assert one["counters"] == {
+        "launch__grid_dim_z": 9.0,
+        "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed": pytest.approx(0.28852403),
+        "launch__shared_mem_per_block_dynamic": 0.0,
+        "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio": 4.0,
+    }
+    assert wrong["counters"] == {}
+
+
+def test_failures_and_missing_metrics_go_to_stderr(fake_ncu, collect, capsys) -> None:
+    fake_ncu.plays({"recording": "unknown_metric", "report": "unknown_metric", "progress": {"all": THROUGH}})
+    assert collect("+ncu.metrics=[dram__bytes_raed.sum]") == 1
+    errors = capsys.readouterr().err
+    assert (
+        "missing: metric dram__bytes_raed.sum does not exist on this chip; did you mean dram__bytes_read.sum" in errors
+    )
+
+
+def test_help_needs_nothing(capsys) -> None:
+    assert ncu_collect.main(["--help"]) == 0
+    assert "+ncu.metrics=" in capsys.readouterr().out

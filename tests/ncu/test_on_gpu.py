@@ -1,0 +1,71 @@
+"""The real ncu on a real GPU, through the whole command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cuprof.commands import ncu_collect
+from cuprof.commands.hydra_app import compose
+from cuprof.errors import ProfilerError
+from cuprof.ncu.executable import NcuExecutable, get_executable
+from cuprof.project import Project
+from cuprof.store import Store
+
+SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")
+SIXTEEN_MIB = ["problem.n=2**22", "problem.dtype=float32", "variants=sequential"]
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def ncu() -> NcuExecutable:
+    """Return the ncu of this machine."""
+    try:
+        return get_executable()
+    except ProfilerError as error:
+        pytest.skip(str(error))
+
+
+def _collect(root: Path, *overrides: str) -> int:
+    return ncu_collect.task(compose(["experiment=reduction", *overrides]), Project(root))
+
+
+def test_stored_counters_equal_the_raw_page_of_the_kept_report(ncu: NcuExecutable, tmp_path: Path, capsys) -> None:
+    assert _collect(tmp_path, *SIXTEEN_MIB, "output=json") == 0
+    printed = json.loads(capsys.readouterr().out)[0]["counters"]
+    with Store.open(Project(tmp_path).database_url, read_only=True) as store:
+        launches = store.query("SELECT * FROM launch_counters")
+        wide = store.query("SELECT * FROM counters_wide")
+        artifact = store.query("SELECT path FROM artifact").path[0]
+    kept = Project(tmp_path).artifacts / artifact
+    command = [str(ncu.path), "--import", str(kept), "--page", "raw", "--csv", "--print-units", "base"]
+    raw = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = list(csv.DictReader(io.StringIO(raw)))[1:]
+    assert printed
+    for name, value in printed.items():
+        assert wide[name][0] == value
+        stored = launches[launches.metric == name].value.tolist()
+        assert stored == pytest.approx([float(row[name].replace(",", "")) for row in rows], rel=1e-4, abs=0.005)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_cold_is_cold_and_hot_is_hot_in_every_metric_set(ncu: NcuExecutable, tmp_path: Path, name: str, capsys) -> None:
+    read = {}
+    for mode in ("all", "none"):
+        extra = "+ncu.metrics=[dram__bytes_read.sum]"
+        assert _collect(tmp_path, *SIXTEEN_MIB, f"ncu={name}", extra, f"ncu.cache_control={mode}", "output=json") == 0
+        read[mode] = json.loads(capsys.readouterr().out)[0]["counters"]["dram__bytes_read.sum"]
+    assert read["all"] == pytest.approx(2**24, rel=0.03)
+    assert read["none"] < 2**20
+
+
+def test_a_library_profiles_with_all_its_kernels(ncu: NcuExecutable, tmp_path: Path) -> None:
+    assert _collect(tmp_path, "problem.n=2**22", "variants=cupy_sum") == 0
+    with Store.open(Project(tmp_path).database_url, read_only=True) as store:
+        assert store.query("SELECT COUNT(*) AS n FROM launch").n[0] >= 1

@@ -1,0 +1,72 @@
+"""Telling a whole report from a foreign file, a truncated one and one of another format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cuprof.errors import ProfilerError
+from cuprof.ncu.report_file import read_report
+from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame, find_cache_control
+
+
+def test_recorded_reports_are_whole(recorded: Path) -> None:
+    reports = [path for path in recorded.glob("*.ncu-rep") if path.name != "truncated.ncu-rep"]
+    assert len(reports) >= 8
+    assert {check_frame(path) for path in reports} == {NEWEST_VERSION}
+
+
+def test_the_recorded_truncated_report_is_refused(recorded: Path) -> None:
+    with pytest.raises(ProfilerError, match=r"truncated\.ncu-rep is cut short") as raised:
+        read_report(recorded / "truncated.ncu-rep")
+    assert raised.value.exit_code == 2
+
+
+def test_a_report_cut_anywhere_is_refused(recorded: Path, tmp_path: Path) -> None:
+    whole = (recorded / "study_alone.ncu-rep").read_bytes()
+    path = tmp_path / "cut.ncu-rep"
+    for size in [*range(4, 200), *range(200, len(whole), 997), len(whole) - 1]:
+        path.write_bytes(whole[:size])
+        # A cut exactly between two blocks leaves a whole frame, without the launch.
+        with pytest.raises(ProfilerError, match=r"is cut short|holds no launch"):
+            read_report(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"NV", b"\x7fELF" + bytes(500), b"PK\x03\x04" + b"x" * 99, b"hello " * 99])
+def test_foreign_files_are_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "it's “foreign”.ncu-rep"
+    path.write_bytes(data)
+    with pytest.raises(ProfilerError, match="is no Nsight Compute report"):
+        read_report(path)
+
+
+@pytest.mark.parametrize("rest", [bytes(300), b"\xff" * 300, b"\x10\0\0\0" + b"x" * 300])
+def test_garbage_behind_the_magic_bytes_is_refused(tmp_path: Path, rest: bytes) -> None:
+    path = tmp_path / "garbage.ncu-rep"
+    path.write_bytes(b"NVR\0" + rest)
+    with pytest.raises(ProfilerError):
+        read_report(path)
+
+
+def test_a_format_that_the_reader_does_not_know_is_refused(recorded: Path, tmp_path: Path) -> None:
+    data = bytearray((recorded / "study_alone.ncu-rep").read_bytes())
+    assert data[8:10] == bytes([8, NEWEST_VERSION])
+    data[9] = 3
+    (tmp_path / "old.ncu-rep").write_bytes(data)
+    with pytest.raises(ProfilerError, match=r"format version 3.*pip install --upgrade ncu-report"):
+        read_report(tmp_path / "old.ncu-rep")
+
+
+def test_absent_and_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(ProfilerError, match="cannot be read: No such file"):
+        check_frame(tmp_path / "absent.ncu-rep")
+    with pytest.raises(ProfilerError, match="cannot be read"):
+        check_frame(tmp_path)
+
+
+def test_the_cache_control_is_read_from_the_command_line_in_the_report(recorded: Path, tmp_path: Path) -> None:
+    assert find_cache_control(recorded / "memory_cold.ncu-rep") == "all"
+    assert find_cache_control(recorded / "memory_hot.ncu-rep") == "none"
+    (tmp_path / "x").write_bytes(b"NVR\0")
+    assert find_cache_control(tmp_path / "x") is None

@@ -1,0 +1,51 @@
+"""What a package says is public is there, and importing it has no side effect that costs."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import cuprof
+
+PACKAGES = [
+    module.name
+    for module in pkgutil.walk_packages(cuprof.__path__, "cuprof.")
+    if module.ispkg and not module.name.startswith("cuprof.template")
+]
+
+
+@pytest.mark.parametrize("name", ["cuprof", *PACKAGES])
+def test_every_public_name_exists(name: str) -> None:
+    package = importlib.import_module(name)
+    for public in getattr(package, "__all__", ()):
+        assert getattr(package, public) is not None
+
+
+def test_importing_cuprof_is_cheap() -> None:
+    code = "import sys, cuprof; print(sorted({'numpy', 'pandas', 'hydra', 'rich', 'sqlalchemy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_only_the_command_line_knows_hydra_and_rich() -> None:
+    from pathlib import Path
+
+    package = Path(cuprof.__file__).parent
+    allowed = {
+        "hydra": ("commands/", "config/"),
+        "omegaconf": ("commands/", "config/"),
+        "rich": ("terminal/",),
+    }
+    for library, places in allowed.items():
+        users = {
+            file.relative_to(package).as_posix()
+            for file in package.rglob("*.py")
+            if any(
+                line.strip().startswith((f"import {library}", f"from {library}"))
+                for line in file.read_text(encoding="utf-8").splitlines()
+            )
+        }
+        assert [user for user in users if not user.startswith(places)] == [], library

@@ -1,0 +1,123 @@
+"""What `make` would do, asked with `make --dry-run` and stand-ins for nvidia-smi and Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cuprof.project import checkout
+
+ROOT = checkout()
+pytestmark = [
+    pytest.mark.skipif(ROOT is None, reason="not a source checkout"),
+    pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed"),
+]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Return a folder with what the Makefile reads, and nothing built."""
+    assert ROOT is not None
+    folder = tmp_path / "fresh"
+    folder.mkdir()
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def make(folder: Path, *argv: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": path if path is not None else os.environ["PATH"]}
+    environment.pop("MAKEFLAGS", None)
+    command = [shutil.which("make") or "make", *argv]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("banner", "extra"),
+    [
+        ("| NVIDIA-SMI 580.1   Driver Version: 580.1   CUDA Version: 13.0 |", "opencl,cuda13"),
+        ("| NVIDIA-SMI 550.1   Driver Version: 550.1   CUDA Version: 12.4 |", "opencl,cuda12"),
+        ("| NVIDIA-SMI 470.1   Driver Version: 470.1   CUDA Version: 11.4 |", "opencl"),
+        ("NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver.", "opencl"),
+    ],
+)
+def test_the_extra_fits_the_driver(copy: Path, tmp_path: Path, banner: str, extra: str) -> None:
+    program(tmp_path / "bin", "nvidia-smi", f"echo '{banner}'")
+    done = make(copy, "--dry-run", "sweep", path=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert f"-e '.[{extra}]'" in done.stdout
+    assert done.stdout.strip().endswith(".venv/bin/python -m cuprof sweep")
+
+
+def test_a_second_time_nothing_is_installed(copy: Path) -> None:
+    (copy / ".venv" / "bin").mkdir(parents=True)
+    (copy / ".venv" / "bin" / "python").touch()
+    assert "pip install" in make(copy, "--dry-run", "sweep").stdout
+    (copy / ".stamps").mkdir()
+    for kind in ("run", "dev"):
+        for extra in ("cpu", "cuda12", "cuda13"):
+            (copy / ".stamps" / f"{kind}-{extra}").touch()
+    assert "pip install" not in make(copy, "--dry-run", "sweep", "test").stdout
+    stamp_time = (copy / ".stamps" / "run-cpu").stat().st_mtime
+    os.utime(copy / "pyproject.toml", (stamp_time + 10, stamp_time + 10))
+    assert "pip install" in make(copy, "--dry-run", "sweep").stdout
+
+
+def test_without_python_it_says_what_to_install(copy: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sh", "sed", "head", "test", "mkdir", "touch"):
+        (tools / name).symlink_to(shutil.which(name) or f"/bin/{name}")
+    done = make(copy, "sweep", path=str(tools))
+    assert done.returncode != 0
+    assert "sudo apt install python3 python3-venv" in done.stderr
+    assert not (copy / ".venv").exists()
+
+
+def test_without_the_venv_module_it_says_what_to_install(copy: Path, tmp_path: Path) -> None:
+    script = 'case "$*" in *ensurepip*) exit 1;; *sys.version_info*) exit 0;; *) exit 9;; esac'
+    for name in ("python3.13", "python3.12", "python3.11", "python3"):
+        program(tmp_path / "bin", name, script)
+    done = make(copy, "sweep", path=f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert done.returncode != 0
+    assert "sudo apt install python3-venv" in done.stderr
+
+
+def test_an_old_python_is_passed_over(copy: Path, tmp_path: Path) -> None:
+    for name in ("python3.13", "python3.12", "python3"):
+        program(tmp_path / "bin", name, "exit 1")
+    program(tmp_path / "bin", "python3.11", "exit 0")
+    done = make(copy, "--dry-run", "setup", path=f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert f'"{tmp_path / "bin" / "python3.11"}" -m venv .venv' in done.stdout
+
+
+def test_arguments_reach_the_sweep(copy: Path) -> None:
+    done = make(copy, "--dry-run", "sweep", "ARGS=measure=quick device=cpu")
+    assert done.stdout.strip().endswith("-m cuprof sweep measure=quick device=cpu")
+
+
+def test_check_runs_the_tests_unless_they_have_just_passed(copy: Path) -> None:
+    whole, reused = make(copy, "--dry-run", "check").stdout, make(copy, "--dry-run", "check", "TESTED=1").stdout
+    for tool in ("ruff format --check", "ruff check", "-m mypy"):
+        assert tool in whole
+        assert tool in reused
+    assert "-m pytest" in whole
+    assert "-m pytest" not in reused
+
+
+def test_the_continuous_integration_runs_both() -> None:
+    assert ROOT is not None
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    text = script.read_text()
+    assert text.index("\nmake test\n") < text.index("\nmake check TESTED=1\n")
+    subprocess.run(["bash", "-n", str(script)], check=True)

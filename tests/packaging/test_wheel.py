@@ -1,0 +1,97 @@
+"""The wheel works without the source tree: built, installed into an environment of its own, run from another folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cuprof.project import BUNDLED, checkout
+
+ROOT = checkout()
+pytestmark = pytest.mark.skipif(ROOT is None, reason="not a source checkout")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("hatchling")
+    assert ROOT is not None
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, text=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the scripts folder of an environment with the wheel; dependencies come from this environment."""
+    folder = tmp_path_factory.mktemp("environment with space")
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([*install, "--quiet", "--disable-pip-version-check"], check=True, capture_output=True, text=True)
+    # A path that a .pth file adds has its own .pth files ignored: an editable install there does not come along.
+    purelib = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    (purelib / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "bin"
+
+
+def run(installed: Path, folder: Path, *argv: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    command = [str(installed / "cuprof"), *argv]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_wheel_carries_the_bundled_folders(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    for folder in BUNDLED:
+        assert any(name.startswith(f"cuprof/_bundled/{folder}/") for name in names), folder
+    assert "cuprof/_bundled/conf/config.yaml" in names
+    assert "cuprof/_bundled/kernels/reduction/family.py" in names
+    assert "cuprof/py.typed" in names
+    assert "cuprof/template/kernels/scale/plain.cu" in names
+    assert any(name.startswith("hydra_plugins/cuprof_search_path/") for name in names)
+
+
+def test_the_wheel_carries_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"cuprof", "hydra_plugins"}
+    unwanted = (".sqlite", "/reports/out/", "__pycache__", "/artifacts/", "/jobs/")
+    assert [name for name in names if any(part in name for part in unwanted)] == []
+    # A namespace package of several distributions must have no __init__.py.
+    assert "hydra_plugins/__init__.py" not in names
+
+
+def test_it_finds_the_bundled_families_from_another_folder(installed: Path, tmp_path: Path) -> None:
+    families = json.loads(run(installed, tmp_path, "list", "families", "--json"))
+    by_name = {record["family"]: record for record in families}
+    assert "_bundled" in by_name["reduction"]["folder"]
+    assert by_name["reduction"]["variants"] > 5
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_composes_the_projects_configuration_in_front(installed: Path, tmp_path: Path) -> None:
+    run(installed, tmp_path, "init", "mine")
+    shown = run(installed, tmp_path / "mine", "sweep", "experiment=scale", "--cfg", "job")
+    assert "family: scale" in shown
+    assert "project" in run(installed, tmp_path / "mine", "sweep", "--info", "searchpath")
+
+
+def test_it_sweeps_and_reports(installed: Path, tmp_path: Path) -> None:
+    settings = ["measure=quick", "variants=cpu_numpy", "problem.n=2**12", "output=json"]
+    shown = json.loads(run(installed, tmp_path, "sweep", *settings))
+    assert [trial["state"] for trial in shown["trials"]] == ["ok"]
+    assert Path(shown["report"]).is_file()
+    rows = json.loads(run(installed, tmp_path, "query", "best", "--format", "json"))
+    assert {row["variant"] for row in rows} == {"cpu_numpy"}

@@ -1,0 +1,125 @@
+"""The page in a real browser: nothing is requested, nothing complains, nothing overflows a phone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from study_data import Made, add_counters, fill, open_store, reduction
+
+from cuprof.report import write_report
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+
+pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="no Chromium with chromedriver on this machine")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    made = {}
+    long = [Made("a_very_long_variant_name_" * 8, 10.0), Made("b" * 200, 20.0), Made("<b>bold</b>", 30.0, {"n": 2**22})]
+    for name, trials in (("gpu", reduction()), ("cpu", reduction(gpu=False)), ("long", long)):
+        folder = tmp_path_factory.mktemp(name)
+        with open_store(folder) as store:
+            sweep = fill(
+                store, trials, experiment="reduction" if name != "long" else "invented", baseline=trials[0].variant
+            )
+            if name == "gpu":
+                metric = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"
+                for variant, value in (("interleaved_divergent", 25.87), ("last_warp", 31.34)):
+                    add_counters(store, sweep, variant, {"kernel": {metric: (value, "byte/sector")}})
+        made[name] = write_report(f"sqlite:///{folder / 'test.sqlite'}", "", folder, sweep_id=sweep)
+    return made
+
+
+def open_page(browser: Any, page: Path, width: int) -> None:
+    screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    for kind in ("browser", "performance"):
+        browser.get_log(kind)  # what earlier pages left
+    browser.get(page.as_uri())
+    drawn = "return document.querySelectorAll('.plot .main-svg').length >= document.querySelectorAll('.plot').length"
+    assert browser.execute_script(drawn)
+
+
+@pytest.mark.parametrize("name", ["gpu", "cpu", "long"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_page_is_quiet_and_fits(browser: Any, pages: dict[str, Path], name: str, width: int) -> None:
+    open_page(browser, pages[name], width)
+    assert browser.get_log("browser") == []
+    requests = [
+        message["params"]["request"]["url"]
+        for message in (json.loads(entry["message"])["message"] for entry in browser.get_log("performance"))
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+    assert [url for url in requests if not url.startswith("data:")] == [pages[name].as_uri()]
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    outside = (
+        "return [...document.querySelectorAll('.plot svg.main-svg')]"
+        ".filter(e => e.getBoundingClientRect().right > innerWidth + 1).length"
+    )
+    assert browser.execute_script(outside) == 0
+
+
+def test_what_the_reader_sees(browser: Any, pages: dict[str, Path]) -> None:
+    from selenium.webdriver.common.by import By
+
+    open_page(browser, pages["gpu"], 1200)
+    text = browser.find_element(By.TAG_NAME, "body").text
+    assert "single_pass is the fastest right variant" in text
+    assert "Published: Tesla T4, CPU (another machine)" in text
+    assert "Global loads are better coalesced" in text
+    shown = browser.find_element(By.ID, "figure-scaling").text
+    assert "roof: Test GPU 9000" in shown
+    assert "interleaved_divergent" in shown
+
+
+def test_markup_in_a_name_is_shown_not_obeyed(browser: Any, pages: dict[str, Path]) -> None:
+    from selenium.webdriver.common.by import By
+
+    open_page(browser, pages["long"], 1200)
+    assert (
+        "<b>bold</b>" in browser.find_element(By.ID, "figure-scaling").text + browser.find_element(By.ID, "tables").text
+    )
+    assert browser.find_elements(By.CSS_SELECTOR, "main b") == []
+
+
+def test_it_prints_on_a_few_pages(browser: Any, pages: dict[str, Path]) -> None:
+    import base64
+
+    open_page(browser, pages["cpu"], 1200)
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True, "preferCSSPageSize": True})
+    document = base64.b64decode(printed["data"])
+    assert document.startswith(b"%PDF")
+    assert 2 <= document.count(b"/Type /Page\n") <= 8

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+
+import plotly.graph_objects as go
+import pytest
+from study_data import CPU, Made, reduction
+
+from cuprof.analysis.experiment import STANDARD
+from cuprof.report.figure import MOST_POINTS, Styles, integer_ticks, label, labels, thin
+from cuprof.report.page import study_figures
+
+
+def by_id(study) -> dict:
+    return {figure.id: figure for figure in study_figures(study)}
+
+
+def test_the_standard_figures_with_their_traces(make_study) -> None:
+    figures = by_id(make_study(reduction()))
+    assert list(figures) == [
+        "figure-time",
+        "figure-bandwidth",
+        "figure-scaling",
+        "figure-distribution",
+        "figure-tunables-0",
+    ]
+    assert figures["figure-scaling"].title == "Scaling over n"
+    assert [trace["name"] for trace in figures["figure-scaling"].data] == [
+        "interleaved_divergent",
+        "interleaved_compacted",
+        "sequential",
+        "first_add",
+        "last_warp",
+        "vector4",
+        "single_pass",
+        "cupy_sum",
+        "cpu_serial",
+        "cpu_numpy",
+        "cpu_parallel",
+        "roof: Test GPU 9000",
+        "roof: Test CPU 5",
+    ]
+    assert figures["figure-time"].text.startswith(
+        "Median time of 11 variants at n=2^26, dtype=float32; the shortest is single_pass"
+    )
+    assert len(figures["figure-bandwidth"].layout["shapes"]) == 2
+
+
+def test_plotly_takes_every_figure_as_it_is(make_study) -> None:
+    yaml = """
+figures:
+  - standard
+  - {kind: lines, x: problem.n, y: bandwidth, roof: true, where: {variant: [first_add, single_pass]}}
+  - {kind: lines, x: problem.n, y: time, roof: true}
+  - {kind: bars, x: variant, y: time, series: problem.n, log: [y]}
+  - {kind: map, x: problem.n, y: variant, value: share}
+  - {kind: lines, x: tune.nothing, y: time}
+"""
+    figures = study_figures(make_study(reduction(), yaml))
+    assert len(figures) == 5 + 4  # nothing was measured for the last one
+    for figure in figures:
+        go.Figure(figure.spec)  # raises for a property that Plotly does not know
+        json.dumps(figure.spec, allow_nan=False)
+        assert figure.text.endswith(".")
+
+
+def test_a_variant_has_one_colour_everywhere(make_study) -> None:
+    figures = by_id(make_study(reduction()))
+    time = dict(
+        zip(figures["figure-time"].data[0]["y"], figures["figure-time"].data[0]["marker"]["color"], strict=True)
+    )
+    for trace in figures["figure-scaling"].data[:-2]:
+        assert trace["line"]["color"] == time[trace["name"]]
+    for trace in figures["figure-distribution"].data:
+        assert trace["line"]["color"] == time[trace["name"]]
+
+
+def test_near_times_are_bars_from_zero_and_far_ones_points_on_a_logarithmic_axis(make_study) -> None:
+    near = by_id(make_study([Made("a", 10.0), Made("b", 20.0)], name="near"))["figure-time"]
+    far = by_id(make_study([Made("a", 10.0), Made("b", 9000.0, device=CPU, kind="cpu")], name="far"))["figure-time"]
+    assert (near.data[0]["type"], near.layout["xaxis"]["range"][0]) == ("bar", 0)
+    assert (far.data[0]["type"], far.layout["xaxis"]["type"]) == ("scatter", "log")
+
+
+def test_points_and_variants_are_capped_and_it_is_said(make_study) -> None:
+    many = make_study([Made(f"variant number {i}", 10.0 + i, samples=8) for i in range(200)], name="many")
+    figures = by_id(many)
+    assert len(figures["figure-time"].data[0]["y"]) == 40
+    assert figures["figure-time"].notes == ("The 40 fastest of 200 variants are drawn; the table has all.",)
+    long = by_id(make_study([Made("a", samples=3000)], name="long"))["figure-distribution"]
+    assert len(long.data[0]["x"][0]) <= MOST_POINTS
+    assert any("At most 400 points" in note for note in long.notes)
+
+
+def test_nothing_right_is_nothing_drawn(make_study) -> None:
+    from cuprof.records import State
+
+    assert study_figures(make_study([Made("a", state=State.CRASHED, message="x")])) == []
+
+
+def test_names_are_shown_as_they_are_never_as_markup() -> None:
+    assert label("<b>&") == "&lt;b&gt;&amp;"
+    assert label("a" * 100) == "a" * 17 + "…" + "a" * 8
+    assert labels(["x" * 90, "x" * 91]) == ["x" * 17 + "…" + "x" * 8, "x" * 17 + "…" + "x" * 8 + " (2)"]
+
+
+def test_no_two_of_32_series_look_alike() -> None:
+    styles = Styles.of([str(i) for i in range(32)])
+    assert len(set(styles.names.values())) == 32
+
+
+@pytest.mark.parametrize(("count", "shown"), [(3, 3), (9, 9), (30, 8)])
+def test_ticks_stay_readable(count: int, shown: int) -> None:
+    ticks = integer_ticks([2**i for i in range(count)])
+    assert len(ticks["tickvals"]) == shown
+    assert ticks["tickvals"][-1] == 2.0 ** (count - 1)
+    assert integer_ticks([1024.0, 3000.0])["ticktext"] == ["2<sup>10</sup>", "3\u202f000"]
+
+
+def test_thinning_keeps_the_ends() -> None:
+    values = [float(i) for i in range(1000)]
+    kept = thin(values, 10)
+    assert (len(kept), kept[0], kept[-1]) == (10, 0.0, 999.0)
+    assert thin(values[:5], 10) == values[:5]
+
+
+def test_standard_is_the_default() -> None:
+    from cuprof.analysis import Experiment
+
+    assert Experiment("x").figures == (STANDARD,)

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from study_data import CPU, NO_CUDA, Made, fill, open_store, reduction
+
+from cuprof.analysis import load_study
+from cuprof.errors import StoreError
+from cuprof.project import bundled
+from cuprof.records import State
+from cuprof.report import render, write, write_report
+from cuprof.report.markdown import to_html
+from cuprof.report.provenance import hide_passwords
+
+NASTY = "<script>alert('x')</script>\"'&{{ 7*7 }}%{y}</textarea>日本\u202e"
+
+
+class Page(HTMLParser):
+    """Collect what a page would load, its scripts, its ids and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.text: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [given["id"]] if given.get("id") else []
+        self.loads += [given[name] or "" for name in ("src", "href") if name in given]
+
+    def handle_data(self, data: str) -> None:
+        if self.tags[-1:] != ["script"]:
+            self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join("".join(self.text).split())
+
+
+def without_plotly(html: str) -> str:
+    from plotly.offline import get_plotlyjs
+
+    return html.replace(get_plotlyjs(), "")
+
+
+def test_two_renders_are_the_same_bytes(make_study) -> None:
+    study = make_study(reduction(), experiment="reduction")
+    assert render(study) == render(study)
+
+
+def test_nothing_in_the_page_is_loaded_from_anywhere(make_study) -> None:
+    page = Page(without_plotly(render(make_study(reduction()))))
+    assert all(load.startswith(("#", "data:")) for load in page.loads)
+    assert len(page.ids) == len(set(page.ids))
+    assert page.tags.count("h1") == 1
+
+
+def test_the_page_says_what_was_measured_published_and_skipped(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        fill(store, reduction(gpu=False), experiment="reduction", baseline="interleaved_divergent")
+        study = load_study(store, "reduction", folders=[bundled("experiments")])
+    words = Page(without_plotly(render(study))).words
+    for text in (
+        "Sum reduction, step by step",
+        "Published: Tesla T4, CPU (another machine)",
+        "no CUDA device was found; install the NVIDIA driver, then: pip install 'cuprof[cuda13]'",
+        "python -m cuprof ncu-collect experiment=reduction",
+        "1 861",
+        "Test CPU 5",
+        "0123abc",
+    ):
+        assert text in words, text
+
+
+def test_hostile_text_stays_text(make_study) -> None:
+    trials = [
+        Made(NASTY, 10.0),
+        Made("x" * 300, 20.0, {"n": 2**21}, {NASTY[:20]: NASTY}),
+        Made("broken", state=State.COMPILE_ERROR, message=NASTY, log=NASTY * 50),
+        Made("skipped", state=State.SKIPPED, message=NASTY, device=None),
+    ]
+    html = without_plotly(render(make_study(trials, software={"tool": NASTY}, git={"commit": NASTY}, name=NASTY)))
+    assert "<script>alert" not in html
+    assert "</textarea>" not in html
+    assert "{{ 7*7 }}" in Page(html).words
+    assert html.count("<script") == 3  # data, Plotly, the page's own
+
+
+@pytest.mark.parametrize(
+    "trials",
+    [
+        [Made("only")],
+        [Made("a", state=State.CRASHED, message="segmentation fault"), Made("b", state=State.TIMED_OUT)],
+        [Made("a", state=State.PLANNED, device=None, unavailable=NO_CUDA)],
+        [Made("a", useful_bytes=0), Made("b", samples=1, spread=0.0)],
+        [Made("a", problem={"layout": "NCHW"}), Made("b", problem={"layout": "NHWC"}, device=CPU, kind="cpu")],
+        [Made(f"v{i}", 10.0 + i) for i in range(200)],
+    ],
+    ids=["single", "all-failed", "all-skipped", "degenerate", "no-numeric-axis", "many"],
+)
+def test_any_sweep_makes_a_page(make_study, trials) -> None:
+    page = Page(without_plotly(render(make_study(trials))))
+    assert "Summary" in page.words
+    assert "Provenance" in page.words
+    assert "nan" not in re.sub(r"\bnan\w", "", page.words.lower()).split()
+
+
+def test_no_environment_and_no_password_reach_the_page(make_study, monkeypatch) -> None:
+    monkeypatch.setenv("SOME_SECRET", "tell-nobody")
+    study = make_study(
+        reduction(),
+        command_line="python -m cuprof sweep store.url=postgresql://me:hunter2@host/db",
+        configuration={"store": {"url": "postgresql+psycopg://me:hunter2@host/db"}},
+        git={"commit": "abc", "remote": "https://me:hunter2@host/x"},
+    )
+    html = render(study)
+    assert "hunter2" not in html
+    assert "postgresql://me:***@host/db" in html
+    assert "tell-nobody" not in html
+    assert all(value not in html for name, value in os.environ.items() if name in ("PATH", "HOME") and len(value) > 12)
+
+
+def test_passwords_are_hidden_and_nothing_else() -> None:
+    assert hide_passwords("a://u:p@h b://h/x:y sqlite:////tmp/a@b") == "a://u:***@h b://h/x:y sqlite:////tmp/a@b"
+
+
+def test_findings_are_markdown_without_its_dangers() -> None:
+    html = to_html("# Title\n\n<script>x</script> ![a](http://h/i.png) [bad](javascript:x)\n\n| a |\n|---|\n| 1 |\n")
+    assert "<h3>Title</h3>" in html
+    assert "<script>" not in html
+    assert "<img" not in html
+    assert 'href="javascript' not in html
+    assert '<div class="scroll" tabindex="0"><table>' in html
+
+
+def test_the_page_is_written_whole_and_named_after_the_experiment(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        sweep = fill(store, [Made("a"), Made("b", 5.0)], experiment="my ex/../periment")
+    url = f"sqlite:///{tmp_path / 'test.sqlite'}"
+    path = write_report(url, "my ex/../periment", tmp_path / "out")
+    assert path == tmp_path / "out" / "my-ex-..-periment.html"
+    assert path.read_text(encoding="utf-8").rstrip().endswith("</html>")
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert write_report(url, "", tmp_path / "out", sweep_id=sweep).name == "my-ex-..-periment-sweep-1.html"
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(make_study, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be written"):
+        write(make_study([Made("a")]), tmp_path / "file")
+
+
+def test_a_users_own_template_comes_first(make_study, tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "page.html").write_text("mine: {{ verdict.headline }}", encoding="utf-8")
+    assert render(make_study([Made("a")]), folders=[tmp_path]).startswith("mine: a is the only variant")
+
+
+def test_characters_that_turn_the_text_around_are_shown_as_escapes(make_study) -> None:
+    html = without_plotly(render(make_study([Made("evil\u202etxt.exe"), Made("b", 5.0)])))
+    assert "\u202e" not in html
+    assert "evil\\u202etxt." in html
+
+
+def test_very_long_names_are_whole_in_the_table_and_short_in_sentences(make_study) -> None:
+    name = "v" * 300
+    page = Page(without_plotly(render(make_study([Made(name, 5.0), Made("b")]))))
+    assert name in page.words
+    assert f"{'v' * 40}…{'v' * 19} is the fastest right variant" in page.words

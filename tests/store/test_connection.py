@@ -1,0 +1,173 @@
+"""Databases that cannot be used give one line that says what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import exc
+from store_samples import FACTS, make_trial
+
+from cuprof.errors import CuprofError, MissingDependencyError, StoreError
+from cuprof.store import Store, connection
+from cuprof.store.connection import explain, parse_url
+
+
+def refusal(url: str, **options: bool) -> str:
+    with pytest.raises(CuprofError) as caught:
+        Store.open(url, **options)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "", "mysql://host/db", "oracle:///x", "sqlite://", "sqlite:///:memory:"])
+def test_an_unusable_url_is_refused(url: str) -> None:
+    assert "sqlite:///FILE" in refusal(url)
+
+
+def test_options_in_an_sqlite_url_are_refused(tmp_path: Path) -> None:
+    assert "takes no options" in refusal(f"sqlite:///{tmp_path}/a.sqlite?timeout=5")
+
+
+def test_a_password_is_never_shown() -> None:
+    assert "secret" not in refusal("postgresql+psycopg://me:secret@127.0.0.1:1/none")
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    assert "database postgresql+psycopg://me@127.0.0.1:1/none cannot be reached" in refusal(
+        "postgres://me@127.0.0.1:1/none"
+    )
+
+
+def test_a_missing_driver_comes_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'psycopg\[binary\]'"):
+        Store.open("postgresql://host/db")
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.sqlite"
+    path.write_text("these are notes, not a database, and they are quite long enough to be looked at " * 20)
+    before = path.read_bytes()
+    assert f"database {path} is damaged or no SQLite database" in refusal(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+
+
+def test_a_truncated_database_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with Store.open(f"sqlite:///{path}") as store:
+        store.enlist(store.begin_sweep(FACTS), [make_trial(n=n) for n in range(200)])
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(StoreError, match="is damaged"):
+        read_everything(path)
+
+
+def read_everything(path: Path) -> None:
+    with Store.open(f"sqlite:///{path}") as store:
+        store.query("trials")
+        store.list_trials(1)
+
+
+def test_someone_elses_database_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.sqlite"
+    with sqlite3.connect(path) as theirs:
+        theirs.execute("CREATE TABLE bookmarks (url text)")
+    theirs.close()
+    assert "was not made by cuprof" in refusal(f"sqlite:///{path}")
+    with sqlite3.connect(path) as theirs:
+        assert theirs.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
+    theirs.close()
+
+
+def test_a_folder_and_a_folder_below_a_file_are_refused(tmp_path: Path) -> None:
+    assert "is a folder" in refusal(f"sqlite:///{tmp_path}")
+    (tmp_path / "file").write_text("")
+    assert "its folder cannot be made (File exists)" in refusal(f"sqlite:///{tmp_path}/file/a.sqlite")
+
+
+def test_a_database_that_is_not_there_is_not_made_for_reading(tmp_path: Path) -> None:
+    path = tmp_path / "none.sqlite"
+    assert f"there is no database {path}; run a sweep first" in refusal(f"sqlite:///{path}", read_only=True)
+    assert "there is no database" in refusal(f"sqlite:///{path}", create=False)
+    path.touch()
+    assert "is empty; run a sweep first" in refusal(f"sqlite:///{path}", create=False)
+
+
+def test_an_empty_server_database_is_not_filled_for_reading(postgres) -> None:  # type: ignore[no-untyped-def]
+    assert "is empty; run a sweep first" in refusal(postgres.make_database("empty"), read_only=True)
+
+
+def test_a_store_opened_for_reading_cannot_write(url: str) -> None:
+    Store.open(url).close()
+    with Store.open(url, read_only=True) as store:
+        with pytest.raises(StoreError):
+            store.begin_sweep(FACTS)
+        assert store.query("SELECT * FROM sweep").empty
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("attempt to write a readonly database", "is not writable; change its permissions or set store.url"),
+        ("unable to open database file", "cannot be opened; check the permissions"),
+        ("database or disk is full", "free space on that disk"),
+        ("disk I/O error", "cannot be written"),
+        ("database disk image is malformed", "is damaged"),
+        ("database is locked", "has been locked by another process"),
+    ],
+)
+def test_what_sqlite_says_becomes_advice(tmp_path: Path, text: str, expected: str) -> None:
+    error = exc.OperationalError("INSERT …", {}, sqlite3.OperationalError(text))
+    line = explain(parse_url(f"sqlite:///{tmp_path}/a.sqlite"), error)
+    assert expected in line
+    assert line.startswith(f"database {tmp_path}/a.sqlite")
+
+
+def test_a_lock_that_is_not_released_is_reported(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.1)
+    with Store.open(sqlite_url) as first, Store.open(sqlite_url) as second:
+        with first.engine.begin(), pytest.raises(StoreError, match=r"locked by another process for 0\.1 s"):
+            second.begin_sweep(FACTS)
+        assert second.begin_sweep(FACTS) == 1
+
+
+def test_sqlite_is_set_up_as_documented(sqlite_url: str) -> None:
+    with Store.open(sqlite_url) as store, store.engine.connect() as opened:
+        values = {
+            name: opened.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("foreign_keys", "journal_mode", "synchronous", "busy_timeout")
+        }
+    assert values == {"foreign_keys": 1, "journal_mode": "wal", "synchronous": 1, "busy_timeout": 30_000}
+
+
+def test_postgresql_speaks_utc_and_rows_need_their_owners(store: Store) -> None:
+    with pytest.raises(exc.IntegrityError), store.engine.begin() as opened:
+        opened.execute(sa.text("INSERT INTO sample VALUES (99, 0, 0, 1.0, NULL, '')"))
+    if store.engine.dialect.name == "postgresql":
+        assert store.query("SHOW TIME ZONE").iloc[0, 0] == "UTC"
+
+
+def test_threads_share_a_store(store: Store) -> None:
+    sweep = store.begin_sweep(FACTS)
+    trials = [make_trial(n=n) for n in range(1, 41)]
+    errors: list[BaseException] = []
+
+    def work(part: int) -> None:
+        try:
+            for trial in trials[part::4]:
+                store.enlist(sweep, [trial])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert store.query("SELECT COUNT(*) AS n FROM trials")["n"].tolist() == [40]

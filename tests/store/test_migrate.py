@@ -1,0 +1,209 @@
+"""The migrations make the schema of the models, for a new database and for one of every earlier revision."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from pandas.testing import assert_frame_equal
+
+import cuprof.store.counter_models  # noqa: F401  (its tables belong to the same metadata)
+from cuprof.errors import StoreError
+from cuprof.project import bundled
+from cuprof.records import Measure
+from cuprof.store import Store, migrate, query
+from cuprof.store import store as store_module
+from cuprof.store.models import REVISION, Base
+
+OLD = Path(__file__).parents[1] / "data" / "db"
+REVISIONS = [script.revision for script in ScriptDirectory.from_config(migrate.make_configuration()).walk_revisions()]
+
+
+def differences(store: Store) -> list[object]:
+    with store.engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "compare_type": True,
+                "compare_server_default": True,
+                "include_name": lambda name, kind, parents: name != migrate.VERSION_TABLE,
+            },
+        )
+        return list(compare_metadata(context, Base.metadata))
+
+
+def schema(store: Store) -> dict[str, object]:
+    inspector = sa.inspect(store.engine)
+    return {
+        table: (
+            [(column["name"], str(column["type"]), column["nullable"]) for column in inspector.get_columns(table)],
+            sorted(str(sorted(key.items(), key=str)) for key in inspector.get_foreign_keys(table)),
+            sorted(str(sorted(index.items(), key=str)) for index in inspector.get_indexes(table)),
+        )
+        for table in [*inspector.get_table_names(), *inspector.get_view_names()]
+    }
+
+
+def test_models_and_migrations_agree(store: Store) -> None:
+    assert differences(store) == []
+
+
+def test_the_comparison_sees_a_difference(store: Store) -> None:
+    with store.engine.begin() as connection:
+        migrate.drop_views(connection)
+        connection.execute(sa.text("ALTER TABLE run DROP COLUMN build_log"))
+    assert "build_log" in str(differences(store))
+
+
+def test_the_newest_migration_is_the_revision_that_the_models_name() -> None:
+    assert REVISIONS[0] == REVISION
+    assert sorted(REVISIONS, reverse=True) == REVISIONS  # "newer" is decided by comparing the numbers
+    assert all(re.fullmatch(r"\d{4}", revision) for revision in REVISIONS)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_real_database_of_every_revision_is_upgraded(revision: str, tmp_path: Path) -> None:
+    shutil.copy(OLD / f"{revision}.sqlite", tmp_path / "old.sqlite")
+    expected = json.loads((OLD / f"{revision}.json").read_text(encoding="utf-8"))
+    with Store.open(f"sqlite:///{tmp_path / 'fresh.sqlite'}") as fresh:
+        wanted = schema(fresh)
+    with Store.open(f"sqlite:///{tmp_path / 'old.sqlite'}") as store:
+        assert schema(store) == wanted
+        assert differences(store) == []
+        best = store.query("best")
+        assert best[["variant", "measure"]].values.tolist() == expected["best"]
+        identities = store.query("SELECT identity FROM trial ORDER BY id")["identity"].tolist()
+        found = store.stored(identities, {Measure.COLD: expected["method"]})
+        assert {trial.state.value for trial in found.values()} == set(expected["states"])
+        for run in store.query("SELECT id FROM run")["id"]:
+            store.get_outcome(int(run))
+        assert sorted(store.query("counters")["metric"]) == expected["counters"]
+
+
+def test_a_database_of_a_newer_cuprof_is_refused_and_left_alone(url: str) -> None:
+    with Store.open(url) as store, store.engine.begin() as connection:
+        connection.execute(sa.text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '9999'"))
+    message = rf"was written by a newer cuprof \(revision 9999, this one knows {REVISION}\); upgrade cuprof"
+    with pytest.raises(StoreError, match=message):
+        Store.open(url)
+    with pytest.raises(StoreError, match=message):
+        query(url, "best")
+
+
+def test_views_follow_their_files(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store.open(url).close()
+    shutil.copytree(bundled("db"), tmp_path / "db", ignore=shutil.ignore_patterns("*.sqlite*"))
+    views = tmp_path / "db" / "views"
+    (views / "53_counters_before_after.sql").unlink()
+    (views / "90_mine.sql").write_text("CREATE VIEW mine AS SELECT COUNT(*) AS n FROM best;\n")
+    monkeypatch.setattr(migrate, "bundled", lambda name: tmp_path / name)
+    Store.open(url, read_only=True).close()  # a reader leaves them as they are
+    assert "counters_before_after" in view_names(url)
+    with Store.open(url):
+        pass
+    assert "mine" in view_names(url)
+    assert "counters_before_after" not in view_names(url)
+
+
+def view_names(url: str) -> list[str]:
+    with Store.open(url, read_only=True) as store:
+        return sa.inspect(store.engine).get_view_names()
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        migrate, "list_views", lambda: [migrate.View("broken", "CREATE VIEW broken AS SELECT FROM nothing")]
+    )
+    with pytest.raises(StoreError):
+        Store.open(url)
+    monkeypatch.undo()
+    with Store.open(url) as store:
+        assert differences(store) == []
+
+
+SECOND = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    with op.batch_alter_table("run") as batch:
+        batch.add_column(sa.Column("extra", sa.Text()))
+        batch.alter_column("phase", existing_type=sa.String(64), type_=sa.String(80), existing_nullable=False)
+"""
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_migration_that_rebuilds_a_table_keeps_every_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    shutil.copy(OLD / "0001.sqlite", tmp_path / "old.sqlite")
+    shutil.copytree(bundled("db"), tmp_path / "db", ignore=shutil.ignore_patterns("*.sqlite*"))
+    (tmp_path / "db" / "migrations" / "versions" / "0002_more.py").write_text(SECOND)
+    url = f"sqlite:///{tmp_path / 'old.sqlite'}"
+    tables = ("run", "timing", "sample", "sweep_trial")
+    with Store.open(url) as store:
+        before = {table: store.query(table) for table in tables}
+    monkeypatch.setattr(migrate, "bundled", lambda name: tmp_path / name)
+    for module in (migrate, store_module):
+        monkeypatch.setattr(module, "REVISION", "0002")
+    with Store.open(url, read_only=read_only) as store:
+        after = {table: store.query(table) for table in tables}
+        with store.engine.connect() as connection:
+            assert migrate.read_revision(connection) == "0002"
+        assert not store.query("best").empty
+    assert after["run"]["extra"].isna().all()
+    assert not any(frame.empty for frame in before.values())
+    for table in tables:
+        assert_frame_equal(after[table][list(before[table])], before[table])
+
+
+def test_a_database_whose_revision_was_never_there_is_refused(url: str) -> None:
+    with Store.open(url) as store, store.engine.begin() as connection:
+        connection.execute(sa.text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '0000'"))
+    with pytest.raises(StoreError, match="cannot be upgraded"):
+        Store.open(url)
+
+
+def test_processes_that_make_one_database_together_all_succeed(url: str) -> None:
+    script = "import sys; from cuprof.store import Store; Store.open(sys.argv[1]).close()"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script, url], stderr=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    ends = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+    assert ends == [("", 0)] * 4
+    with Store.open(url) as store:
+        assert differences(store) == []
+
+
+def test_a_new_database_takes_less_than_half_a_second(tmp_path: Path) -> None:
+    Store.open(f"sqlite:///{tmp_path / 'warm.sqlite'}").close()  # imports Alembic
+    took = []
+    for number in range(3):
+        start = time.perf_counter()
+        Store.open(f"sqlite:///{tmp_path / f'{number}.sqlite'}").close()
+        took.append(time.perf_counter() - start)
+    assert min(took) < 0.5
+
+
+def test_opening_a_current_database_does_not_import_alembic(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a.sqlite'}"
+    Store.open(url).close()
+    script = (
+        "import sys; from cuprof.store import Store; Store.open(sys.argv[1]).close(); print('alembic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, url], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

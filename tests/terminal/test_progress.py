@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from cuprof.family import Point
+from cuprof.records import Measure, Outcome, State, Summary, Timing, Trial
+from cuprof.terminal import Observer
+from cuprof.terminal.progress import LiveProgress, PlainProgress, make_observer
+
+TRIAL = Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v · n=1")
+SUMMARY = Summary(20, 0, 12_345.0, 12_300.0, 12_400.0, 0.95, 12_345.0, 10.0, 12_000.0, 13_000.0, 12_200.0, 12_500.0)
+GOOD = Outcome(TRIAL.identity, State.OK, timings=(Timing(Measure.COLD, "m", (), SUMMARY, "interval"),))
+WRONG = Outcome(TRIAL.identity, State.WRONG_RESULT, "sum[0] = 1, expected 2")
+SKIPPED = Outcome(TRIAL.identity, State.SKIPPED, "no GPU")
+
+
+class Clock:
+    """Stand still until told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def play(observer: Observer, clock: Clock) -> None:
+    observer.started(5, 1)
+    for outcome in (SKIPPED, GOOD, WRONG):
+        observer.trial_started(TRIAL, "time")
+        clock.now += 0 if outcome is SKIPPED else 30
+        observer.trial_finished(TRIAL, outcome)
+    observer.note("mind the gap")
+    observer.finished(7)
+
+
+def test_plain_lines() -> None:
+    stream, clock = io.StringIO(), Clock()
+    with PlainProgress(stream, clock) as observer:
+        play(observer, clock)
+    assert stream.getvalue().splitlines() == [
+        "5 trials, 1 of them stored already",
+        "[2/5] skipped f/v · n=1: no GPU",
+        "[3/5] ok f/v · n=1: 12.35 µs ±0.4% cold  [1:00 left]",
+        "[4/5] WRONG f/v · n=1: sum[0] = 1, expected 2  [30 s left]",
+        "mind the gap",
+        "sweep 7: 1 measured, 1 stored before, 1 failed, 1 skipped, 1:00",
+    ]
+
+
+def test_a_live_line_leaves_failures_notes_and_the_summary() -> None:
+    stream, clock = io.StringIO(), Clock()
+    console = Console(file=stream, force_terminal=True, width=100, color_system=None, legacy_windows=False)
+    with LiveProgress(console, clock) as observer:
+        play(observer, clock)
+    text = stream.getvalue()
+    for line in (
+        "WRONG f/v · n=1: sum[0] = 1, expected 2",
+        "mind the gap",
+        "sweep 7: 1 measured, 1 stored before, 1 failed, 1 skipped, 1:00",
+    ):
+        assert line in text
+    assert "timing f/v · n=1" in text
+
+
+def test_a_long_message_is_not_cut_off_on_a_narrow_terminal() -> None:
+    stream, clock = io.StringIO(), Clock()
+    console = Console(file=stream, force_terminal=True, width=30, color_system=None, legacy_windows=False)
+    message = "expected " + "123456789" * 10
+    with LiveProgress(console, clock) as observer:
+        observer.started(1, 0)
+        observer.trial_finished(TRIAL, replace(WRONG, message=message))
+    assert message in stream.getvalue()
+
+
+def test_markup_in_a_message_is_text() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=80, color_system=None, legacy_windows=False)
+    with LiveProgress(console) as observer:
+        observer.note("index [red] out of range [/]")
+    assert "index [red] out of range [/]" in stream.getvalue()
+
+
+def test_no_estimate_without_a_measured_trial() -> None:
+    clock = Clock()
+    progress = PlainProgress(io.StringIO(), clock)
+    progress.started(3, 0)
+    assert progress.seconds_left is None
+    clock.now = 5
+    progress.trial_finished(TRIAL, SKIPPED)
+    assert progress.seconds_left is None
+    progress.trial_finished(TRIAL, GOOD)
+    assert progress.seconds_left == pytest.approx(5)
+
+
+def test_a_file_gets_plain_lines() -> None:
+    assert isinstance(make_observer(io.StringIO()), PlainProgress)
+
+
+def test_a_terminal_gets_the_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    assert isinstance(make_observer(Terminal()), LiveProgress)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(make_observer(Terminal()), PlainProgress)

@@ -1,0 +1,92 @@
+"""The table at the end of a sweep. Every number here is invented."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cuprof.analysis import Study, load_study
+from cuprof.records import State
+from cuprof.terminal.results import MOST_ROWS, print_results, result_lines
+from tests.analysis.study_data import CPU, NO_CUDA, Made, fill, open_store
+
+TRIALS = (
+    Made("interleaved", 60.0, tune={"block": 64}, total=900.0, useful_bytes=4 * 2**20),
+    Made("sequential", 20.0, tune={"block": 64}, total=860.0, useful_bytes=4 * 2**20),
+    Made("vectorised_by_four", 5.125, tune={"block": 256, "items": 16}, total=845.0, useful_bytes=4 * 2**20),
+    Made("broken", tune={"block": 64}, state=State.WRONG_RESULT, message="sum[0] = 1.5, expected 2.25 ± 0.01"),
+    Made("opencl_tree", device=None, state=State.SKIPPED, message=str(NO_CUDA), unavailable=NO_CUDA),
+    Made("cpu_serial", 4210.0, kind="cpu", device=CPU, useful_bytes=4 * 2**20),
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    with open_store(tmp_path) as store:
+        return load_study(store, sweep_id=fill(store, TRIALS))
+
+
+def many(tmp_path: Path) -> Study:
+    trials = [Made(name, 10.0 + i, tune={"block": i}) for name in ("a", "b") for i in range(MOST_ROWS)]
+    with open_store(tmp_path) as store:
+        return load_study(store, sweep_id=fill(store, trials))
+
+
+def test_at_eighty_columns(study: Study) -> None:
+    lines = [line.text for line in result_lines(study, 80)]
+    assert lines == GOLDEN.splitlines()
+    assert max(map(len, lines[1:-3])) <= 80
+
+
+def test_a_wrong_result_has_no_time_and_no_speedup(study: Study) -> None:
+    line = next(line for line in result_lines(study, 200) if line.text.startswith("broken"))
+    assert line.text.split() == ["broken", "block=64", "WRONG"]
+
+
+def test_numbers_are_whole_at_any_width(study: Study) -> None:
+    def numbers(width: int) -> list[str]:
+        words = " ".join(line.text for line in result_lines(study, width)).split()
+        return [word for word in words if word.rstrip("×").replace(".", "").isdigit()]
+
+    assert numbers(20) == numbers(200)
+
+
+def test_many_tunables_come_down_to_the_fastest(tmp_path: Path) -> None:
+    lines = [line.text for line in result_lines(many(tmp_path), 100)]
+    assert [line.split()[0] for line in lines[3:5]] == ["a", "b"]
+    assert lines[5] == f"the fastest tunables of each variant; {2 * MOST_ROWS - 2} more: cuprof query timings"
+
+
+def test_json_has_plain_numbers(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    print_results(study, "json", Path("page.html"))
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["baseline"], shown["report"]) == ("interleaved", "page.html")
+    trials = {trial["variant"]: trial for trial in shown["trials"]}
+    assert trials["vectorised_by_four"]["tunables"] == {"block": 256, "items": 16}
+    assert trials["vectorised_by_four"]["cold_ns"] == pytest.approx(5125, rel=0.02)
+    assert trials["broken"]["state"] == "wrong_result"
+    assert trials["broken"]["speedup"] is None
+
+
+def test_the_page_is_named_below_the_tables(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    print_results(study, "table", Path("/tmp/page.html"))
+    assert capsys.readouterr().out.endswith("report: /tmp/page.html\n")
+
+
+GOLDEN = """\
+invented · n=2^20 · cold kernel time · Test GPU 9000 (reads 1.00 TB/s) · Test CPU 5 (reads 20.0 GB/s)
+variant             tunables      time µs   ±%   GB/s  % peak  speedup  total µs
+──────────────────  ────────────  ───────  ───  ─────  ──────  ───────  ────────
+interleaved (base)  block=64        60.00  0.2   69.9     7.0    1.00×       900
+sequential          block=64        20.00  0.2  209.7    21.0    3.00×       860
+vectorised_by_four  block=256,       5.12  0.2  818.4    81.8   11.71×       845
+                    items=16
+broken              block=64        WRONG
+opencl_tree                       skipped
+cpu_serial                        4210.00  0.2    1.0     5.0    0.01×
+
+WRONG broken: sum[0] = 1.5, expected 2.25 ± 0.01
+skipped opencl_tree: no CUDA device was found; install the NVIDIA driver, then: pip install 'cuprof[cuda13]'
+"""
