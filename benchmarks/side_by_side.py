@@ -66,10 +66,10 @@ def make_row(tool: Tool, answered: Answer) -> dict[str, Any]:
     }
 
 
-def run_cuprof(work: Path, *settings: str) -> Answer:
+def run_cuprof(work: Path, environment: Mapping[str, str], *settings: str) -> Answer:
     """Run the real command in a project and a database of its own."""
     project = copy_project(work / f"project-{len(list(work.glob('project-*')))}")
-    ended = run([sys.executable, *SWEEP, *settings], work, folder=project)
+    ended = run([sys.executable, *SWEEP, *settings], work, folder=project, environment=environment)
     if ended.fault:
         return ended
     return Answer(ended.wall_s, read_sweep(f"sqlite:///{project / 'db' / 'cuprof.sqlite'}"))
@@ -112,7 +112,7 @@ def list_tools(work: Path, cap_s: float) -> dict[str, Tool]:
         return {"CUPROF_CACHE": str(work / f"cubins-{name}"), "CUPY_CACHE_DIR": str(work / f"cupy-{name}")}
 
     def sweep(cache: str, *settings: str) -> Callable[[Path], Answer]:
-        return lambda folder: run_in(fresh(cache), folder, *settings)
+        return lambda folder: run_cuprof(folder, fresh(cache), *settings)
 
     def child(module: str, *arguments: str) -> Callable[[Path], Answer]:
         return lambda folder: ask(
@@ -129,22 +129,6 @@ def list_tools(work: Path, cap_s: float) -> dict[str, Tool]:
         ),
         "triton": Tool("Triton do_bench", child("space_triton"), "cold, dirty"),
     }
-
-
-def run_in(environment: Mapping[str, str], work: Path, *settings: str) -> Answer:
-    """Run cuprof's sweep with these environment variables."""
-    import os
-
-    before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
-    try:
-        return run_cuprof(work, *settings)
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def make_criteria(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, bool | None]:

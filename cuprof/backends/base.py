@@ -73,11 +73,14 @@ class Runnable(Protocol):
 class Session(Protocol):
     """The buffers of one problem on one device."""
 
-    def prepare(self, variant: Variant, problem: Point, tunables: Point, program: Program | None) -> Any:
+    def prepare(
+        self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
+    ) -> Any:
         """Build and bind one variant.
 
         Args:
             program: for kernels, what `variant.make` gave; None for calls.
+            text: for kernels, the source with its includes expanded; exactly what is compiled.
 
         Raises:
             BuildError: the compiler refused.
@@ -117,8 +120,13 @@ class Backend(Protocol):
     def calibrate(self) -> Calibration:
         """Measure the device: read bandwidth and the timing method's own cost."""
 
-    def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions) -> Session:
+    def open(
+        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
+    ) -> Session:
         """Put the inputs on the device and make room for outputs.
+
+        Args:
+            scratch_bytes: size of the arena that the programs' scratch buffers are laid out in.
 
         Raises:
             LaunchError: the device's memory does not suffice.
