@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TAIL_CHARACTERS = 400
+TAIL_CHARACTERS = 1200
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,13 @@ class Answer:
         wall_s: from before its start until after its end.
         found: what it wrote to its answer file; empty where it wrote none.
         fault: why there is no result ("not installed: …"), or empty.
+        printed: the end of what it printed, on both streams.
     """
 
     wall_s: float
     found: Mapping[str, Any] = field(default_factory=dict)
     fault: str = ""
+    printed: str = ""
 
 
 def ask(
@@ -92,9 +94,8 @@ def run(
     except subprocess.TimeoutExpired:
         return Answer(time.perf_counter() - started, fault=f"stopped after {limit_s:g} s")
     wall_s = time.perf_counter() - started
-    if code in accept:
-        return Answer(wall_s)
-    return Answer(wall_s, fault=f"exit code {code}: {log.read_text(errors='replace')[-TAIL_CHARACTERS:].strip()}")
+    printed = log.read_text(errors="replace")[-TAIL_CHARACTERS:].strip()
+    return Answer(wall_s, fault="" if code in accept else f"exit code {code}: {printed}", printed=printed)
 
 
 def python_path() -> str:

@@ -99,7 +99,7 @@ def run_nsight(work: Path, cache: str) -> Answer:
 
 def make_rows(answers: Mapping[str, Answer]) -> list[dict[str, Any]]:
     """Return a row a tool; the ratio is to bare ncu with the kernels built in the same state."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, answered in answers.items():
         if answered.fault:
             rows.append({"tool": name, "note": f"no result: {answered.fault}"})

@@ -84,7 +84,7 @@ def read_sweep(url: str) -> dict[str, Any]:
     indices = []
     for row in rows:
         tunables = json.loads(row["tunables"])
-        indices.append(CONFIGURATIONS.index(Configuration(tunables["block"], tunables["items"])))
+        indices.append(CONFIGURATIONS.index(Configuration(tunables["block"], tunables["per_thread"])))
     return {
         "indices": indices,
         "median_ns": [row["median_ns"] for row in rows],

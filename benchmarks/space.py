@@ -16,7 +16,7 @@ SOURCE = PROJECT / "kernels" / "axpy" / "axpy.cu"
 N = 2**24
 A = 1.5
 BLOCKS = (32, 64, 128, 256, 512, 1024)
-ITEMS = (1, 2, 4, 8, 16, 32, 64, 128)
+PER_THREAD = (1, 2, 4, 8, 16, 32, 64, 128)
 BUFFERS = {"x": 4 * N, "y": 4 * N, "z": 4 * N}
 
 
@@ -25,26 +25,26 @@ class Configuration:
     """One point of the space: threads a block and elements a thread."""
 
     block: int
-    items: int
+    per_thread: int
 
     @property
     def label(self) -> str:
         """Return the name that every tool's table shows."""
-        return f"block={self.block}, items={self.items}"
+        return f"block={self.block}, per_thread={self.per_thread}"
 
     @property
     def defines(self) -> dict[str, str | int]:
         """Return the macros that the kernel is compiled with."""
-        return {"BLOCK": self.block, "ITEMS": self.items}
+        return {"BLOCK": self.block, "ITEMS": self.per_thread}
 
     @property
     def launch(self) -> Launch:
         """Return the launch over all N numbers."""
-        blocks = -(-N // (self.block * self.items))
+        blocks = -(-N // (self.block * self.per_thread))
         return Launch("axpy", (blocks,), (self.block,), ("x", "y", "z", np.float32(A), np.uint32(N)))
 
 
-CONFIGURATIONS = tuple(Configuration(block, items) for block, items in product(BLOCKS, ITEMS))
+CONFIGURATIONS = tuple(Configuration(block, per_thread) for block, per_thread in product(BLOCKS, PER_THREAD))
 
 
 def copy_project(folder: Path) -> Path:

@@ -61,9 +61,7 @@ class LaunchSession:
         return self.timer.cold(runnable.enqueue)
 
 
-def sample_cold(
-    device: Device, launches: Mapping[str, PackedLaunch], target: float = 0.005
-) -> dict[str, Timing]:
+def sample_cold(device: Device, launches: Mapping[str, PackedLaunch], target: float = 0.005) -> dict[str, Timing]:
     """Return each launch's cold timing, sampled as a sweep samples: interleaved, until the interval is narrow."""
     device.run_once(list(launches.values()))
     sampler = Sampler(

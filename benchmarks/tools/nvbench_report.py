@@ -53,7 +53,11 @@ def _read(state: dict[str, Any]) -> NvbenchState:
 
 def _value(summary: dict[str, Any]) -> float | None:
     for entry in summary.get("data", []):
-        if entry.get("name") == "value" and entry.get("type") in ("float64", "int64") and entry.get("value") is not None:
+        if (
+            entry.get("name") == "value"
+            and entry.get("type") in ("float64", "int64")
+            and entry.get("value") is not None
+        ):
             return float(entry["value"])
     return None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.space import BLOCKS, CONFIGURATIONS, ITEMS, SOURCE, A, Configuration, N
+from benchmarks.space import BLOCKS, CONFIGURATIONS, PER_THREAD, SOURCE, A, Configuration, N
 from benchmarks.tools.answer import answer
 
 BACKENDS = ("CUPY", "NVCUDA")
@@ -26,7 +26,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
         SOURCE.read_text(),
         problem_size=N,
         arguments=[x, y, np.empty_like(x), np.float32(A), np.uint32(N)],
-        tune_params={"BLOCK": list(BLOCKS), "ITEMS": list(ITEMS)},
+        tune_params={"BLOCK": list(BLOCKS), "ITEMS": list(PER_THREAD)},
         grid_div_x=["BLOCK", "ITEMS"],
         block_size_names=["BLOCK"],
         lang=arguments.backend,

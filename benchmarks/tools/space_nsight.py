@@ -1,4 +1,4 @@
-"""The 48 configurations under nsight-python, which runs this file again under ncu; clocks and temperature left alone."""
+"""The 48 configurations under nsight-python, which runs this file again under ncu; clocks are left alone."""
 
 from __future__ import annotations
 

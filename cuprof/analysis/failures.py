@@ -76,7 +76,7 @@ def _group(state: str, group: pd.DataFrame) -> FailureGroup:
         trials=len(group),
         message=message,
         others=int((group["message"] != message).sum()),
-        problems=", ".join(problems[:4]) + (f" and {len(problems) - 4} more" if len(problems) > 4 else ""),
+        problems="; ".join(problems[:4]) + (f" and {len(problems) - 4} more" if len(problems) > 4 else ""),
         expected=state == "wrong_result" and bool((group["expected"] == "wrong").all()),
         log=log
         if len(log) <= MOST_LOG

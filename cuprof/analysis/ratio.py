@@ -61,30 +61,35 @@ def ratio_of_medians(first: pd.DataFrame, second: pd.DataFrame, *, paired: bool)
     shared = sorted(set(first["round"]) & set(second["round"])) if paired else []
     random = np.random.default_rng(SEED)
     if len(shared) >= MINIMUM:
-        picks = random.integers(0, len(shared), (RESAMPLES, len(shared)))
-        numerators = _median_of_rounds(_by_round(first, shared), picks)
-        denominators = _median_of_rounds(_by_round(second, shared), picks)
+        # Rounds that only one of them has are resampled too: they count in its median, so they count in the interval.
+        rounds = sorted(set(first["round"]) | set(second["round"]))
+        picks = random.integers(0, len(rounds), (RESAMPLES, len(rounds)))
+        numerators = _median_of_rounds(_by_round(first, rounds), picks)
+        denominators = _median_of_rounds(_by_round(second, rounds), picks)
     elif min(len(ours), len(theirs)) >= MINIMUM:
         numerators = np.median(ours[random.integers(0, len(ours), (RESAMPLES, len(ours)))], axis=1)
         denominators = np.median(theirs[random.integers(0, len(theirs), (RESAMPLES, len(theirs)))], axis=1)
     else:
         return Ratio(value, float("nan"), float("nan"), False)
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(numerators / denominators, [tail, 1 - tail])
+    low, high = np.nanquantile(numerators / denominators, [tail, 1 - tail])
     return Ratio(value, float(low), float(high), len(shared) >= MINIMUM)
 
 
 def _by_round(samples: pd.DataFrame, rounds: list[int]) -> np.ndarray:
-    """Return the durations as (round, sample in the round), padded with NaN."""
-    groups = [
-        group.to_numpy(float) for _, group in samples[samples["round"].isin(rounds)].groupby("round")["duration_ns"]
-    ]
-    table = np.full((len(groups), max(map(len, groups))), np.nan)
-    for row, group in zip(table, groups, strict=True):
-        row[: len(group)] = group
+    """Return the durations as (round, sample in the round), padded with NaN; a round without samples is all NaN."""
+    groups = {number: group.to_numpy(float) for number, group in samples.groupby("round")["duration_ns"]}
+    table = np.full((len(rounds), max(map(len, groups.values()))), np.nan)
+    for row, number in zip(table, rounds, strict=True):
+        found = groups.get(number, np.empty(0))
+        row[: len(found)] = found
     return table
 
 
 def _median_of_rounds(table: np.ndarray, picks: np.ndarray) -> np.ndarray:
-    """Return the median over the picked rounds, for every resample."""
-    return np.asarray(np.nanmedian(table[picks].reshape(len(picks), -1), axis=1))
+    """Return the median over the picked rounds, for every resample; NaN where it picked rounds without samples only."""
+    picked = table[picks].reshape(len(picks), -1)
+    medians = np.full(len(picked), np.nan)
+    some = ~np.isnan(picked).all(axis=1)
+    medians[some] = np.nanmedian(picked[some], axis=1)
+    return medians

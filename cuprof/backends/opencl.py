@@ -310,7 +310,9 @@ class OpenClSession:
         """Refuse a group that the device cannot run, naming the limit: the driver would only give a code."""
         device, info = self.backend.device, self.backend.cl.kernel_work_group_info
         items = int(np.prod(step.block))
-        most = kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
+        # A kernel that states its group size was compiled to fit it, whatever the device answers for a free size.
+        stated = any(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
+        most = device.max_work_group_size if stated else kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
         if items > most:
             raise LaunchError(f"{step.kernel}: {items} work-items a group, and the device runs at most {most} of it")
         for dimension, (size, limit) in enumerate(zip(step.block, device.max_work_item_sizes, strict=False)):

@@ -1,6 +1,6 @@
-"""The ratio of two trials' times and its interval at any level, paired by round where rounds are shared.
+"""How many times as long one trial takes as another, with an interval at any level; paired by round where possible.
 
-Everything is done on logarithms: a ratio and its inverse are treated alike.
+Everything is done on logarithms, so that a ratio and its inverse are treated alike.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from statistics import NormalDist
 
 import numpy as np
 
-from cuprof.comparison.order_statistics import MedianBounds, spread_ties
+from cuprof.comparison.shift import Shift, shift_between, shift_of_pairs, spread_ties
 
 LEAST_SHARED = 0.5
-"""Rounds are paired when both trials have at least this share of the longer one's rounds in common. A trial that was
-known after 20 rounds says nothing about the other 1300 of a noisy one, and to pair would throw those away."""
-TICK_SHARE = 0.125
-"""What spreading ties over the timer's tick leaves unknown, as a share of the tick: the median of a duration that
-falls on two ticks is off by at most 0.09 of one, whatever part of the samples falls on each."""
+"""Rounds are paired when both trials share at least this part of the longer one's rounds. A trial that was known after
+20 rounds says nothing about the other 1300 of a noisy one, and to pair would throw those away."""
 LEAST_PAIRS = 5
+TICK_SHARE = 0.125
+"""What spreading ties over the timer's tick leaves unknown, as a share of the tick: the median of a duration whose
+readings fall on two ticks is off by at most 0.09 of one, however they fall."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,16 @@ class Series:
     """The counted samples of one measure of one trial, in the order in which they were taken.
 
     Args:
-        durations: ns, not empty.
+        durations: ns, not empty; a series of which only a summary is known has one value.
         rounds: number of each sample's round; empty where there were no rounds.
         together: samples of two series with the same mark and round were taken side by side; empty: never.
-        median_error: for a series known only by a summary: relative standard error of its one value, else 0.
+        relative_error: for a series known by a summary: relative standard error of its value, else 0.
     """
 
     durations: np.ndarray
     rounds: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     together: str = ""
-    median_error: float = 0.0
+    relative_error: float = 0.0
 
     @property
     def median_ns(self) -> float:
@@ -49,73 +49,57 @@ class Contrast:
     """How many times as long NEW takes as BASE.
 
     Args:
-        paired: from the ratios of single rounds, whose median it is; else the ratio of the two medians.
-        log_ratio: natural logarithm of the ratio.
-        parts: bounds of the rounds' log ratios when paired, else of BASE's and NEW's log medians.
-        known_error: standard error of the log ratio beside what the samples show (noise between sweeps, summaries).
-        resolution: what the timer's ticks leave unknown, on the log ratio.
+        paired: from the ratios within rounds; else from the ratios of every sample of NEW to every sample of BASE.
+        shift: of the logarithms.
+        known_error: standard error of the log ratio beside what the samples show (between sweeps, of summaries).
+        resolution: what the timer's ticks leave unknown of the log ratio.
     """
 
     paired: bool
-    log_ratio: float
-    parts: tuple[MedianBounds, ...]
+    shift: Shift
     known_error: float = 0.0
     resolution: float = 0.0
 
     @property
-    def ratio(self) -> float:
-        """Return the ratio NEW / BASE."""
-        return math.exp(self.log_ratio)
-
-    @property
-    def count(self) -> int:
-        """Return the number of samples (pairs) of the side that has fewer."""
-        return min(int(part.ordered.size) for part in self.parts)
+    def log_ratio(self) -> float:
+        """Return the natural logarithm of the ratio NEW / BASE."""
+        return self.shift.estimate
 
     def log_bounds(self, error_rate: float) -> tuple[float, float]:
         """Return the interval of the log ratio that misses the truth with a chance of `error_rate`.
 
-        The distances of several independent sources from the estimate add up by squares, each side by itself (MOVER:
-        Zou & Donner, Statistics in Medicine 27(10), 2008).
+        The distances of independent sources of error from the estimate add up by squares, each side by itself (MOVER:
+        Zou & Donner, Statistics in Medicine 27, 2008).
         """
-        below, above = [], []
-        for sign, part in zip((1,) if self.paired else (-1, 1), self.parts, strict=True):
-            low, high = part.at(error_rate)
-            down, up = part.median - low, high - part.median
-            below.append(down if sign > 0 else up)
-            above.append(up if sign > 0 else down)
-        if self.known_error:
-            reach = -NormalDist().inv_cdf(error_rate / 2) * self.known_error
-            below.append(reach)
-            above.append(reach)
-        return (
-            self.log_ratio - math.hypot(*below) - self.resolution,
-            self.log_ratio + math.hypot(*above) + self.resolution,
-        )
+        low, high = self.shift.bounds(error_rate)
+        known = -NormalDist().inv_cdf(error_rate / 2) * self.known_error
+        below, above = math.hypot(self.log_ratio - low, known), math.hypot(high - self.log_ratio, known)
+        return self.log_ratio - below - self.resolution, self.log_ratio + above + self.resolution
 
 
 def contrast(base: Series, new: Series, noise: float = 0.0) -> Contrast:
     """Return the contrast of two series.
 
     Args:
-        noise: relative standard deviation of a trial's median from sweep to sweep, beside what the samples within one
-            sweep show; does not apply to series that were taken together.
+        noise: relative standard deviation of a trial's time from sweep to sweep, beside what the samples of one sweep
+            show; does not apply to series that were taken together.
     """
     together = bool(base.together) and base.together == new.together
-    base_ns, base_tick = _spread(base, new)
-    new_ns, new_tick = _spread(new, base)
+    base_log, base_tick = _logarithms(base)
+    new_log, new_tick = _logarithms(new)
     resolution = TICK_SHARE * (base_tick / base.median_ns + new_tick / new.median_ns)
     if together:
         _, ours, theirs = np.intersect1d(base.rounds, new.rounds, return_indices=True)
         if ours.size >= max(LEAST_PAIRS, LEAST_SHARED * max(base.rounds.size, new.rounds.size)):
-            bounds = MedianBounds.of(np.log(new_ns[theirs] / base_ns[ours]))
-            return Contrast(True, bounds.median, (bounds,), 0.0, resolution)
-    parts = MedianBounds.of(np.log(base_ns)), MedianBounds.of(np.log(new_ns))
-    known = math.hypot(base.median_error, new.median_error, 0.0 if together else noise * math.sqrt(2.0))
-    return Contrast(False, parts[1].median - parts[0].median, parts, known, resolution)
+            return Contrast(True, shift_of_pairs(new_log[theirs] - base_log[ours]), 0.0, resolution)
+    known = math.hypot(base.relative_error, new.relative_error, 0.0 if together else noise * math.sqrt(2.0))
+    shift = shift_between(base_log, new_log)
+    if base.relative_error and new.relative_error:  # two summaries: the error is known, and not from samples
+        shift = Shift(shift.first, shift.second, 1.0, 0.0, math.inf)
+    return Contrast(False, shift, known, resolution)
 
 
-def _spread(series: Series, other: Series) -> tuple[np.ndarray, float]:
-    """Return positive durations with their ties spread, and the tick."""
+def _logarithms(series: Series) -> tuple[np.ndarray, float]:
+    """Return the logarithms of the durations with their ties spread, and the tick in ns."""
     spread, tick = spread_ties(series.durations)
-    return np.maximum(spread, max(tick, 1e-3) / 4), tick
+    return np.log(np.maximum(spread, max(tick / 4, 1e-3))), tick

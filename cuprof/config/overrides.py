@@ -142,7 +142,7 @@ def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
             # Parentheses and ! are beyond Hydra's grammar unless quoted: quote the elements that have any.
             quoted = ",".join(
                 f"'{part.strip()}'" if re.search(r"[(!]", part) and "'" not in part else part
-                for part in _split_commas(value)
+                for part in _split_commas(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
             )
             if quoted != value:
                 try:

@@ -163,7 +163,7 @@ class Sweep:
                 self.results.append((trial, known[trial.identity].state, None))
             done = {trial.identity for trial in settled}
             open_trials = [trial for trial in plan.trials if trial.identity not in done]
-            self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable])
+            self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable], known)
             self._measure(sweep_id, [trial for trial in open_trials if not trial.unavailable])
         except BaseException:
             store.finish_sweep(sweep_id, "interrupted")
@@ -172,10 +172,17 @@ class Sweep:
         self.observer.finished(sweep_id)
         return self._result(sweep_id, known)
 
-    def _skip(self, sweep_id: int, trials: Sequence[Trial]) -> None:
+    def _skip(self, sweep_id: int, trials: Sequence[Trial], known: Mapping[str, StoredTrial]) -> None:
+        skipped_before = []
         for trial in trials:
             outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
-            self._record(sweep_id, trial, outcome)
+            earlier = known.get(trial.identity)
+            if earlier is not None and (earlier.state, earlier.message) == (State.SKIPPED, outcome.message):
+                skipped_before.append(earlier)
+                self._tell(trial, outcome)
+            else:
+                self._record(sweep_id, trial, outcome)
+        self.store.reuse(sweep_id, skipped_before)
 
     def _measure(self, sweep_id: int, trials: Sequence[Trial]) -> None:
         by_identity = {trial.identity: trial for trial in trials}
@@ -206,6 +213,9 @@ class Sweep:
 
     def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
         self.store.record(sweep_id, outcome)
+        self._tell(trial, outcome)
+
+    def _tell(self, trial: Trial, outcome: Outcome) -> None:
         self.results.append((trial, outcome.state, outcome))
         self.observer.trial_finished(trial, outcome)
 

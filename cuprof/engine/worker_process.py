@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import tempfile
 from collections.abc import Iterator
 from multiprocessing.connection import Pipe
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 from cuprof.errors import WorkerError
@@ -21,6 +21,9 @@ from cuprof.worker.status_page import Status, StatusPage
 POLL_S = 0.05
 START_LIMIT_S = 120.0
 LOG_TAIL_BYTES = 8192
+MESSAGE_LIMIT_BYTES = 1 << 28
+"""A message of a trial with the most samples has a hundredth of it; what a variant writes into the pipe by mistake
+would else be waited for as the length that it happens to spell."""
 
 
 class WorkerDiedError(WorkerError):
@@ -101,11 +104,15 @@ class WorkerProcess:
         """
         while True:
             try:
-                message = self.pipe.recv() if self.pipe.poll(POLL_S) else None
+                message = pickle.loads(self.pipe.recv_bytes(MESSAGE_LIMIT_BYTES)) if self.pipe.poll(POLL_S) else None
                 # A process that the worker forked may hold the pipe open after the worker's death.
                 ended = message is None and self._process.poll() is not None and not self.pipe.poll()
-            except (EOFError, OSError, UnpicklingError):
+            except (EOFError, ConnectionResetError):
                 raise self._died() from None
+            except Exception:  # unpickling nonsense raises nearly anything
+                status = self.page.read()
+                self.kill()
+                raise WorkerDiedError("nonsense in the worker's pipe", status, self.log_tail()) from None
             if ended:
                 raise self._died()
             yield message

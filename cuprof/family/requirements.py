@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import PathFinder
+from pathlib import Path
 
 from cuprof.records import Unavailable
 
@@ -77,8 +78,15 @@ def is_installed(module: str) -> bool:
     for part in rest:
         if spec is None or spec.submodule_search_locations is None:
             return False
+        try:
+            folders = list(spec.submodule_search_locations)
+        except KeyError:  # a namespace package asks for its parent, which has not been imported
+            folders = [str(Path(entry, *name.split("."))) for entry in sys.path]
         name = f"{name}.{part}"
-        spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
+        try:
+            spec = PathFinder.find_spec(name, folders)
+        except KeyError:
+            return any(Path(folder, part).is_dir() for folder in folders)
     return spec is not None
 
 

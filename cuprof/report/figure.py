@@ -128,10 +128,18 @@ def integer_ticks(values: Iterable[float]) -> dict[str, Any]:
     return {"tickvals": shown, "ticktext": texts}
 
 
-def decades(values: Iterable[float]) -> dict[str, Any]:
-    """Return ticks at powers of ten alone where a logarithmic axis spans two of them or more."""
-    sizes = [value for value in values if value > 0]
-    return {"dtick": 1} if sizes and max(sizes) / min(sizes) > 50 else {}
+def decades(values: Iterable[float | None]) -> dict[str, Any]:
+    """Return ticks of a logarithmic axis: powers of ten, and 2 and 5 times them where it spans less than two of them.
+
+    Args:
+        values: in the unit of the axis.
+    """
+    sizes = [value for value in values if value is not None and value > 0]
+    if not sizes or max(sizes) / min(sizes) > 50:
+        return {"dtick": 1}
+    powers = range(math.floor(math.log10(min(sizes))) - 1, math.ceil(math.log10(max(sizes))) + 1)
+    ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+    return {"tickvals": ticks, "ticktext": [f"{tick:,.6g}".replace(",", "\N{NARROW NO-BREAK SPACE}") for tick in ticks]}
 
 
 def thin(values: Sequence[float], most: int = MOST_POINTS) -> list[float]:

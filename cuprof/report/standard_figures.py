@@ -53,6 +53,18 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
     colors = [styles[name].color for name in frame["contender"]]
     low = (frame["time_ns"] - frame["time_low_ns"].astype(float)).fillna(0)
     high = (frame["time_high_ns"].astype(float) - frame["time_ns"]).fillna(0)
+    texts = [format_value("time", value) for value in frame["time_ns"]]
+    written = {
+        "type": "scatter",
+        "mode": "text",
+        "name": "",
+        "y": names,
+        "x": numbers(frame["time_ns"] + high, scale),  # beyond the error bar, so that neither hides the other
+        "text": [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in texts],
+        "textposition": "middle right",
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+    }
     trace: dict[str, Any] = {
         "name": "median time",
         "y": names,
@@ -68,17 +80,18 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
         "customdata": [
             [plain(row["contender"]), plain(row["tunables_label"]), _interval(row)] for row in frame.to_dict("records")
         ],
-        "text": [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{format_value('time', value)}" for value in frame["time_ns"]],
+        "text": texts,
+        "textposition": "none",
         "hovertemplate": "%{customdata[0]}<br>%{text} %{customdata[2]}<br>%{customdata[1]}<extra></extra>",
     }
     if wide:
-        trace |= {"type": "scatter", "mode": "markers+text", "textposition": "middle right", "cliponaxis": False}
+        trace |= {"type": "scatter", "mode": "markers"}
+        del trace["textposition"]
         trace["marker"] = {"color": colors, "size": 11}
         span = np.log10(frame["time_ns"] / scale.divisor)
         axis = {"type": "log", "range": [float(span.min()) - 0.25, float(span.max()) + 1.1], "dtick": 1}
     else:
-        trace |= {"type": "bar", "orientation": "h", "textposition": "outside", "cliponaxis": False}
-        trace["marker"] = {"color": colors}
+        trace |= {"type": "bar", "orientation": "h", "marker": {"color": colors}}
         axis = {"rangemode": "tozero", "range": [0, float(frame["time_ns"].max() / scale.divisor) * 1.25]}
     best, worst = extreme(frame, "time_ns"), extreme(frame, "time_ns", largest=True)
     text = (
@@ -90,7 +103,7 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
     layout = _rows_layout(
         len(frame), {**axis, "title": {"text": axis_title("Time" + (", logarithmic" if wide else ""), scale)}}
     )
-    return Figure("figure-time", "Time by variant", [trace], layout, text, notes)
+    return Figure("figure-time", "Time by variant", [trace, written], layout, text, notes)
 
 
 def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
@@ -216,7 +229,11 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
     layout = {
         "height": 460,
         "xaxis": {"type": "log", "title": {"text": plain(found.axis)}, **integer_ticks(points["x"])},
-        "yaxis": {"type": "log", "title": {"text": axis_title("Time", scale)}, **decades(points["time_ns"])},
+        "yaxis": {
+            "type": "log",
+            "title": {"text": axis_title("Time", scale)},
+            **decades(numbers(points["time_ns"], scale)),
+        },
         "showlegend": True,
     }
     return Figure("figure-scaling", f"Scaling over {found.axis}", data, layout, text.strip(), tuple(notes))
@@ -235,11 +252,11 @@ def distribution_figure(study: Study, styles: Styles) -> Figure | None:
         times = samples.loc[samples["contender"] == name, "duration_ns"].to_numpy(float)
         around[name] = np.sort((times / np.median(times) - 1) * 100)
     pooled = np.concatenate(list(around.values()))
-    edge = max(1.0, 1.6 * float(np.quantile(np.abs(pooled), 0.98)))
+    low, high = min(-1.0, 1.3 * float(np.quantile(pooled, 0.01))), max(1.0, 1.3 * float(np.quantile(pooled, 0.97)))
     for name, short in zip(frame["contender"], labels(list(frame["contender"])), strict=True):
         values = around[name]
         q1, median, q3 = np.quantile(values, [0.25, 0.5, 0.75])
-        inside = values[np.abs(values) <= edge]
+        inside = values[(values >= low) & (values <= high)]
         beyond += len(values) - len(inside)
         thinned |= len(inside) > MOST_POINTS
         spreads.append((q3 - q1, name))
@@ -269,17 +286,15 @@ def distribution_figure(study: Study, styles: Styles) -> Figure | None:
         )
     more = list(notes)
     if beyond:
-        more.append(
-            f"{beyond} of {len(pooled)} samples lie beyond ±{edge:.3g} % and are not drawn; the boxes count them."
-        )
+        more.append(f"{beyond} of {len(pooled)} samples lie outside the axis and are not drawn; the boxes count them.")
     if thinned:
         more.append(f"At most {MOST_POINTS} points a variant are drawn; the boxes are of all samples.")
     widest = max(spreads)
     text = (
         f"Samples of {count(len(frame), 'variant')} around their medians ({len(pooled)} samples); the widest middle "
-        f"half is that of {shorten(widest[1])}, {widest[0]:.2g} % of its median."
+        f"half is that of {shorten(widest[1])}, {widest[0]:{'.2g' if widest[0] < 10 else '.0f'}} % of its median."
     )
-    axis = {"title": {"text": "Deviation from the variant's median (%)"}, "range": [-edge, edge], "zeroline": True}
+    axis = {"title": {"text": "Deviation from the variant's median (%)"}, "range": [low, high], "zeroline": True}
     return Figure(
         "figure-distribution", "Distribution of the samples", data, _rows_layout(len(frame), axis), text, tuple(more)
     )

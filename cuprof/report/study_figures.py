@@ -72,7 +72,7 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     else:
         x_axis |= {"type": "category", "tickangle": -30 if measured["x"].nunique() > 6 else 0}
     y_axis: dict[str, Any] = {"title": {"text": axis_title(heading, scale)}}
-    y_axis |= {"type": "log", **decades(measured["value"])} if "y" in log else {"rangemode": "tozero"}
+    y_axis |= {"type": "log", **decades(numbers(measured["value"], scale))} if "y" in log else {"rangemode": "tozero"}
     layout = {"height": 440, "xaxis": x_axis, "yaxis": y_axis, "showlegend": len(data) > 1, "barmode": "group"}
     return Figure(identity, title, data, layout, text, tuple(notes))
 

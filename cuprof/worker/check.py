@@ -47,7 +47,9 @@ def _compare_one(name: str, output: np.ndarray, expected: np.ndarray, tolerance:
     position = np.unravel_index(int(np.argmax(error)), error.shape)
     largest = float(error[position])
     passed = largest <= 1.0
-    counted = np.isfinite(allowed) | np.isnan(allowed)  # an infinite tolerance says that an element is nobody's business
+    counted = np.isfinite(allowed) | np.isnan(
+        allowed
+    )  # an infinite tolerance says that an element is nobody's business
     difference, magnitude = difference[counted], magnitude[counted]
     absolute = float(np.max(difference, initial=0.0))
     norm, distance = _norm(magnitude), _norm(difference)

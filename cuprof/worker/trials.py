@@ -65,6 +65,11 @@ class Workload:
         return cls(family, signature, inputs, reference, tolerance, job.seed)
 
 
+def _arena_bytes(candidate: Candidate) -> int:
+    program = candidate.program
+    return scratch_bytes(program) + 256 * len(program.scratch) if program else 0
+
+
 def _shape(array: Any) -> tuple[int, ...] | None:
     return array.shape if isinstance(array, np.ndarray | np.generic) else None
 
@@ -131,14 +136,19 @@ class TrialRunner:
                 yield failed
             else:
                 ready.append(candidate)
-        arena = max((scratch_bytes(c.program) + 256 * len(c.program.scratch) for c in ready if c.program), default=0)
-        self.enter(NO_TRIAL, Phase.INPUTS)
-        try:
-            options = reading_options(self.job.measure)
-            self.session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
-        except Exception as error:  # without buffers none of the trials can run
-            for candidate in ready:
-                yield self._failure(candidate, Phase.INPUTS, error)
+        options = reading_options(self.job.measure)
+        while ready:
+            arena = max(map(_arena_bytes, ready))
+            self.enter(NO_TRIAL, Phase.INPUTS)
+            try:
+                self.session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
+                break
+            except Exception as error:  # those that want most scratch cannot run; without them the others may
+                for candidate in ready:
+                    if _arena_bytes(candidate) == arena:
+                        yield self._failure(candidate, Phase.INPUTS, error)
+                ready = [candidate for candidate in ready if _arena_bytes(candidate) < arena]
+        else:
             return
         try:
             size = self.job.measure.rotation if self.job.measure.interleave else 1
@@ -147,6 +157,8 @@ class TrialRunner:
                     yield finished
                     if finished.lost:
                         return
+                for candidate in ready[start : start + size]:
+                    candidate.runnable, candidate.timings = None, {}  # samples, library plans and their workspace
         finally:
             self.session.close()
 

@@ -28,7 +28,13 @@ fused(const float* input, const float* filters, float* output, int side, int fil
         const int x = out_x + tap % filter_side - reach;
         if (in_image && y >= 0 && y < side && x >= 0 && x < side) {
             const float* value = input + y * side + x;
-            for (int c = 0; c < channels; ++c, value += pixels) sum += *value * weights[c];
+            int c = 0;
+            for (; c + 4 <= channels; c += 4) {
+#pragma unroll
+                for (int k = 0; k < 4; ++k, value += pixels) sum += *value * weights[c + k];
+            }
+#pragma unroll 1  // left to itself, the compiler reads the last weights as one word that ends beyond them
+            for (; c < channels; ++c, value += pixels) sum += *value * weights[c];
         }
         __syncthreads();  // the next tap overwrites the weights
     }

@@ -180,12 +180,6 @@ def npp_filter(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -
     return libraries.npp_filter(inputs["image"], inputs["weights"], DIVISOR, outputs["output"], tune.border)
 
 
-@family.library("npp_gauss", requires=("cupy", "cuda.pathfinder"), tunables=(BORDER,), origin="NPP")
-def npp_gauss(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -> Callable[[], object]:
-    """NPP's fixed 3×3 Gauss filter."""
-    return libraries.npp_gauss(inputs["image"], outputs["output"], tune.border)
-
-
 @family.library("cupy_convolve", requires=("cupy",), origin="CuPy")
 def cupy_convolve(problem: Point, tune: Point, inputs: Buffers, outputs: Buffers) -> Callable[[], object]:
     """CuPy's general N-dimensional convolution."""

@@ -12,7 +12,6 @@ from typing import Any
 
 from cuprof.errors import LaunchError, MissingDependencyError
 
-MASK_3_BY_3 = 200  # NPP_MASK_SIZE_3_X_3, nppdefs.h
 BORDER_REPLICATE = 2  # NPP_BORDER_REPLICATE, nppdefs.h
 
 
@@ -65,15 +64,6 @@ def npp_filter(image: Any, weights: Any, divisor: int, output: Any, border: str)
         call = _npp_call("nppiFilterBorder_8u_C1R_Ctx", [*_whole(image, output, size), *arguments, replicate, context])
     call.keep = taps  # type: ignore[attr-defined]  # the weights live as long as the call
     return call
-
-
-def npp_gauss(image: Any, output: Any, border: str) -> Callable[[], object]:
-    """Prepare NPP's 3×3 Gauss filter; see `npp_filter`."""
-    size, context, mask = image.shape[0], _stream_context(), ctypes.c_int(MASK_3_BY_3)
-    if border == "interior":
-        return _npp_call("nppiFilterGauss_8u_C1R_Ctx", [*_interior(image, output, size), mask, context])
-    replicate = ctypes.c_int(BORDER_REPLICATE)
-    return _npp_call("nppiFilterGaussBorder_8u_C1R_Ctx", [*_whole(image, output, size), mask, replicate, context])
 
 
 def opencv_cuda(image: Any, output: Any) -> Callable[[], object]:

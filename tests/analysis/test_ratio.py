@@ -54,3 +54,13 @@ def test_the_same_samples_give_the_same_interval() -> None:
     first, again = (ratio_of_medians(samples(values), samples(values[::-1]), paired=False) for _ in range(2))
     assert first == again
     assert not first.established
+
+
+def test_the_interval_belongs_to_the_ratio_of_all_samples() -> None:
+    # one trial went on for many rounds after the other had ended, and the machine had become faster by then
+    slow = samples([200.0] * 20)
+    fast = samples([100.0 + i % 3 for i in range(20)] + [80.0 + i % 3 for i in range(60)])
+    ratio = ratio_of_medians(slow, fast, paired=True)
+    assert ratio.paired
+    assert ratio.low <= ratio.value <= ratio.high
+    assert ratio.value == pytest.approx(200 / 82, rel=0.02)

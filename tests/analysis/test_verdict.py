@@ -133,7 +133,7 @@ def test_failures_are_grouped_by_what_happened(make_study) -> None:
     assert (groups[0].message, groups[0].others, groups[0].problems) == (
         "sum[0] = 16.5, expected 0",
         2,
-        "n=16, n=32, n=64",
+        "n=16; n=32; n=64",
     )
     assert groups[1].log.endswith("… (5000 more characters are in the database)")
 

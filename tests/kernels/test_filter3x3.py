@@ -31,7 +31,7 @@ FACTORS = (2, 4, 8, 12, 16)
 PLAIN = ("gm", "cm", "sm")
 COARSE = ("gm_cf", "cm_cf", "sm_cf")
 VECTOR = ("gm_vec", "cm_vec", "sm_vec")
-LIBRARIES = ("npp_filter", "npp_gauss", "cupy_convolve", "opencv_cuda", "arrayfire", "opencv_cpu")
+LIBRARIES = ("npp_filter", "cupy_convolve", "opencv_cuda", "arrayfire", "opencv_cpu")
 HOST = ("opencv_cpu", "cpu_serial", "cpu_parallel")
 SIZE = Point({"size": 3072})
 WARPS = 3072 * 3072 // 32
@@ -298,12 +298,11 @@ def test_cupys_convolution_is_right(family: Family, size: int) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("border", ["interior", "replicate"])
 @pytest.mark.parametrize("size", [33, 3072])
-@pytest.mark.parametrize("variant", ["npp_filter", "npp_gauss"])
-def test_npp_is_right(family: Family, variant: str, size: int, border: str) -> None:
+def test_npp_is_right(family: Family, size: int, border: str) -> None:
     pathfinder = pytest.importorskip("cuda.pathfinder")
     try:
         pathfinder.load_nvidia_dynamic_lib("nppif")
     except pathfinder.DynamicLibNotFoundError:
         pytest.skip("NPP's filter library is not installed")
-    check = check_variant(family, variant, {"size": size}, {"border": border})
+    check = check_variant(family, "npp_filter", {"size": size}, {"border": border})
     assert check.passed, check.message

@@ -12,7 +12,7 @@ from cuprof.measure import device_state
 from cuprof.measure.device_state import REFRESH_NS, DeviceState, StateMonitor
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """What NVML raises."""
 
 
@@ -30,7 +30,7 @@ class FakeNvml:
     def _answer(self, question: str, value: Any) -> Any:
         self.asked += 1
         if question in self.refuses:
-            raise Refused(question)
+            raise RefusedError(question)
         return value
 
     def nvmlInit(self) -> None:  # noqa: N802
@@ -43,8 +43,8 @@ class FakeNvml:
         return f"handle {index}"
 
     def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
-        return {"handle 0": "GPU-" + "-".join(("00000000", "1111", "2222", "3333", "444444444444")),
-                "handle 1": "GPU-" + "-".join(("99999999", "1111", "2222", "3333", "444444444444"))}[handle]  # fmt: skip
+        first = {"handle 0": "00000000", "handle 1": "99999999"}[handle]
+        return f"GPU-{first}-1111-2222-3333-444444444444"
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:  # noqa: N802
         return int(self._answer("reasons", self.reasons))

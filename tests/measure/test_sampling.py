@@ -254,15 +254,15 @@ def test_hot_batches_last_long_enough_and_fit_the_queue(
 
 
 def test_each_execution_is_attended_before_it_begins(bench: Callable[..., Bench]) -> None:
-    class Crash(Exception):
+    class CrashError(Exception):
         pass
 
     def crashing() -> Iterator[float]:
         yield from [1e4] * 5
-        raise Crash
+        raise CrashError
 
     one = bench()
-    with pytest.raises(Crash):
+    with pytest.raises(CrashError):
         one.sample(Kernel([1e4]), Kernel(crashing()), Kernel([1e4]))
     assert one.attended[-1] == 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -67,7 +69,7 @@ def test_looks_grow_apart() -> None:
             looks.append(count)
             last = count
     assert looks[0] == 20
-    assert all(after >= 1.15 * before for before, after in zip(looks, looks[1:], strict=False))
+    assert all(after >= 1.15 * before for before, after in pairwise(looks))
     assert 30 <= len(looks) <= 36
 
 

@@ -15,10 +15,11 @@ from cuprof.records import Check
 from cuprof.worker.check import compare
 
 NAN, INF = math.nan, math.inf
+EXACT = Tolerance()
 
 
-def check(output: object, expected: object, tolerance: Tolerance = Tolerance(), dtype: object = None) -> Check:
-    return compare({"y": np.asarray(output, dtype)}, {"y": np.asarray(expected)}, tolerance, seed=7)
+def check(output: object, expected: object, tolerance: Tolerance = EXACT) -> Check:
+    return compare({"y": np.asarray(output)}, {"y": np.asarray(expected)}, tolerance, seed=7)
 
 
 def test_an_equal_result_passes_with_error_zero() -> None:

@@ -8,7 +8,7 @@ from cuprof.family import Array, Arrays, Axis, Family, Launch, Point, Program, S
 
 A = 1.5
 BLOCKS = (32, 64, 128, 256, 512, 1024)
-ITEMS = (1, 2, 4, 8, 16, 32, 64, 128)
+PER_THREAD = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 def signature(problem: Point) -> Signature:
@@ -50,14 +50,14 @@ family = Family(
     source="axpy.cu",
     tunables=(
         Tunable("block", BLOCKS, default=256, description="threads a block"),
-        Tunable("items", ITEMS, default=4, description="elements a thread"),
+        Tunable("per_thread", PER_THREAD, default=4, description="elements a thread"),
     ),
 )
 def axpy(problem: Point, tune: Point) -> Program:
     """Some elements a thread, a whole grid apart."""
-    blocks = -(-problem.n // (tune.block * tune.items))
+    blocks = -(-problem.n // (tune.block * tune.per_thread))
     arguments = ("x", "y", "z", np.float32(A), np.uint32(problem.n))
     return Program(
         steps=(Launch("axpy", (blocks,), (tune.block,), arguments),),
-        defines={"BLOCK": tune.block, "ITEMS": tune.items},
+        defines={"BLOCK": tune.block, "ITEMS": tune.per_thread},
     )

@@ -1,0 +1,200 @@
+"""How far one set of samples is shifted against another: the Hodges-Lehmann estimate and its interval at any level."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+
+MOST_LAGS = 400
+LEAST_FOR_LAGS = 8
+STEPS = 60
+"""Halvings in the search for a quantile; each doubles its precision."""
+SPREAD_SEED = 20231
+"""Fixed, so that the same samples always give the same interval."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The middle of all sums of one element of `first` and one of `second`, and bounds of the truth behind it.
+
+    For two samples x and y, the sums of y and -x are all differences, and their median is the shift by Hodges and
+    Lehmann (Annals of Mathematical Statistics 34, 1963); for one sample d, half of the sums of d and d are the Walsh
+    averages. The share of sums below the true shift has the mean ½ and the standard deviation `deviation`, so the
+    bounds are the quantiles at ½ ± t · `deviation`. Where these lie beyond 0 and 1, samples are too few for the level:
+    then the whole range is taken and stretched by as much as the quantile lies beyond.
+
+    Args:
+        first, second: ascending.
+        factor: what a sum is multiplied by: 1, or ½ for averages.
+        freedom: degrees of freedom behind `deviation`; infinite where it is known.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    factor: float
+    deviation: float
+    freedom: float
+
+    @cached_property
+    def estimate(self) -> float:
+        """Return the median of the sums."""
+        return self._quantile(0.5)
+
+    @property
+    def lowest(self) -> float:
+        """Return the smallest of the sums."""
+        return self.factor * float(self.first[0] + self.second[0])
+
+    @property
+    def highest(self) -> float:
+        """Return the largest of the sums."""
+        return self.factor * float(self.first[-1] + self.second[-1])
+
+    def bounds(self, error_rate: float) -> tuple[float, float]:
+        """Return the interval that misses the true shift with a chance of `error_rate`."""
+        if not math.isfinite(self.deviation):
+            return -math.inf, math.inf
+        reach = critical(error_rate, self.freedom) * self.deviation
+        if reach < 0.5:
+            return self._quantile(0.5 - reach), self._quantile(0.5 + reach)
+        stretch = 2.0 * reach
+        return (
+            self.estimate - stretch * (self.estimate - self.lowest),
+            self.estimate + stretch * (self.highest - self.estimate),
+        )
+
+    def _quantile(self, share: float) -> float:
+        """Return where this share of the sums is reached."""
+        low, high = self.lowest, self.highest
+        wanted = share * self.first.size * self.second.size
+        tolerance = 1e-9 * max(1.0, abs(low), abs(high))
+        for _ in range(STEPS):
+            if high - low <= tolerance:
+                break
+            middle = (low + high) / 2
+            below = np.searchsorted(self.second, middle / self.factor - self.first, side="right").sum()
+            low, high = (low, middle) if below >= wanted else (middle, high)
+        return (low + high) / 2
+
+
+def shift_of_pairs(differences: np.ndarray) -> Shift:
+    """Return the shift of paired samples, in the order in which they were taken (Wilcoxon's signed-rank statistic)."""
+    ordered = np.sort(differences)
+    count = effective_count(differences)
+    # The variance of the share of Walsh averages below the centre of a symmetric distribution.
+    deviation = math.sqrt((2 * count + 1) / (6 * count * (count + 1))) if count > 1 else math.inf
+    return Shift(ordered, ordered, 0.5, deviation, math.inf)
+
+
+def shift_between(base: np.ndarray, new: np.ndarray) -> Shift:
+    """Return the shift from `base` to `new`, each in the order in which it was taken.
+
+    The two may differ in spread and number: the variance is that of the placements, with Satterthwaite's degrees of
+    freedom (Brunner & Munzel, Biometrical Journal 42, 2000).
+    """
+    x, y = np.sort(base), np.sort(new)
+    shift = Shift(y, -x[::-1], 1.0, math.inf, math.inf)
+    counts = effective_count(base), effective_count(new)
+    if min(counts) < 2:
+        return shift
+    centre = shift.estimate
+    parts = [
+        float(np.var(_placements(one, other), ddof=1)) / count
+        for one, other, count in zip((x + centre, y), (y, x + centre), counts, strict=True)
+    ]
+    total = sum(parts)
+    if total <= 0:
+        return Shift(shift.first, shift.second, 1.0, 0.0, math.inf)
+    freedom = total**2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+    return Shift(shift.first, shift.second, 1.0, math.sqrt(total), freedom)
+
+
+def effective_count(series: np.ndarray) -> float:
+    """Return how many independent samples an autocorrelated series is worth.
+
+    Its size is divided by the integrated autocorrelation time of the ranks, summed over pairs of lags while they stay
+    positive (Geyer, Statistical Science 7, 1992). A pair counts only above its standard error: otherwise the noise of
+    the correlations would widen the intervals of independent samples.
+    """
+    count = int(series.size)
+    if count < LEAST_FOR_LAGS:
+        return float(count)
+    ranks = np.empty(count)
+    ranks[np.argsort(series, kind="stable")] = np.arange(count) - (count - 1) / 2
+    size = 1 << (2 * count - 1).bit_length()
+    spectrum = np.fft.rfft(ranks, size)
+    lags = min(count // 2, MOST_LAGS) // 2 * 2
+    correlation = np.fft.irfft(spectrum * np.conj(spectrum), size)[: lags + 2] / float(ranks @ ranks)
+    correlation[1:] += 1.0 / count  # taking the mean off lowers each by about this
+    time, least = 1.0, math.sqrt(1.0 / count)
+    if correlation[1] > least:
+        time += 2.0 * float(correlation[1])
+        for pair in correlation[2:].reshape(-1, 2).sum(axis=1):
+            if pair <= math.sqrt(2.0) * least:
+                break
+            time += 2.0 * float(pair)
+    return max(2.0, count / time)
+
+
+def spread_ties(durations: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the durations with ties spread evenly over their tick, and the tick.
+
+    A timer that counts in ticks (32 ns for CUDA's events) puts many samples on one value. Quantiles of the spread
+    samples are those of grouped data; the same samples always spread alike.
+
+    Args:
+        durations: ns, in the order in which they were taken.
+    """
+    values, places, counts = np.unique(durations, return_inverse=True, return_counts=True)
+    if values.size == durations.size or values.size < 2:
+        return durations, 0.0
+    tick = float(np.diff(values).min())
+    shuffled = np.random.default_rng(SPREAD_SEED).permutation(durations.size)
+    by_value = shuffled[np.argsort(places[shuffled], kind="stable")]
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    share = (np.arange(durations.size) - first + 0.5) / np.repeat(counts, counts) - 0.5
+    spread = durations.astype(np.float64)
+    spread[by_value] += tick * share
+    return spread, tick
+
+
+def critical(error_rate: float, freedom: float) -> float:
+    """Return the t that |T| exceeds with this probability; the normal distribution's for infinite freedom.
+
+    Small freedoms by Hill, Algorithm 396, CACM 13(10), 1970, at the next whole number below.
+    """
+    normal = -NormalDist().inv_cdf(error_rate / 2)
+    if freedom > 1e6:
+        return normal
+    n, p = float(max(1, math.floor(freedom))), error_rate
+    if n == 1:
+        return 1.0 / math.tan(p * math.pi / 2)
+    if n == 2:
+        return math.sqrt(2.0 / (p * (2.0 - p)) - 2.0)
+    a = 1.0 / (n - 0.5)
+    b = 48.0 / a**2
+    c = ((20700.0 * a / b - 98.0) * a - 16.0) * a + 96.36
+    d = ((94.5 / (b + c) - 3.0) / b + 1.0) * math.sqrt(a * math.pi / 2) * n
+    y = (d * p) ** (2.0 / n)
+    if y > 0.05 + a:
+        x = -normal
+        y = x * x
+        if n < 5:
+            c += 0.3 * (n - 4.5) * (x + 0.6)
+        c += (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b
+        y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x
+        y = math.expm1(a * y * y)
+    else:
+        e = ((n + 6.0) / (n * y) - 0.089 * d - 0.822) * (n + 2.0) * 3.0
+        y = ((1.0 / e + 0.5 / (n + 4.0)) * y - 1.0) * (n + 1.0) / (n + 2.0) + 1.0 / y
+    return math.sqrt(n * y)
+
+
+def _placements(samples: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return the share of `others` below each sample, ties by half."""
+    below = np.searchsorted(others, samples, side="left") + np.searchsorted(others, samples, side="right")
+    return np.asarray(below / (2 * others.size))

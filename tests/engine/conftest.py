@@ -1,0 +1,120 @@
+"""Sweeps through real worker processes, in a project that holds the family of faults."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
+from cuprof.engine.sweep import Sweep, SweepResult, run_sweep
+from cuprof.project import Project
+from cuprof.records import Outcome, Trial
+from cuprof.store import Store
+
+FAMILIES = Path(__file__).parents[1] / "families"
+QUICK = MeasureConfig(
+    modes=("cold",), target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none"
+)
+SHORT = LimitsConfig(build_s=2.0, check_s=2.0, trial_s=60.0)
+
+
+@dataclass
+class Listener:
+    """Keep what the engine tells."""
+
+    planned: int = 0
+    reused: int = 0
+    begun: list[tuple[str, str]] = field(default_factory=list)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    ended: int | None = None
+    on_finished: Callable[[Trial], None] | None = None
+
+    def started(self, planned: int, reused: int) -> None:
+        self.planned, self.reused = planned, reused
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        self.begun.append((trial.variant, phase))
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        assert trial.identity == outcome.identity
+        assert trial.label not in self.outcomes, "a trial ends once"
+        self.outcomes[trial.label] = outcome
+        if self.on_finished:
+            self.on_finished(trial)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def finished(self, sweep_id: int) -> None:
+        self.ended = sweep_id
+
+    def of(self, variant: str) -> Outcome:
+        """Return the outcome of the only trial of a variant."""
+        (found,) = (outcome for label, outcome in self.outcomes.items() if label.partition("/")[2].split()[0] == variant)
+        return found
+
+
+@dataclass
+class Bench:
+    """A project to sweep in."""
+
+    project: Project
+
+    @property
+    def database(self) -> Path:
+        return self.project.root / "db" / "cuprof.sqlite"
+
+    @property
+    def family_file(self) -> Path:
+        return self.project.root / "kernels" / "faulty" / "family.py"
+
+    def config(self, *variants: str, **changes: Any) -> SweepConfig:
+        given = {"family": "faulty", "experiment": "", "measure": QUICK, "limits": SHORT, "command_line": "a test"}
+        return SweepConfig(variants=variants or ("sound_first",), **{**given, **changes})
+
+    def sweep(self, *variants: str, listener: Listener | None = None, **changes: Any) -> tuple[SweepResult, Listener]:
+        """Run a sweep of those variants; changes are of the configuration."""
+        heard = listener or Listener()
+        return run_sweep(self.config(*variants, **changes), self.project, heard), heard
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with Store.open(self.project.database_url, create=False, read_only=True) as store:
+            return list(store.query(sql).itertuples(index=False, name=None))
+
+
+@contextmanager
+def bench_in(root: Path) -> Iterator[Bench]:
+    (root / "kernels").mkdir(parents=True)
+    (root / "cuprof.toml").touch()
+    shutil.copytree(FAMILIES / "faulty", root / "kernels" / "faulty", ignore=shutil.ignore_patterns("__pycache__"))
+    with pytest.MonkeyPatch.context() as patch:
+        # The bandwidth of the host's memory takes seconds to measure and decides nothing here.
+        patch.setattr(Sweep, "_calibrate", lambda *_: None)
+        yield Bench(Project(root))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """Return a project with the family of faults, in a folder with a space and an umlaut in its name."""
+    with bench_in(tmp_path / "my prüf") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Return one project for a whole module."""
+    with bench_in(tmp_path_factory.mktemp("faults") / "my prüf") as made:
+        yield made
+
+
+@pytest.fixture
+def make_listener() -> type[Listener]:
+    """Return the class of what keeps all that the engine tells."""
+    return Listener

@@ -1,0 +1,139 @@
+"""A sweep of broken variants: each costs its own trial, and the sound ones around it are measured."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from cuprof.engine.sweep import SweepResult
+from cuprof.records import FAILED, State
+
+SOUND = ("sound_first", "sound_between", "prints", "sound_last")
+SKIPPED = ("lacks_a_module", "imports")
+FAULTS: dict[str, tuple[State, str, str]] = {
+    "segfault": (State.CRASHED, "check", r"SIGSEGV while checking"),
+    "aborts": (State.CRASHED, "check", r"SIGABRT while checking"),
+    "exits": (State.CRASHED, "check", r"exit code 3 while checking"),
+    "exits_at_once": (State.CRASHED, "build", r"exit code 0 while building"),
+    "killed": (State.CRASHED, "check", r"SIGKILL while checking"),
+    "hangs": (State.TIMED_OUT, "check", r"stopped after 2 s while checking"),
+    "builds_for_ever": (State.TIMED_OUT, "build", r"stopped after 2 s while building"),
+    "hangs_while_timed": (State.TIMED_OUT, "time", r"stopped after 2 s while timing"),
+    "raises": (State.LAUNCH_ERROR, "check", r"ValueError: n is not to my liking"),
+    "raises_in_make": (State.LAUNCH_ERROR, "build", r"KeyError: 'no such key'"),
+    "raises_while_timed": (State.LAUNCH_ERROR, "time", r"RuntimeError: tired"),
+    "allocates": (State.LAUNCH_ERROR, "check", r"MemoryError: Unable to allocate 1\.00 PiB .*"),
+    "rebinds": (State.LAUNCH_ERROR, "check", r"TypeError: .*does not support item assignment"),
+    "returns_nothing": (State.LAUNCH_ERROR, "check", r"TypeError: 'NoneType' object is not callable"),
+    "closes_everything": (State.CRASHED, "check", r"exit code 0 while checking"),
+    "writes_to_sockets": (State.CRASHED, "check", r"nonsense in the worker's pipe while checking"),
+    "leaves_a_child": (State.CRASHED, "check", r"exit code 9 while checking"),
+    "wrong": (State.WRONG_RESULT, "check", r"y\[\d+\] = .*; 128 of 128 elements are wrong"),
+    "nan": (State.WRONG_RESULT, "check", r"y\[127\] = nan, .*; 1 of 128 elements are wrong"),
+    "unwritten": (State.WRONG_RESULT, "check", r"y\[64\] = nan, .*; 64 of 128 elements are wrong"),
+    "right_at_first": (State.WRONG_RESULT, "recheck", r"right before timing, wrong after it: y\[\d+\] = .*"),
+}
+ALL = (
+    "sound_first", "segfault", "aborts", "exits", "exits_at_once", "killed", "sound_between", "hangs",
+    "builds_for_ever", "hangs_while_timed", "raises", "raises_in_make", "raises_while_timed", "allocates", "rebinds",
+    "returns_nothing", "closes_everything", "writes_to_sockets", "leaves_a_child", "prints", "wrong", "nan",
+    "unwritten", "right_at_first", "lacks_a_module", "imports", "sound_last",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def swept(shared_bench: Any) -> tuple[SweepResult, Any]:
+    found: tuple[SweepResult, Any] = shared_bench.sweep(*ALL)
+    return found
+
+
+def test_every_cpu_fault_is_in_this_table(shared_bench: Any) -> None:
+    assert {*SOUND, *SKIPPED, *FAULTS} == set(ALL)
+
+
+@pytest.mark.parametrize("variant", FAULTS)
+def test_a_fault_is_a_typed_row_with_its_message(swept: Any, shared_bench: Any, variant: str) -> None:
+    state, phase, message = FAULTS[variant]
+    outcome = swept[1].of(variant)
+    assert (outcome.state, outcome.phase) == (state, phase), outcome.message
+    assert re.fullmatch(message, outcome.message)
+    rows = shared_bench.query(
+        f"SELECT state, message FROM trials WHERE variant = '{variant}' AND family = 'faulty'"
+    )
+    assert [tuple(map(str, row)) for row in rows] == [(state.value, outcome.message)]
+
+
+@pytest.mark.parametrize("variant", SOUND)
+def test_sound_trials_around_the_faults_are_measured(swept: Any, variant: str) -> None:
+    outcome = swept[1].of(variant)
+    assert (outcome.state, outcome.message) == (State.OK, "")
+    (timing,) = outcome.timings
+    assert 3 <= timing.summary.count <= 6
+    assert outcome.check is not None
+    assert outcome.check.passed
+
+
+@pytest.mark.parametrize("variant", SKIPPED)
+def test_a_missing_module_is_no_failure(swept: Any, variant: str) -> None:
+    outcome = swept[1].of(variant)
+    assert outcome.state is State.SKIPPED
+    assert "module_that_does_not_exist" in outcome.message
+
+
+def test_the_sweep_ends_finished_with_exit_code_1_and_names_the_failed(swept: Any, shared_bench: Any) -> None:
+    result, heard = swept
+    assert result.exit_code == 1
+    assert {trial.variant for trial, _ in result.failed} == set(FAULTS)
+    assert all(outcome.state in FAILED and outcome.message for _, outcome in result.failed)
+    assert result.surprises == ()
+    assert (heard.planned, heard.reused, heard.ended) == (len(ALL), 0, result.sweep_id)
+    assert shared_bench.query("SELECT state FROM sweep") == [("finished",)]
+
+
+def test_every_trial_has_one_run(swept: Any, shared_bench: Any) -> None:
+    assert shared_bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(len(ALL), len(ALL))]
+    assert shared_bench.query("SELECT COUNT(*) FROM sweep_trial WHERE run_id IS NULL") == [(0,)]
+
+
+def test_failed_trials_have_no_timings(swept: Any, shared_bench: Any) -> None:
+    ranked = shared_bench.query("SELECT DISTINCT variant FROM best")
+    assert {row[0] for row in ranked} <= set(SOUND)
+
+
+def test_what_takes_long_is_told_while_it_goes_on(swept: Any) -> None:
+    assert {("hangs", "check"), ("builds_for_ever", "build"), ("hangs_while_timed", "time")} <= set(swept[1].begun)
+
+
+def test_logs_say_where_a_crash_came_from(swept: Any) -> None:
+    assert "Fatal Python error: Segmentation fault" in swept[1].of("segfault").log
+    assert "in run" in swept[1].of("raises").log
+    assert "and here is more" in swept[1].of("raises").log
+
+
+def test_what_failed_is_remembered_and_named_again_but_not_tried_again(swept: Any, shared_bench: Any) -> None:
+    result, heard = shared_bench.sweep(*ALL)
+    assert set(heard.outcomes) == {f"faulty/{variant} · n=128" for variant in SKIPPED}
+    assert heard.reused == len(ALL) - len(SKIPPED)
+    assert result.exit_code == 1
+    assert {trial.variant: outcome.message for trial, outcome in result.failed} == {
+        trial.variant: outcome.message for trial, outcome in swept[0].failed
+    }
+
+
+def test_retry_tries_failed_trials_again_and_no_others(swept: Any, shared_bench: Any) -> None:
+    result, heard = shared_bench.sweep("sound_first", "raises", "wrong", retry="failed")
+    assert {label.split()[0] for label in heard.outcomes} == {"faulty/raises", "faulty/wrong"}
+    assert (heard.planned, heard.reused, result.exit_code) == (3, 1, 1)
+    _, heard = shared_bench.sweep("sound_first", "raises", retry="all")
+    assert len(heard.outcomes) == 2
+
+
+def test_a_mended_variant_is_a_new_trial(bench: Any) -> None:
+    assert bench.sweep("raises")[0].exit_code == 1
+    text = bench.family_file.read_text()
+    bench.family_file.write_text(text.replace('raise ValueError("n is not', 'double(inputs, outputs); str("n is not'))
+    result, heard = bench.sweep("raises")
+    assert heard.of("raises").state is State.OK
+    assert result.exit_code == 0

@@ -1,0 +1,236 @@
+"""Sweeps as a whole: expectations, what makes a trial new, dry runs, bad input, interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cuprof.engine.planning import find_devices
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.sweep import preview
+from cuprof.engine.worker_process import WorkerDiedError
+from cuprof.errors import SelectionError, UnknownNameError, UsageError
+from cuprof.records import DeviceFacts, State, Unavailable
+from cuprof.worker.messages import WorkerSettings
+
+
+def test_an_expected_wrong_result_is_no_failure(bench: Any) -> None:
+    result, heard = bench.sweep("sound_first", "known_wrong")
+    assert heard.of("known_wrong").state is State.WRONG_RESULT
+    assert (result.exit_code, result.failed, result.surprises) == (0, (), ())
+    assert bench.sweep("sound_first", "known_wrong")[0].exit_code == 0
+
+
+def test_a_right_result_that_was_expected_wrong_is_reported(bench: Any) -> None:
+    for _ in range(2):
+        result, heard = bench.sweep("sound_first", "healed")
+        assert result.exit_code == 1
+        assert [trial.variant for trial in result.surprises] == ["healed"]
+        assert heard.notes == ["faulty/healed · n=128 is expected to be wrong and was found right"]
+
+
+def test_a_crash_of_what_is_expected_wrong_is_a_failure(bench: Any) -> None:
+    text = bench.family_file.read_text()
+    mended = text.replace('@family.cpu("segfault")', '@family.cpu("segfault", expected="wrong")')
+    bench.family_file.write_text(mended)
+    assert bench.sweep("segfault")[0].exit_code == 1
+
+
+def test_what_is_stored_is_not_measured_again(bench: Any) -> None:
+    first, heard = bench.sweep("sound_*")
+    assert len(heard.outcomes) == 3
+    second, heard = bench.sweep("sound_*")
+    assert (heard.outcomes, heard.reused, second.exit_code) == ({}, 3, 0)
+    assert second.sweep_id != first.sweep_id
+    assert bench.query("SELECT COUNT(*) FROM run") == [(3,)]
+    third, heard = bench.sweep("sound_*", problem={"n": (128, 256)})
+    assert {outcome.state for outcome in heard.outcomes.values()} == {State.OK}
+    assert (len(heard.outcomes), heard.reused) == (3, 3)
+
+
+def test_editing_a_variant_makes_its_trials_new_and_others_not(bench: Any) -> None:
+    bench.sweep("sound_first", "prints")
+    text = bench.family_file.read_text()
+    bench.family_file.write_text(text.replace("nonsense", "rubbish"))
+    _, heard = bench.sweep("sound_first", "prints")
+    assert list(heard.outcomes) == ["faulty/prints · n=128"]
+
+
+def test_editing_the_tolerance_makes_all_trials_new(bench: Any) -> None:
+    bench.sweep("sound_first", "prints")
+    text = bench.family_file.read_text()
+    bench.family_file.write_text(text.replace("return Tolerance()", "return Tolerance(absolute=1e-9)"))
+    assert len(bench.sweep("sound_first", "prints")[1].outcomes) == 2
+
+
+def test_moving_code_to_a_file_of_another_name_does_not(bench: Any) -> None:
+    family = bench.family_file
+    text = family.read_text()
+    function = 'def double(inputs, outputs):\n    np.multiply(inputs["x"], 2, out=outputs["y"])\n'
+    assert function in text
+    body = f"import numpy as np\n\n\n{function}"
+    (family.parent / "work.py").write_text(body)
+    family.write_text(text.replace(function, "from .work import double\n"))
+    assert len(bench.sweep("sound_first")[1].outcomes) == 1
+    (family.parent / "work.py").rename(family.parent / "labour.py")
+    family.write_text(family.read_text().replace("from .work import", "from .labour import"))
+    _, heard = bench.sweep("sound_first")
+    assert (heard.outcomes, heard.reused) == ({}, 1)
+
+
+def test_another_timing_method_times_again_under_the_same_identity(bench: Any) -> None:
+    from dataclasses import replace
+
+    bench.sweep("sound_first")
+    config = bench.config("sound_first")
+    _, heard = bench.sweep("sound_first", measure=replace(config.measure, target=0.4))
+    assert len(heard.outcomes) == 1
+    assert bench.query("SELECT COUNT(*) FROM trial") == [(1,)]
+    assert bench.query("SELECT COUNT(DISTINCT method) FROM timing") == [(2,)]
+
+
+def test_skipped_trials_are_looked_at_again_and_have_one_run_each(bench: Any) -> None:
+    for _ in range(2):
+        result, heard = bench.sweep("sound_first", "lacks_a_module")
+        assert heard.of("lacks_a_module").state is State.SKIPPED
+        assert result.exit_code == 0
+    assert bench.query("SELECT COUNT(*) FROM run") == [(2,)]
+    assert bench.query("SELECT COUNT(*) FROM sweep_trial WHERE run_id IS NOT NULL") == [(4,)]
+
+
+def test_a_dry_run_stores_nothing_and_knows_what_is_stored(bench: Any) -> None:
+    config = bench.config("sound_first", "raises", "lacks_a_module")
+    rows = {row.label.partition("/")[2].split()[0]: row for row in preview(config, bench.project).rows}
+    assert {name: row.state for name, row in rows.items()} == {
+        "sound_first": "missing", "raises": "missing", "lacks_a_module": "unavailable",
+    }  # fmt: skip
+    assert "module_that_does_not_exist" in rows["lacks_a_module"].reason
+    assert not bench.database.exists()
+    bench.sweep("sound_first", "raises", "lacks_a_module")
+    before = bench.database.read_bytes()
+    found = [(row.state, row.reason) for row in preview(config, bench.project).rows]
+    assert found[:2] == [("stored", ""), ("stored", "launch_error")]
+    assert bench.database.read_bytes() == before
+    retried = bench.config("sound_first", "raises", retry="failed")
+    assert [row.state for row in preview(retried, bench.project).rows] == ["stored", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("variants", "changes", "error"),
+    [
+        (("sound_frist",), {}, UnknownNameError),
+        (("sound_first",), {"family": "faluty"}, UnknownNameError),
+        (("sound_first",), {"baseline": "nobody"}, UnknownNameError),
+        (("sound_first",), {"problem": {"m": (1,)}}, UnknownNameError),
+        (("sound_first",), {"problem": {"n": (0,)}}, SelectionError),
+        (("sound_first",), {"tune": {"block": (7,)}}, UnknownNameError),
+        (("lacks_a_module",), {}, SelectionError),
+        (("cpu",), {"device": "cuda only"}, SelectionError),
+    ],
+)
+def test_bad_input_leaves_no_database_behind(
+    bench: Any, variants: tuple[str, ...], changes: dict[str, Any], error: type[UsageError]
+) -> None:
+    from cuprof.config.model import DeviceConfig
+
+    if "device" in changes:
+        changes = {"device": DeviceConfig(backends=("cuda",))}
+    with pytest.raises(error) as raised:
+        bench.sweep(*variants, **changes)
+    assert raised.value.exit_code == 2
+    assert "\n" not in str(raised.value)
+    assert not bench.database.parent.exists()
+
+
+def test_a_family_that_raises_leaves_no_database_behind(bench: Any) -> None:
+    bench.family_file.write_text("raise RuntimeError('broken')\n")
+    with pytest.raises(UsageError, match="broken"):
+        bench.sweep("sound_first")
+    assert not bench.database.parent.exists()
+
+
+def test_a_gpu_only_selection_without_a_gpu_says_why_and_stores_nothing(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = Unavailable("no NVIDIA driver on this machine")
+    monkeypatch.setattr(
+        "cuprof.engine.planning.find_devices", lambda config, runner, backends: dict.fromkeys(backends, none)
+    )
+    with pytest.raises(UsageError, match="no NVIDIA driver on this machine"):
+        bench.sweep("cuda_sound_first", "cuda_trap")
+    assert not bench.database.parent.exists()
+
+
+def test_a_back_end_that_takes_the_worker_down_costs_itself_alone(bench: Any) -> None:
+    asked = []
+
+    class Runner:
+        replaced = 0
+
+        @property
+        def worker(self) -> Any:
+            return self
+
+        def describe(self, backends: tuple[str, ...]) -> Any:
+            asked.append(backends)
+            if "opencl" in backends:
+                raise WorkerDiedError("SIGSEGV", None, "")  # type: ignore[arg-type]
+            return type("Answer", (), {"devices": {name: DeviceFacts(name, 0, "it") for name in backends}})
+
+        def replace_worker(self) -> None:
+            self.replaced += 1
+
+    runner = Runner()
+    found = find_devices(bench.config(), runner, ("cuda", "opencl", "cpu"))  # type: ignore[arg-type]
+    assert asked == [("cuda",), ("opencl",), ("cpu",)]
+    assert isinstance(found["cuda"], DeviceFacts)
+    assert isinstance(found["cpu"], DeviceFacts)
+    assert "SIGSEGV" in str(found["opencl"])
+    assert runner.replaced == 1
+
+
+def test_a_worker_that_dies_between_jobs_costs_no_trial(bench: Any, make_listener: Callable[..., Any]) -> None:
+    def kill_the_worker(trial: Any) -> None:
+        workers = [child for child in psutil.Process().children() if "cuprof.worker" in " ".join(child.cmdline())]
+        for worker in workers:
+            worker.kill()
+
+    heard = make_listener(on_finished=kill_the_worker)
+    result, _ = bench.sweep("sound_first", problem={"n": (1, 2, 3)}, listener=heard)
+    assert [outcome.state for outcome in heard.outcomes.values()] == [State.OK] * 3
+    assert result.exit_code == 0
+
+
+def test_ctrl_c_marks_the_sweep_and_the_same_command_goes_on(bench: Any, make_listener: Callable[..., Any]) -> None:
+    def interrupt(trial: Any) -> None:
+        if trial.problem.n == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    sizes = {"n": (1, 2, 3, 4)}
+    heard = make_listener(on_finished=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        bench.sweep("sound_first", problem=sizes, listener=heard)
+    assert bench.query("SELECT state FROM sweep") == [("interrupted",)]
+    assert heard.ended is None
+    assert not [child for child in psutil.Process().children() if "cuprof.worker" in " ".join(child.cmdline())]
+    result, heard = bench.sweep("sound_first", problem=sizes)
+    assert (heard.reused, len(heard.outcomes), result.exit_code) == (2, 2, 0)
+    assert bench.query("SELECT id, state FROM sweep") == [(result.sweep_id, "finished")]
+    assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(4, 4)]
+
+
+def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, bench: Any) -> None:
+    config = bench.config()
+    with JobRunner(WorkerSettings(), config.limits, lambda *_: None) as runner:
+        runner.worker.describe(("cpu",))
+        process, folder = psutil.Process(runner.worker.pid), Path(runner.worker._folder.name)
+        assert process.is_running()
+        assert folder.exists()
+    assert not process.is_running()
+    assert not folder.exists()

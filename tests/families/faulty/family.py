@@ -1,0 +1,397 @@
+"""Variants that are broken on purpose, each in one way, with sound ones before, between and after them."""
+
+import ctypes
+import os
+import signal
+import stat
+import sys
+import time
+
+import numpy as np
+
+from cuprof.family import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
+
+BLOCK = 64
+
+
+def signature(problem):
+    return Signature({"x": Array((problem.n,), "float32")}, {"y": Array((problem.n,), "float32")})
+
+
+def generate(problem, rng):
+    return {"x": rng.random(problem.n, dtype=np.float32)}
+
+
+def reference(problem, inputs):
+    return {"y": 2.0 * inputs["x"].astype(np.float64)}
+
+
+def tolerance(problem, inputs, reference):
+    return Tolerance()
+
+
+family = Family(
+    name="faulty",
+    title="y = 2x, in ways that fail",
+    axes=(Axis("n", default=128, low=1, high=2**20),),
+    signature=signature,
+    generate=generate,
+    reference=reference,
+    tolerance=tolerance,
+    useful_bytes=lambda problem: 8 * problem.n,
+    baseline="sound_first",
+)
+
+
+def double(inputs, outputs):
+    np.multiply(inputs["x"], 2, out=outputs["y"])
+
+
+@family.cpu("sound_first")
+def sound_first(problem, tune, inputs, outputs):
+    """Right."""
+    return lambda: double(inputs, outputs)
+
+
+@family.cpu("segfault")
+def segfault(problem, tune, inputs, outputs):
+    """Reads address 0."""
+    return lambda: ctypes.string_at(0)
+
+
+@family.cpu("aborts")
+def aborts(problem, tune, inputs, outputs):
+    """Calls abort(), as a failed assertion in C does."""
+    return os.abort
+
+
+@family.cpu("exits")
+def exits(problem, tune, inputs, outputs):
+    """Ends the process by itself, politely."""
+    return lambda: sys.exit(3)
+
+
+@family.cpu("exits_at_once")
+def exits_at_once(problem, tune, inputs, outputs):
+    """Ends the process while it is prepared, without clearing up."""
+    os._exit(0)
+
+
+@family.cpu("killed")
+def killed(problem, tune, inputs, outputs):
+    """Is killed, as by the system when memory runs out."""
+    return lambda: os.kill(os.getpid(), signal.SIGKILL)
+
+
+@family.cpu("sound_between")
+def sound_between(problem, tune, inputs, outputs):
+    """Right."""
+    return lambda: double(inputs, outputs)
+
+
+@family.cpu("hangs")
+def hangs(problem, tune, inputs, outputs):
+    """Never returns."""
+
+    def run():
+        while True:
+            pass
+
+    return run
+
+
+@family.cpu("builds_for_ever")
+def builds_for_ever(problem, tune, inputs, outputs):
+    """Never gets ready."""
+    time.sleep(1e6)
+
+
+@family.cpu("hangs_while_timed")
+def hangs_while_timed(problem, tune, inputs, outputs):
+    """Returns twice and then never again."""
+    calls = []
+
+    def run():
+        calls.append(None)
+        while len(calls) > 2:
+            time.sleep(0.01)
+        double(inputs, outputs)
+
+    return run
+
+
+@family.cpu("raises")
+def raises(problem, tune, inputs, outputs):
+    """Raises."""
+
+    def run():
+        raise ValueError("n is not to my liking\nand here is more")
+
+    return run
+
+
+@family.cpu("raises_in_make")
+def raises_in_make(problem, tune, inputs, outputs):
+    """Raises while it is prepared."""
+    return {}["no such key"]
+
+
+@family.cpu("raises_while_timed")
+def raises_while_timed(problem, tune, inputs, outputs):
+    """Raises from the third call on."""
+    calls = []
+
+    def run():
+        calls.append(None)
+        if len(calls) > 2:
+            raise RuntimeError("tired")
+        double(inputs, outputs)
+
+    return run
+
+
+@family.cpu("allocates")
+def allocates(problem, tune, inputs, outputs):
+    """Asks for a pebibyte."""
+    return lambda: np.ones(2**47)
+
+
+@family.cpu("rebinds")
+def rebinds(problem, tune, inputs, outputs):
+    """Puts an array of its own in the output's place."""
+
+    def run():
+        outputs["y"] = 2 * inputs["x"]
+
+    return run
+
+
+@family.cpu("returns_nothing")
+def returns_nothing(problem, tune, inputs, outputs):
+    """Returns no function to call."""
+
+
+@family.cpu("closes_everything")
+def closes_everything(problem, tune, inputs, outputs):
+    """Closes every file, the pipe to the engine among them, and stays."""
+
+    def run():
+        os.closerange(3, 1024)
+        time.sleep(0.5)
+        os._exit(0)
+
+    return run
+
+
+@family.cpu("writes_to_sockets")
+def writes_to_sockets(problem, tune, inputs, outputs):
+    """Writes nonsense to every open socket, the pipe to the engine among them."""
+
+    def run():
+        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+            if os.path.exists(f"/proc/self/fd/{name}") and stat.S_ISSOCK(os.fstat(int(name)).st_mode):  # noqa: PTH110
+                os.write(int(name), b"\xff" * 64)
+        time.sleep(1e6)
+
+    return run
+
+
+@family.cpu("leaves_a_child")
+def leaves_a_child(problem, tune, inputs, outputs):
+    """Dies while a child of its own holds the pipe to the engine open."""
+
+    def run():
+        if os.fork() == 0:
+            time.sleep(1e6)
+        os._exit(9)
+
+    return run
+
+
+@family.cpu("prints")
+def prints(problem, tune, inputs, outputs):
+    """Right, and noisy: in text, in bytes that are no text, and on both streams."""
+
+    def run():
+        print("nonsense\x00 ünd mehr")  # noqa: T201
+        os.write(1, b"\xff\xfe\x80 not text\n")
+        os.write(2, b"x" * 10_000 + b"\n")
+        double(inputs, outputs)
+
+    return run
+
+
+@family.cpu("wrong")
+def wrong(problem, tune, inputs, outputs):
+    """Forgets the factor."""
+    return lambda: np.copyto(outputs["y"], inputs["x"])
+
+
+@family.cpu("nan")
+def nan(problem, tune, inputs, outputs):
+    """Leaves one NaN."""
+
+    def run():
+        double(inputs, outputs)
+        outputs["y"][-1] = np.nan
+
+    return run
+
+
+@family.cpu("unwritten")
+def unwritten(problem, tune, inputs, outputs):
+    """Leaves the second half as it was."""
+    half = problem.n // 2
+    return lambda: np.multiply(inputs["x"][:half], 2, out=outputs["y"][:half])
+
+
+@family.cpu("right_at_first")
+def right_at_first(problem, tune, inputs, outputs):
+    """Adds up what it computed before."""
+    sums = np.zeros_like(outputs["y"])
+
+    def run():
+        np.add(sums, 2 * inputs["x"], out=sums)
+        np.copyto(outputs["y"], sums)
+
+    return run
+
+
+@family.cpu("lacks_a_module", requires=("module_that_does_not_exist",))
+def lacks_a_module(problem, tune, inputs, outputs):
+    """Needs what is not installed, and says so."""
+    raise AssertionError("never called")
+
+
+@family.cpu("imports")
+def imports(problem, tune, inputs, outputs):
+    """Needs what is not installed, and finds out late."""
+    import module_that_does_not_exist
+
+    return module_that_does_not_exist.run
+
+
+@family.cpu("known_wrong", expected="wrong")
+def known_wrong(problem, tune, inputs, outputs):
+    """Is kept though it is known to be wrong."""
+    return lambda: np.copyto(outputs["y"], inputs["x"])
+
+
+@family.cpu("healed", expected="wrong")
+def healed(problem, tune, inputs, outputs):
+    """Is said to be wrong and is right."""
+    return lambda: double(inputs, outputs)
+
+
+@family.cpu("sound_last")
+def sound_last(problem, tune, inputs, outputs):
+    """Right."""
+    return lambda: double(inputs, outputs)
+
+
+def launch(problem, kernel, *more, blocks=None, block=BLOCK, shared_bytes=0, **details):
+    """Return a program of one launch with (x, y, n) and whatever more the kernel takes."""
+    grid = (blocks or -(-problem.n // BLOCK),)
+    return Program(steps=(Launch(kernel, grid, (block,), ("x", "y", problem.n, *more), shared_bytes),), **details)
+
+
+@family.cuda("cuda_sound_first", source="faults.cu")
+def cuda_sound_first(problem, tune):
+    """Right."""
+    return launch(problem, "sound")
+
+
+@family.cuda("cuda_illegal_address", source="faults.cu")
+def cuda_illegal_address(problem, tune):
+    """Writes where nothing is mapped."""
+    return launch(problem, "illegal_address")
+
+
+@family.cuda("cuda_misaligned", source="faults.cu")
+def cuda_misaligned(problem, tune):
+    """Writes eight bytes at a multiple of four."""
+    return launch(problem, "misaligned")
+
+
+@family.cuda("cuda_trap", source="faults.cu")
+def cuda_trap(problem, tune):
+    """Traps, as a failed device assertion does."""
+    return launch(problem, "trap")
+
+
+@family.cuda("cuda_stack_overflow", source="faults.cu")
+def cuda_stack_overflow(problem, tune):
+    """Calls itself a million times over."""
+    return launch(problem, "stack_overflow", 1_000_000)
+
+
+@family.cuda("cuda_sound_between", source="faults.cu")
+def cuda_sound_between(problem, tune):
+    """Right."""
+    return launch(problem, "sound")
+
+
+@family.cuda("cuda_endless", source="faults.cu")
+def cuda_endless(problem, tune):
+    """Never ends."""
+    return launch(problem, "endless")
+
+
+@family.cuda("cuda_shared", source="faults.cu")
+def cuda_shared(problem, tune):
+    """Wants more shared memory a block than any device has."""
+    return launch(problem, "sound", shared_bytes=1 << 20)
+
+
+@family.cuda("cuda_threads", source="faults.cu")
+def cuda_threads(problem, tune):
+    """Launches more threads a block than the kernel was compiled for."""
+    return launch(problem, "few_threads", block=1024, blocks=1)
+
+
+@family.cuda("cuda_scratch", source="faults.cu", tunables=(Tunable("chunks", tuple(range(1, 4097)), default=1),))
+def cuda_scratch(problem, tune):
+    """Right, with `chunks` times 64 MiB of scratch, which may be more than there is."""
+    return launch(problem, "sound", scratch={"spare": Array((tune.chunks << 26,), "uint8")})
+
+
+@family.cuda("cuda_does_not_compile", source="broken.cu")
+def cuda_does_not_compile(problem, tune):
+    """Is no CUDA C++."""
+    return launch(problem, "broken")
+
+
+@family.cuda("cuda_no_such_kernel", source="faults.cu")
+def cuda_no_such_kernel(problem, tune):
+    """Launches a kernel that its source does not have."""
+    return launch(problem, "absent")
+
+
+@family.cuda("cuda_nan", source="faults.cu")
+def cuda_nan(problem, tune):
+    """Leaves one NaN."""
+    return launch(problem, "leaves_nan")
+
+
+@family.cuda("cuda_unwritten", source="faults.cu")
+def cuda_unwritten(problem, tune):
+    """Launches half the blocks."""
+    return launch(problem, "sound", blocks=max(problem.n // BLOCK // 2, 1))
+
+
+@family.cuda("cuda_shifted", source="faults.cu")
+def cuda_shifted(problem, tune):
+    """Writes one element too far along, out of the output's bounds, so that the first keeps its poison."""
+    return launch(problem, "shifted")
+
+
+@family.cuda("cuda_right_at_first", source="faults.cu")
+def cuda_right_at_first(problem, tune):
+    """Counts its launches and is right in the first one alone."""
+    return launch(problem, "right_at_first", blocks=1)
+
+
+@family.cuda("cuda_sound_last", source="faults.cu")
+def cuda_sound_last(problem, tune):
+    """Right."""
+    return launch(problem, "sound")
