@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.judge import Judgement, judge
-from benchmarks.table import make_parser, report
+from benchmarks.table import make_parser, report, start
+from cuprof.comparison import Judgement, Rule, Series, contrast, judge
 from cuprof.config.model import LimitsConfig, MeasureConfig
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import CuprofError
@@ -60,7 +60,8 @@ class Laboratory:
 
     def __init__(self, runner: JobRunner, family: Family, problem: Point, measure: MeasureConfig) -> None:
         self.runner, self.family, self.problem, self.measure = runner, family, problem, measure
-        self.text = source_text(family, family.variant("base"))
+        base = family.variant("base")
+        self.text, self.backend, self.folder = source_text(family, base), base.backend, family.folder or FOLDER
 
     def time(self, **spins_ns: int) -> dict[str, Timing]:
         """Sweep the named variants, each with its wait in nanoseconds, and return their cold timings.
@@ -73,13 +74,13 @@ class Laboratory:
             for name, spin in spins_ns.items()
         )
         job = Job(
-            family_folder=FOLDER,
-            backend="cuda",
+            family_folder=self.folder,
+            backend=self.backend,
             problem=self.problem,
             trials=trials,
             seed=SEED,
             measure=self.measure,
-            methods=methods(self.measure, "cuda"),
+            methods=methods(self.measure, self.backend),
         )
         return {outcome.identity: _cold(outcome) for outcome in self.runner.run(job)}
 
@@ -89,7 +90,23 @@ class Laboratory:
         timings = self.time(base=0, other=spin_ns)
         wall_s = time.perf_counter() - started
         base, new = timings["base"], timings["other"]
-        return Pair(base, new, judge(base, new), wall_s)
+        return Pair(base, new, judge_pair(base, new), wall_s)
+
+
+def judge_pair(base: Timing, new: Timing) -> Judgement:
+    """Return the verdict of `cuprof compare` on two variants of one sweep, by its default rule."""
+    (judgement,) = judge([contrast(to_series(base), to_series(new))], Rule())
+    return judgement
+
+
+def to_series(timing: Timing) -> Series:
+    """Return the samples that count, with the rounds that they were taken in, as the other variant's were."""
+    counted = [sample for sample in timing.samples if not sample.excluded]
+    return Series(
+        durations=np.array([sample.duration_ns for sample in counted]),
+        rounds=np.array([sample.round for sample in counted], dtype=np.int64),
+        together="one sweep",
+    )
 
 
 def _cold(outcome: Outcome) -> Timing:
@@ -105,7 +122,7 @@ def make_row(name: str, pairs: Sequence[Pair], expected: str, true_ratio: float)
         expected: the verdict that is right; "same" also lets "undecided" pass, since neither calls the two different.
         true_ratio: how many times as long the second variant lasts, as it was built.
     """
-    verdicts = Counter(pair.judgement.verdict for pair in pairs)
+    verdicts = Counter(pair.judgement.verdict.value for pair in pairs)
     right = verdicts[expected] + (verdicts["undecided"] if expected == "same" else 0)
     ratios = np.array([pair.judgement.ratio for pair in pairs])
     holds = [pair.judgement.low <= true_ratio <= pair.judgement.high for pair in pairs]
@@ -125,16 +142,15 @@ def make_row(name: str, pairs: Sequence[Pair], expected: str, true_ratio: float)
     }
 
 
-def measure(same: int, different: int, steps: int, rate: float) -> tuple[list[dict[str, Any]], dict[str, bool | None]]:
+def measure(same: int, different: int, steps: int) -> tuple[list[dict[str, Any]], dict[str, bool | None]]:
     """Return both rows and the criteria.
 
     Args:
         same: comparisons of the variant with itself.
         different: comparisons with the slower one.
         steps: size of the problem, times 2 MiB.
-        rate: how often equal variants may be called different.
     """
-    family = load_family(FOLDER)
+    family, rate = load_family(FOLDER), Rule().error_rate
     settings = MeasureConfig(modes=("cold",), settle_seconds=SETTLE_S)
     with JobRunner(WorkerSettings(), LimitsConfig(), lambda trial, phase: None) as runner:
         careful = MeasureConfig(modes=("cold",), target=0.001, min_samples=400, max_samples=4000)
@@ -161,11 +177,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--same", type=int, default=200, help="A/A comparisons (default: %(default)s)")
     parser.add_argument("--different", type=int, default=100, help="A/B comparisons (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=72, help="times 2 MiB that are read (default: %(default)s)")
-    parser.add_argument("--rate", type=float, default=0.05, help="stated error rate (default: %(default)s)")
     arguments = parser.parse_args(argv)
-    rows, criteria = measure(arguments.same, arguments.different, arguments.steps, arguments.rate)
+    rows, criteria = measure(arguments.same, arguments.different, arguments.steps)
     return report("aa_ab", COLUMNS, rows, arguments.out, criteria)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start(main))

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.ncu import median_durations, ncu_command
 from benchmarks.process import Answer, ask
-from benchmarks.table import make_parser, report
+from benchmarks.table import make_parser, report, start
 from benchmarks.ten_kernels import NAMES
 
 TOOLS = ("cuprof", "CUPTI", "ncu", "nvbench", "Triton")
@@ -102,4 +102,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start(main))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.process import ROOT, run
-from benchmarks.table import make_parser, report
+from benchmarks.table import make_parser, report, start
 
 FAMILY = ROOT / "tests" / "families" / "faulty"
 LIMITS = ("limits.build_s=6", "limits.check_s=4", "limits.trial_s=20")
@@ -91,4 +91,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start(main))

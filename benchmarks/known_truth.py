@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.table import make_parser, report
+from benchmarks.table import make_parser, report, start
 
 SPINS_US = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 RELATIVE_FROM_US = 50
@@ -76,4 +76,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start(main))

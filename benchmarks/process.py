@@ -14,6 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 TAIL_CHARACTERS = 1200
+LONGEST_FAULT = 240
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,12 @@ def run(
         return Answer(time.perf_counter() - started, fault=f"stopped after {limit_s:g} s")
     wall_s = time.perf_counter() - started
     printed = log.read_text(errors="replace")[-TAIL_CHARACTERS:].strip()
-    return Answer(wall_s, fault="" if code in accept else f"exit code {code}: {printed}", printed=printed)
+    return Answer(wall_s, fault="" if code in accept else f"exit code {code}: {shorten(printed)}", printed=printed)
+
+
+def shorten(text: str) -> str:
+    """Return the end of a text in one line."""
+    return " ".join(text.split())[-LONGEST_FAULT:]
 
 
 def python_path() -> str:

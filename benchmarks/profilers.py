@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.ncu import count_launches, ncu_command
 from benchmarks.process import Answer, ask, run
 from benchmarks.space import CONFIGURATIONS, copy_project
-from benchmarks.table import make_parser, report
+from benchmarks.table import make_parser, report, start
 
 METRICS = (
     "launch__grid_dim_z",
@@ -164,4 +164,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start(main))

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.process import Answer, ask, run
 from benchmarks.space import CONFIGURATIONS, Configuration, copy_project
-from benchmarks.table import make_parser, report
+from benchmarks.table import make_parser, report, start
 
 COLUMNS = (
     "tool", "wall s", "measuring s", "done", "narrow", "best", "best µs", "best IQR %", "best samples", "caches",
@@ -170,4 +170,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start(main))

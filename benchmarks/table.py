@@ -6,10 +6,13 @@ import argparse
 import csv
 import json
 import platform
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from cuprof.errors import CuprofError
 
 Row = Mapping[str, Any]
 RECORDED = (
@@ -76,6 +79,15 @@ def report(
     kept = {"benchmark": name, "versions": versions(), "criteria": dict(criteria), "rows": [dict(row) for row in rows]}
     (folder / f"{name}.json").write_text(json.dumps(kept, indent=1, default=str) + "\n")
     return 0 if all(criteria.values()) else 1
+
+
+def start(main: Callable[[], int]) -> int:
+    """Run a benchmark's main and return its exit code: 2, and one line, where it cannot run at all."""
+    try:
+        return main()
+    except CuprofError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
 
 
 def versions() -> dict[str, str]:

@@ -19,16 +19,18 @@ from cuprof.records import Measure, Timing
 
 
 class Device:
-    """The first CUDA device; opening it makes its primary context current."""
+    """The first CUDA device; opening it makes its primary context current. Keeps the buffers that launches point to."""
 
     def __init__(self) -> None:
         self.backend = CudaBackend(0)
         self.stream: int = self.backend.stream.ptr
+        self._kept: list[Any] = []
 
     def allocate(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         """Return zeroed buffers of these sizes in bytes, without launching a kernel."""
         buffers = {name: self.backend.cupy.zeros(size, self.backend.cupy.uint8) for name, size in sizes.items()}
         self.backend.stream.synchronize()
+        self._kept += buffers.values()
         return buffers
 
     def load(self, source: Path, defines: Mapping[str, str | int] | None = None) -> Any:

@@ -10,7 +10,7 @@ and the memory needed is that of the largest one. A session belongs to the threa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -120,9 +120,10 @@ class Backend(Protocol):
     def calibrate(self) -> Calibration:
         """Measure the device: read bandwidth and the timing method's own cost."""
 
-    def open(
-        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
-    ) -> Session:
+    def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+        """Begin to build these (variant, program, source text) in the background, where that can be done."""
+
+    def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> Session:
         """Put the inputs on the device and make room for outputs.
 
         Args:

@@ -7,10 +7,13 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
 from cuprof.backends.nvrtc import STANDARD_OPTIONS, Cubin, KernelFacts, compile_source, nvrtc_version
+
+MOST_THREADS = 8
 
 
 def default_folder() -> Path:
@@ -30,12 +33,36 @@ class BuildCache:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or default_folder()
+        self._ahead: dict[str, Future[tuple[Cubin, bool]]] = {}
+        self._threads: ThreadPoolExecutor | None = None
+
+    def start(
+        self, text: str, *, name: str, arch: str, defines: Mapping[str, str | int], options: Sequence[str] = ()
+    ) -> None:
+        """Begin to compile in a thread; `compile` with the same arguments waits for it and takes the result.
+
+        NVRTC compiles outside Python's lock, so the builds of a sweep share the processor's cores.
+        """
+        key = self._key(text, arch, defines, options)
+        if key in self._ahead:
+            return
+        if self._threads is None:
+            threads = max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) - 1))
+            self._threads = ThreadPoolExecutor(threads, thread_name_prefix="build")
+        build = self._threads.submit(self._compile, key, text, name, arch, defines, options)
+        self._ahead[key] = build
 
     def compile(
         self, text: str, *, name: str, arch: str, defines: Mapping[str, str | int], options: Sequence[str] = ()
     ) -> tuple[Cubin, bool]:
         """Return the compiled source and whether it came from the folder; raises as `compile_source`."""
         key = self._key(text, arch, defines, options)
+        ahead = self._ahead.pop(key, None)
+        return ahead.result() if ahead else self._compile(key, text, name, arch, defines, options)
+
+    def _compile(
+        self, key: str, text: str, name: str, arch: str, defines: Mapping[str, str | int], options: Sequence[str]
+    ) -> tuple[Cubin, bool]:
         found = self._find(key)
         if found is not None:
             return found, True

@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -90,6 +90,9 @@ class CpuBackend:
             durations.append(time.perf_counter_ns() - started)
         bandwidth = data.nbytes / (statistics.median(durations) * 1e-9)
         return Calibration(self.name, read_bandwidth=bandwidth, details={"read_bytes": data.nbytes})
+
+    def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+        """Do nothing: functions compile when they are prepared."""
 
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> CpuSession:
         """Keep the inputs and allocate outputs."""

@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -142,6 +142,17 @@ class CudaBackend:
         """Copy the inputs to the device and allocate outputs and the scratch arena."""
         with _CupyErrors(self.cupy, "put the inputs on the device"):
             return CudaSession(self, signature, inputs, options, scratch_bytes)
+
+    def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+        """Begin to compile these (variant, program, source text) in threads, in the order given."""
+        for variant, program, text in builds:
+            self.cache.start(
+                text,
+                name=variant.source or variant.name,
+                arch=self.arch,
+                defines=program.defines,
+                options=program.options,
+            )
 
     def load(self, image: bytes) -> Any:
         """Return a loaded module; it stays loaded as long as the process."""

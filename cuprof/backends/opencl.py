@@ -6,7 +6,7 @@ import platform
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -147,6 +147,9 @@ class OpenClBackend:
             read_bandwidth=size / (statistics.median(readings[2:]) * 1e-9),
             details={"read_bytes": size, "empty_kernel_ns": statistics.median(empty[4:])},
         )
+
+    def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+        """Do nothing: OpenCL's drivers compile under a lock of their own, and keep what they compiled."""
 
     def open(
         self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0

@@ -21,6 +21,9 @@ TICK_SHARE = 0.125
 """What spreading ties over the timer's tick leaves unknown, as a share of the tick: the median of a duration whose
 readings fall on two ticks is off by at most 0.09 of one, however they fall."""
 
+BASE_SEED, NEW_SEED = 20231, 20232
+"""Fixed, so that the same samples always give the same interval."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -85,21 +88,26 @@ def contrast(base: Series, new: Series, noise: float = 0.0) -> Contrast:
             show; does not apply to series that were taken together.
     """
     together = bool(base.together) and base.together == new.together
-    base_log, base_tick = _logarithms(base)
-    new_log, new_tick = _logarithms(new)
+    base_log, base_tick = _logarithms(base, BASE_SEED)
+    new_log, new_tick = _logarithms(new, NEW_SEED)
     resolution = TICK_SHARE * (base_tick / base.median_ns + new_tick / new.median_ns)
     if together:
         _, ours, theirs = np.intersect1d(base.rounds, new.rounds, return_indices=True)
         if ours.size >= max(LEAST_PAIRS, LEAST_SHARED * max(base.rounds.size, new.rounds.size)):
             return Contrast(True, shift_of_pairs(new_log[theirs] - base_log[ours]), 0.0, resolution)
     known = math.hypot(base.relative_error, new.relative_error, 0.0 if together else noise * math.sqrt(2.0))
-    shift = shift_between(base_log, new_log)
-    if base.relative_error and new.relative_error:  # two summaries: the error is known, and not from samples
-        shift = Shift(shift.first, shift.second, 1.0, 0.0, math.inf)
-    return Contrast(False, shift, known, resolution)
+    return Contrast(False, _unpaired(base, new, base_log, new_log), known, resolution)
 
 
-def _logarithms(series: Series) -> tuple[np.ndarray, float]:
+def _unpaired(base: Series, new: Series, base_log: np.ndarray, new_log: np.ndarray) -> Shift:
+    if not (base.relative_error or new.relative_error):
+        return shift_between(base_log, new_log)
+    if base.relative_error and new.relative_error:  # two values, whose errors are known and not from samples
+        return Shift(new_log, -base_log, 1.0, 0.0, math.inf)
+    return shift_of_pairs(new_log - base_log)  # one of them is a single value
+
+
+def _logarithms(series: Series, seed: int) -> tuple[np.ndarray, float]:
     """Return the logarithms of the durations with their ties spread, and the tick in ns."""
-    spread, tick = spread_ties(series.durations)
+    spread, tick = spread_ties(series.durations, seed)
     return np.log(np.maximum(spread, max(tick / 4, 1e-3))), tick

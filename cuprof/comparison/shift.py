@@ -13,8 +13,6 @@ MOST_LAGS = 400
 LEAST_FOR_LAGS = 8
 STEPS = 60
 """Halvings in the search for a quantile; each doubles its precision."""
-SPREAD_SEED = 20231
-"""Fixed, so that the same samples always give the same interval."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def effective_count(series: np.ndarray) -> float:
     return max(2.0, count / time)
 
 
-def spread_ties(durations: np.ndarray) -> tuple[np.ndarray, float]:
+def spread_ties(durations: np.ndarray, seed: int = 0) -> tuple[np.ndarray, float]:
     """Return the durations with ties spread evenly over their tick, and the tick.
 
     A timer that counts in ticks (32 ns for CUDA's events) puts many samples on one value. Quantiles of the spread
@@ -148,12 +146,13 @@ def spread_ties(durations: np.ndarray) -> tuple[np.ndarray, float]:
 
     Args:
         durations: ns, in the order in which they were taken.
+        seed: orders equal samples; two series that are paired need two seeds.
     """
     values, places, counts = np.unique(durations, return_inverse=True, return_counts=True)
     if values.size == durations.size or values.size < 2:
         return durations, 0.0
     tick = float(np.diff(values).min())
-    shuffled = np.random.default_rng(SPREAD_SEED).permutation(durations.size)
+    shuffled = np.random.default_rng(seed).permutation(durations.size)
     by_value = shuffled[np.argsort(places[shuffled], kind="stable")]
     first = np.repeat(np.cumsum(counts) - counts, counts)
     share = (np.arange(durations.size) - first + 0.5) / np.repeat(counts, counts) - 0.5

@@ -26,6 +26,7 @@ class JobRunner:
 
     def __init__(self, settings: WorkerSettings, limits: LimitsConfig, watch: Watch) -> None:
         self.settings, self.limits, self.watch = settings, limits, watch
+        self._lost_building = False
         self._worker: WorkerProcess | None = None
         self._worked = False
 
@@ -51,8 +52,9 @@ class JobRunner:
         beside it, are done again by a new worker.
         """
         left = list(job.trials)
+        self._lost_building = False
         while left:
-            current = replace(job, trials=tuple(left))
+            current = replace(job, trials=tuple(left), build_ahead=not self._lost_building)
             for outcome in self._run_once(current):
                 left = [trial for trial in left if trial.identity != outcome.identity]
                 yield outcome
@@ -89,8 +91,10 @@ class JobRunner:
                 return  # it may have died of an earlier job (a spoilt heap, a thread left behind): a new one tells
             yield from self._blame(job, death.status, State.CRASHED, death.cause, death.log)
 
-    @staticmethod
-    def _blame(job: Job, status: Status, state: State, cause: str, log: str) -> Iterator[Outcome]:
+    def _blame(self, job: Job, status: Status, state: State, cause: str, log: str) -> Iterator[Outcome]:
+        if status.phase is Phase.BUILD and job.build_ahead:
+            self._lost_building = True  # any of the builds under way may be to blame; one by one, it will be told
+            return
         message = f"{cause} while {PHASE_TEXT[status.phase]}"
         trials: Sequence[TrialJob] = job.trials
         if status.index != NO_TRIAL:

@@ -71,6 +71,7 @@ class Job:
         family_folder: where family.py lies.
         seed: seed of the inputs.
         methods: the measures to take, with the hash of each method; empty to check only.
+        build_ahead: build in the background; if the worker is lost while building, it cannot be told on which source.
     """
 
     family_folder: Path
@@ -80,6 +81,7 @@ class Job:
     seed: int
     measure: MeasureConfig = field(default_factory=MeasureConfig)
     methods: Mapping[Measure, str] = field(default_factory=dict)
+    build_ahead: bool = True
 
 
 @dataclass(frozen=True)

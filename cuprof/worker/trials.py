@@ -136,6 +136,8 @@ class TrialRunner:
                 yield failed
             else:
                 ready.append(candidate)
+        if self.job.build_ahead:
+            self.backend.build_ahead((c.variant, c.program, c.job.source_text) for c in ready if c.program)
         options = reading_options(self.job.measure)
         while ready:
             arena = max(map(_arena_bytes, ready))

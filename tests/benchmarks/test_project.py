@@ -59,6 +59,12 @@ def test_ncu_leaves_the_clocks_alone_and_flushes_before_each_pass():
     assert command[command.index("--kernel-name") + 1] == "regex:^(k|l)$"
 
 
+def test_durations_come_from_the_report_file():
+    recorded = Path(__file__).parents[1] / "data" / "ncu" / "recorded"
+    assert ncu.median_durations(recorded / "memory_cold.ncu-rep") == {"read_all": 6432.0}
+    assert ncu.count_launches(recorded / "instructions.ncu-rep") == 2
+
+
 def test_the_ten_kernels_are_in_the_source_and_stay_within_their_buffers():
     text = SOURCE.read_text()
     assert len(NAMES) == len(set(NAMES)) == 10

@@ -57,7 +57,9 @@ class Listener:
 
     def of(self, variant: str) -> Outcome:
         """Return the outcome of the only trial of a variant."""
-        (found,) = (outcome for label, outcome in self.outcomes.items() if label.partition("/")[2].split()[0] == variant)
+        (found,) = (
+            outcome for label, outcome in self.outcomes.items() if label.partition("/")[2].split()[0] == variant
+        )
         return found
 
 

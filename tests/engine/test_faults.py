@@ -59,9 +59,7 @@ def test_a_fault_is_a_typed_row_with_its_message(swept: Any, shared_bench: Any, 
     outcome = swept[1].of(variant)
     assert (outcome.state, outcome.phase) == (state, phase), outcome.message
     assert re.fullmatch(message, outcome.message)
-    rows = shared_bench.query(
-        f"SELECT state, message FROM trials WHERE variant = '{variant}' AND family = 'faulty'"
-    )
+    rows = shared_bench.query(f"SELECT state, message FROM trials WHERE variant = '{variant}' AND family = 'faulty'")
     assert [tuple(map(str, row)) for row in rows] == [(state.value, outcome.message)]
 
 

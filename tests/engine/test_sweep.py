@@ -49,7 +49,7 @@ def test_what_is_stored_is_not_measured_again(bench: Any) -> None:
     assert (heard.outcomes, heard.reused, second.exit_code) == ({}, 3, 0)
     assert second.sweep_id != first.sweep_id
     assert bench.query("SELECT COUNT(*) FROM run") == [(3,)]
-    third, heard = bench.sweep("sound_*", problem={"n": (128, 256)})
+    _, heard = bench.sweep("sound_*", problem={"n": (128, 256)})
     assert {outcome.state for outcome in heard.outcomes.values()} == {State.OK}
     assert (len(heard.outcomes), heard.reused) == (3, 3)
 

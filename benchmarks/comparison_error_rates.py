@@ -1,0 +1,210 @@
+"""Simulate comparisons of known truth and count what `cuprof compare` says of them.
+
+Every series is drawn, then cut where the sampler's own stopping rule would stop, so that what stopping on a lucky
+interval does to the error rates is part of the result. All is seeded: the same arguments print the same table.
+
+    python benchmarks/comparison_error_rates.py            # the figures of docs/comparing.md, some minutes
+    python benchmarks/comparison_error_rates.py --count 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cuprof.comparison import Contrast, Rule, Series, Verdict, contrast, judge
+from cuprof.comparison.compare import ASSUMED_NOISE, estimate_noise
+from cuprof.measure.statistics import median_interval
+from cuprof.measure.stopping import GROWTH, StoppingRule
+
+TICK_NS = 32.0
+STOPPING = StoppingRule()
+SLOWDOWN = 1.015
+
+Noise = Callable[[np.random.Generator, int], np.ndarray]
+"""(generator, count) → durations relative to the true median, in order."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of data.
+
+    Args:
+        scale_ns: true median of BASE.
+        together: both are sampled in the same rounds.
+        drift: the same for both in one round: linear over the first 200 rounds, relative.
+        between: relative standard deviation of a whole series, drawn once a sweep.
+        most: samples at most, in place of the sampler's 2000.
+    """
+
+    name: str
+    noise: Noise
+    scale_ns: float = 50_000.0
+    together: bool = True
+    drift: float = 0.0
+    between: float = 0.0
+    most: int = STOPPING.max_samples
+
+
+def gaussian(deviation: float) -> Noise:
+    """Return normal noise."""
+    return lambda rng, count: 1.0 + deviation * rng.standard_normal(count)
+
+
+def student(deviation: float) -> Noise:
+    """Return Student's t noise with two degrees of freedom: its variance is infinite."""
+    return lambda rng, count: np.maximum(1.0 + deviation * rng.standard_t(2, count), 0.2)
+
+
+def spikes(deviation: float) -> Noise:
+    """Return normal noise with one sample in 20 up to 30 % longer."""
+
+    def draw(rng: np.random.Generator, count: int) -> np.ndarray:
+        tall = np.where(rng.random(count) < 0.05, 1.0 + 0.3 * rng.random(count), 1.0)
+        return np.asarray((1.0 + deviation * rng.standard_normal(count)) * tall)
+
+    return draw
+
+
+def correlated(deviation: float, correlation: float) -> Noise:
+    """Return first-order autoregressive noise."""
+
+    def draw(rng: np.random.Generator, count: int) -> np.ndarray:
+        steps, state = rng.standard_normal(count), rng.standard_normal()
+        values = np.empty(count)
+        for place in range(count):
+            state = correlation * state + math.sqrt(1.0 - correlation**2) * steps[place]
+            values[place] = state
+        return np.asarray(1.0 + deviation * values)
+
+    return draw
+
+
+def two_modes(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Return noise that lies at one of two times 3 % apart, each half of the samples."""
+    return np.asarray((1.0 + 0.002 * rng.standard_normal(count)) * np.where(rng.random(count) < 0.5, 1.0, 1.03))
+
+
+SCENARIOS = (
+    Scenario("normal 0.3 %, paired", gaussian(0.003)),
+    Scenario("normal 1 %, paired", gaussian(0.01)),
+    Scenario("normal 1 %, unpaired", gaussian(0.01), together=False),
+    Scenario("normal 2 %, paired", gaussian(0.02)),
+    Scenario("heavy tails (t, 2 freedoms), paired", student(0.01)),
+    Scenario("heavy tails, unpaired", student(0.01), together=False),
+    Scenario("spikes of 30 %, paired", spikes(0.01)),
+    Scenario("common drift of 5 %, paired", gaussian(0.01), drift=0.05),
+    Scenario("autocorrelation 0.3, paired", correlated(0.008, 0.3)),
+    Scenario("autocorrelation 0.3, unpaired", correlated(0.008, 0.3), together=False),
+    Scenario("autocorrelation 0.6, paired", correlated(0.01, 0.6)),
+    Scenario("two modes 3 % apart, paired", two_modes),
+    Scenario("ticks of 32 ns in 3.6 µs, paired", gaussian(0.01), scale_ns=3_613.0),
+    Scenario("ticks of 32 ns in 3.6 µs, little noise", gaussian(0.001), scale_ns=3_613.0),
+    Scenario("5 samples, unpaired", gaussian(0.005), together=False, most=5),
+    Scenario("two sweeps that differ by 0.2 %", gaussian(0.005), together=False, between=0.002),
+)
+
+
+def draw_pair(rng: np.random.Generator, scenario: Scenario, ratio: float) -> tuple[Series, Series]:
+    """Return the two series of one comparison of known ratio."""
+    return _draw(rng, scenario, 1.0), _draw(rng, scenario, ratio)
+
+
+def simulate(scenario: Scenario, ratio: float, count: int, seed: int = 1, noise: float | None = None) -> list[Contrast]:
+    """Return `count` independent contrasts of pairs whose true ratio is `ratio`."""
+    rng = np.random.default_rng(seed)
+    between = (ASSUMED_NOISE if scenario.between else 0.0) if noise is None else noise
+    return [contrast(*draw_pair(rng, scenario, ratio), between) for _ in range(count)]
+
+
+def misses(contrasts: Sequence[Contrast], ratio: float, error_rate: float = 0.05) -> float:
+    """Return the share of intervals that do not hold the true ratio."""
+    bounds = [each.log_bounds(error_rate) for each in contrasts]
+    return sum(not low <= math.log(ratio) <= high for low, high in bounds) / len(bounds)
+
+
+def verdicts(contrasts: Sequence[Contrast], together: int = 1, rule: Rule | None = None) -> list[list[Verdict]]:
+    """Return the verdicts when so many contrasts at a time are judged together."""
+    rule = rule or Rule()
+    groups = [contrasts[start : start + together] for start in range(0, len(contrasts) - together + 1, together)]
+    return [[judgement.verdict for judgement in judge(group, rule)] for group in groups]
+
+
+def called(groups: Sequence[Sequence[Verdict]], *wanted: Verdict) -> float:
+    """Return the share of verdicts that are among the wanted ones."""
+    every = [verdict for group in groups for verdict in group]
+    return sum(verdict in wanted for verdict in every) / len(every)
+
+
+def any_called(groups: Sequence[Sequence[Verdict]], *wanted: Verdict) -> float:
+    """Return the share of groups in which at least one verdict is among the wanted ones."""
+    return sum(any(verdict in wanted for verdict in group) for group in groups) / len(groups)
+
+
+def estimated_noise_errors(between: float, controls: int, count: int, seed: int = 1) -> float:
+    """Return how often any of the controls themselves is called different, with the noise estimated from them."""
+    rng, wrong = np.random.default_rng(seed), 0
+    scenario = Scenario("", gaussian(0.005), together=False, between=between)
+    for _ in range(count):
+        pairs = [draw_pair(rng, scenario, 1.0) for _ in range(controls)]
+        noise = estimate_noise([contrast(*pair) for pair in pairs])
+        found = judge([contrast(*pair, noise) for pair in pairs], Rule())
+        wrong += any(each.verdict in (Verdict.SLOWER, Verdict.FASTER) for each in found)
+    return wrong / count
+
+
+def _draw(rng: np.random.Generator, scenario: Scenario, ratio: float) -> Series:
+    count = scenario.most
+    shape = scenario.noise(rng, count) * (1.0 + scenario.drift * np.minimum(np.arange(count) / 200.0, 1.0))
+    shift = math.exp(scenario.between * rng.standard_normal()) if scenario.between else 1.0
+    # Two readings of a clock that ticks, at a random phase.
+    ticks = np.floor(scenario.scale_ns * ratio * shift * shape / TICK_NS + rng.random(count))
+    durations = _stopped(ticks * TICK_NS)
+    return Series(durations, np.arange(durations.size), "one" if scenario.together else "")
+
+
+def _stopped(durations: np.ndarray) -> np.ndarray:
+    """Return the samples that the sampler would have taken."""
+    count = min(STOPPING.min_samples, durations.size)
+    while count < durations.size:
+        ordered = np.sort(durations[:count])
+        low, high = median_interval(ordered, STOPPING.confidence)
+        median = float(np.median(ordered))
+        if max(high - median, median - low) <= STOPPING.target * median:
+            break
+        count = min(durations.size, max(count + 1, math.ceil(count * GROWTH)))
+    return durations[:count]
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=2000, help="comparisons a row (default: 2000)")
+    count = parser.parse_args().count
+    print("| data | interval misses | A/A different | any of 20 | A/A same | A/B slower | of 100 |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    different = Verdict.SLOWER, Verdict.FASTER
+    for scenario in SCENARIOS:
+        equal, slower = simulate(scenario, 1.0, count), simulate(scenario, SLOWDOWN, count, seed=2)
+        single = verdicts(equal)
+        columns = (
+            misses(equal, 1.0),
+            called(single, *different),
+            any_called(verdicts(equal, 20), *different) if count >= 20 else math.nan,
+            called(single, Verdict.SAME),
+            called(verdicts(slower), Verdict.SLOWER),
+            called(verdicts(slower, 100), Verdict.SLOWER) if count >= 100 else math.nan,
+        )
+        print(f"| {scenario.name} | " + " | ".join(f"{value:.1%}" for value in columns) + " |", flush=True)
+    for between in (0.001, 0.002, 0.004):
+        for controls in (8, 20, 50):
+            wrong = estimated_noise_errors(between, controls, max(10, count // controls))
+            print(f"noise of {between:.1%} estimated from {controls} unchanged trials: any different {wrong:.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+"""Compare two sides: match trials, form intervals, judge them together."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from cuprof.comparison.contrast import Contrast, contrast
+from cuprof.comparison.entries import Entry, Side
+from cuprof.comparison.matching import Match, Matching, choose_measures, match
+from cuprof.comparison.rule import Judgement, Rule, Verdict, judge
+from cuprof.errors import SelectionError
+from cuprof.records import FAILED, Measure
+
+ASSUMED_NOISE = 0.002
+"""Relative standard deviation of a time from sweep to sweep that is taken where nothing tells it."""
+LEAST_CONTROLS = 8
+"""Unchanged trials from which that deviation is estimated; fewer would make a guess of it."""
+CAUTION = 1.5
+"""The estimate from k trials is raised by this over √k, about its own standard error: too small a deviation would call
+noise a difference, too large a one costs power alone."""
+NORMAL_MAD = 1.4826
+"""Median absolute value of normal numbers to their standard deviation."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Say what is compared and by which rule.
+
+    Args:
+        measures: empty takes the kernel times that both sides have.
+        noise: relative standard deviation from sweep to sweep; None estimates it from unchanged trials.
+        tunables: "best" or "equal"; see `cuprof.comparison.matching`.
+    """
+
+    rule: Rule = field(default_factory=Rule)
+    measures: tuple[Measure, ...] = ()
+    noise: float | None = None
+    tunables: str = "best"
+
+    def __post_init__(self) -> None:
+        if self.noise is not None and not 0 <= self.noise < 1:
+            raise SelectionError(f"the noise is {self.noise:g}; give a share from 0 up to 1, such as 0.2% or 0.002")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure of one matched trial with its verdict; times in ns."""
+
+    match: Match
+    measure: Measure
+    base_ns: float
+    new_ns: float
+    judgement: Judgement
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the verdict."""
+        return self.judgement.verdict
+
+    @property
+    def label(self) -> str:
+        """Return the trial for people; of two variants, both names and each one's tunables."""
+        base, new = self.match.base, self.match.new
+        if (base.family, base.variant, base.tunables) == (new.family, new.variant, new.tunables):
+            return base.label
+        parts = [each.name + (f" ({each.tunables.label})" if each.tunables else "") for each in (base, new)]
+        return f"{parts[0]} → {parts[1]} · {base.problem.label or new.problem.label}"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A trial that was right in BASE and failed in NEW."""
+
+    entry: Entry
+
+    @property
+    def text(self) -> str:
+        """Return what happened, in one line."""
+        return f"{self.entry.label}: {self.entry.state.value}: {self.entry.message or 'no message'}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the comparison of two sides came to.
+
+    Args:
+        broken: right in BASE, failed in NEW.
+        one_run: matched trials that are one and the same measurement on both sides; not compared.
+        incomparable: matched trials that are timed by different methods or share no measure, each with the reason.
+        noise: relative standard deviation from sweep to sweep; 0 where every pair was taken together.
+        noise_source: where it comes from, for people; empty where it was not needed.
+        warnings: what a reader must know before believing the verdicts.
+    """
+
+    base: Side
+    new: Side
+    options: Options
+    rows: tuple[Row, ...]
+    only_base: tuple[Entry, ...] = ()
+    only_new: tuple[Entry, ...] = ()
+    broken: tuple[Broken, ...] = ()
+    one_run: tuple[Match, ...] = ()
+    incomparable: tuple[str, ...] = ()
+    noise: float = 0.0
+    noise_source: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """Return how often each verdict was given."""
+        found = Counter(row.verdict for row in self.rows)
+        return {verdict: found[verdict] for verdict in Verdict}
+
+    @property
+    def undecided(self) -> tuple[Row, ...]:
+        """Return the rows without a verdict."""
+        return tuple(row for row in self.rows if row.verdict is Verdict.UNDECIDED)
+
+    @property
+    def exit_code(self) -> int:
+        """Return 1 where something is slower or does not work any more, else 0."""
+        return 1 if self.counts[Verdict.SLOWER] or self.broken else 0
+
+
+def compare(base: Side, new: Side, options: Options | None = None) -> Comparison:
+    """Compare every trial of BASE with its counterpart in NEW.
+
+    Raises:
+        SelectionError: no trial of one side has a counterpart in the other, or none can be compared.
+    """
+    options = options or Options()
+    matching = match(base, new, options.tunables)
+    if not matching.matches:
+        raise SelectionError(
+            f"no trial of {base.description} has a counterpart in {new.description} (BASE has "
+            f"{_names(base.entries)}; NEW has {_names(new.entries)})"
+        )
+    broken = tuple(Broken(pair.new) for pair in matching.matches if pair.base.series and pair.new.state in FAILED)
+    one_run = tuple(pair for pair in matching.matches if pair.is_one_run)
+    pairs, incomparable = _pairs(matching, options)
+    if not pairs and not one_run and not broken:
+        raise SelectionError(
+            f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
+        )
+    noise, source = _noise(pairs, options)
+    contrasts = [contrast(pair.base.series[m], pair.new.series[m], noise) for pair, m in pairs]
+    choices = sum(pair.choices for pair, _ in pairs)
+    rows = tuple(
+        Row(pair, measure, pair.base.series[measure].median_ns, pair.new.series[measure].median_ns, judgement)
+        for (pair, measure), judgement in zip(pairs, judge(contrasts, options.rule, choices), strict=True)
+    )
+    return Comparison(
+        base=base,
+        new=new,
+        options=options,
+        rows=rows,
+        only_base=matching.only_base,
+        only_new=matching.only_new,
+        broken=broken,
+        one_run=one_run,
+        incomparable=incomparable,
+        noise=noise if any(not row.judgement.paired for row in rows) else 0.0,
+        noise_source=source,
+        warnings=_warnings(base, new, matching, rows),
+    )
+
+
+def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
+    """Return a comparison with the rows that a later one decided anew in place of its own."""
+    anew = {(row.match.base.problem, row.measure): row for row in later.rows}
+    rows = tuple(
+        anew.get((row.match.base.problem, row.measure), row) if row.verdict is Verdict.UNDECIDED else row
+        for row in comparison.rows
+    )
+    return replace(
+        comparison,
+        rows=rows,
+        broken=(*comparison.broken, *later.broken),
+        warnings=tuple(dict.fromkeys((*comparison.warnings, *later.warnings))),
+    )
+
+
+def estimate_noise(contrasts: Sequence[Contrast]) -> float:
+    """Return the standard deviation of a log time from sweep to sweep, from trials in which nothing has changed.
+
+    The root of the robust variance about 0, so that a shift common to all counts as noise, less what the samples
+    within the sweeps explain (taken from their 68 % intervals).
+    """
+    ratios = np.array([each.log_ratio for each in contrasts])
+    within = [(high - low) / 2 for low, high in (each.log_bounds(0.3173) for each in contrasts)]
+    seen = (NORMAL_MAD * float(np.median(np.abs(ratios)))) ** 2
+    deviation = math.sqrt(max(0.0, seen - float(np.median(np.square(within)))) / 2)
+    return deviation * (1.0 + CAUTION / math.sqrt(len(contrasts)))
+
+
+def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Measure]], tuple[str, ...]]:
+    """Return what can be compared, and why the rest cannot."""
+    open_matches = [pair for pair in matching.matches if not pair.is_one_run]
+    measures = choose_measures(open_matches, options.measures)
+    pairs, reasons = [], []
+    for pair in open_matches:
+        if not (pair.base.series and pair.new.series):
+            if not (pair.base.series and pair.new.state in FAILED):
+                bad, side = (pair.base, "BASE") if not pair.base.series else (pair.new, "NEW")
+                reasons.append(f"{bad.label}: {bad.state.value} in {side}")
+            continue
+        shared = [measure for measure in measures if measure in pair.base.series and measure in pair.new.series]
+        if not shared:
+            asked = ", ".join(measure.value for measure in measures) or "any"
+            reasons.append(f"{pair.base.label}: the sides do not both have {asked} time")
+        for measure in shared:
+            reason = _method_difference(pair, measure)
+            if reason:
+                reasons.append(f"{pair.base.label}: {reason}")
+            else:
+                pairs.append((pair, measure))
+    return pairs, tuple(reasons)
+
+
+def _method_difference(pair: Match, measure: Measure) -> str:
+    """Return how the timing methods differ; times of different methods are never compared."""
+    if pair.base.methods.get(measure) == pair.new.methods.get(measure):
+        return ""
+    base, new = pair.base.settings.get(measure, {}), pair.new.settings.get(measure, {})
+    if "tool" in base or "tool" in new:  # another tool's method is another by nature; the side's note says so
+        return ""
+    differing = [name for name in sorted({*base, *new}) if base.get(name) != new.get(name)]
+    if not differing:
+        return ""
+    return "timed by different methods: " + ", ".join(
+        f"measure.{name} {base.get(name)} and {new.get(name)}" for name in differing
+    )
+
+
+def _noise(pairs: Sequence[tuple[Match, Measure]], options: Options) -> tuple[float, str]:
+    """Return the deviation from sweep to sweep and where it comes from."""
+    apart = [
+        (pair, measure)
+        for pair, measure in pairs
+        if not pair.base.series[measure].together
+        or pair.base.series[measure].together != pair.new.series[measure].together
+    ]
+    if not apart:
+        return 0.0, ""
+    if options.noise is not None:
+        return options.noise, "as given by --noise"
+    controls = [
+        contrast(pair.base.series[measure], pair.new.series[measure]) for pair, measure in apart if pair.is_unchanged
+    ]
+    if len(controls) >= LEAST_CONTROLS:
+        return estimate_noise(controls), f"estimated from {len(controls)} trials in which nothing has changed"
+    return ASSUMED_NOISE, "assumed, not measured; --noise sets it"
+
+
+def _warnings(base: Side, new: Side, matching: Matching, rows: Iterable[Row]) -> tuple[str, ...]:
+    texts = [*base.notes, *new.notes]
+    for pair in matching.matches:
+        if pair.base.device != pair.new.device:
+            texts.append(
+                f"this compares across devices: {pair.base.device or 'unknown'} and {pair.new.device or 'unknown'}"
+            )
+        elif pair.base.device_identity != pair.new.device_identity and "nvbench" not in (base.kind, new.kind):
+            texts.append(f"driver or library versions of {pair.base.device} differ between the sides")
+    methods = {
+        row.measure for row in rows if row.match.base.methods.get(row.measure) != row.match.new.methods.get(row.measure)
+    }
+    if methods and "nvbench" not in (base.kind, new.kind):
+        names = " and ".join(sorted(measure.value for measure in methods))
+        texts.append(f"{names} times were sampled by different stopping rules or versions of cuprof")
+    if any(row.match.choices > 1 for row in rows):
+        texts.append("each variant stands with its fastest tunables; every choice counts as a comparison of its own")
+    return tuple(dict.fromkeys(texts))
+
+
+def _names(entries: Sequence[Entry], most: int = 3) -> str:
+    labels = [entry.label for entry in entries]
+    if not labels:
+        return "none"
+    return "; ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")

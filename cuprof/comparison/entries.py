@@ -1,0 +1,78 @@
+"""One trial of one side: what it is, how it ended, and the samples of each of its measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuprof.comparison.contrast import Series
+from cuprof.family.point import Point, format_coordinate
+from cuprof.records import Measure, State
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One trial of one side.
+
+    Args:
+        run: trial, start and duration: equal on both sides where one sweep took over the other's measurement, or one
+            database is a copy of the other; empty for files of other tools.
+        device: name; `device_identity` is equal where timings are comparable.
+        settings: measure → what the number means (flush, timer, …), compared between the sides.
+        methods: measure → hash of the method.
+        series: measure → samples; empty unless the trial is right.
+    """
+
+    family: str
+    variant: str
+    problem: Point
+    tunables: Point
+    backend: str = ""
+    device: str = ""
+    device_identity: str = ""
+    identity: str = ""
+    state: State = State.OK
+    message: str = ""
+    is_expected_wrong: bool = False
+    run: str = ""
+    settings: Mapping[Measure, Mapping[str, Any]] = field(default_factory=dict)
+    methods: Mapping[Measure, str] = field(default_factory=dict)
+    series: Mapping[Measure, Series] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Return "family/variant"."""
+        return f"{self.family}/{self.variant}" if self.variant else self.family
+
+    @property
+    def label(self) -> str:
+        """Return the trial for people."""
+        return " · ".join(part for part in (self.name, self.problem.label, self.tunables.label) if part)
+
+    @property
+    def coordinates(self) -> dict[str, str]:
+        """Return problem and tunables as text, for matching with other tools."""
+        return {name: format_coordinate(value) for name, value in {**self.problem, **self.tunables}.items()}
+
+
+@dataclass(frozen=True)
+class Side:
+    """What BASE or NEW stands for.
+
+    Args:
+        text: as typed.
+        kind: "sweep", "variant", "commit", "database" or "nvbench".
+        description: for people: "sweep 12 (reduction, 2026-11-20 09:00)".
+        url: the database, empty for files of other tools.
+        sweeps: the sweeps that the entries come from.
+        notes: what a reader must know before believing a comparison with this side.
+    """
+
+    text: str
+    kind: str
+    description: str
+    entries: Sequence[Entry]
+    url: str = ""
+    sweeps: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()

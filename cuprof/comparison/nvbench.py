@@ -1,0 +1,130 @@
+"""Entries of a JSON file that nvbench (or its Python package cuda-bench) wrote.
+
+Samples come from the files beside it that `--jsonbin` makes; without them nvbench's own mean and standard deviation
+stand in for the samples.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuprof.comparison.contrast import Series
+from cuprof.comparison.entries import Entry, Side
+from cuprof.errors import UsageError
+from cuprof.family.point import Coordinate, Point
+from cuprof.records import Measure, State
+
+SAMPLES = "nv/json/bin:nv/cold/sample_times"
+MEAN = "nv/cold/time/gpu/mean"
+NOISE = "nv/cold/time/gpu/stdev/relative"
+DEVIATION = "nv/cold/time/gpu/stdev/absolute"
+COUNT = "nv/cold/sample_size"
+NS = 1e9
+"""nvbench's times are seconds."""
+
+
+def read_nvbench(path: Path, text: str = "") -> Side:
+    """Return the states of an nvbench JSON file as one side; a skipped state is a skipped trial.
+
+    Raises:
+        UsageError: the file cannot be read or is no such file.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror})") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise UsageError(f"{path} is no JSON ({error})") from None
+    try:
+        devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
+        reader = _Reader(path, devices)
+        entries = [reader.entry(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            f"{path} is not what nvbench writes with --json or --jsonbin ({type(error).__name__}: {error})"
+        ) from None
+    notes = ["nvbench's times are of its own method: its cold samples follow a write of the cache"]
+    if reader.without_samples:
+        notes.append(
+            f"{path.name}: {reader.without_samples} states have no samples beside it, only mean and deviation, which "
+            "outliers move; --jsonbin keeps samples"
+        )
+    return Side(text or str(path), "nvbench", f"nvbench's {path.name}", entries, notes=tuple(notes))
+
+
+class _Reader:
+    def __init__(self, path: Path, devices: Mapping[int, str]) -> None:
+        self.path, self.devices = path, devices
+        self.without_samples = 0
+
+    def entry(self, bench: Mapping[str, Any], state: Mapping[str, Any]) -> Entry:
+        summaries = {
+            summary["tag"]: {part["name"]: part["value"] for part in summary.get("data") or []}
+            for summary in state.get("summaries") or []
+        }
+        number = state.get("device")
+        device = "" if number is None else self.devices.get(int(number), f"device {number}")
+        series = None if state.get("is_skipped") else self._series(summaries)
+        return Entry(
+            family=str(bench["name"]),
+            variant="",
+            problem=Point({str(axis["name"]): _value(axis) for axis in state.get("axis_values") or []}),
+            tunables=Point(),
+            backend="cuda",
+            device=device,
+            device_identity=device,
+            state=State.OK if series is not None else State.SKIPPED,
+            message=str(state.get("skip_reason") or "") if series is None else "",
+            settings={Measure.COLD: {"tool": "nvbench"}},
+            series={} if series is None else {Measure.COLD: series},
+        )
+
+    def _series(self, summaries: Mapping[str, Mapping[str, Any]]) -> Series | None:
+        """Return the samples, or a summary in their place; None where the state was not timed."""
+        meta = summaries.get(SAMPLES)
+        file = self._find(str(meta["filename"])) if meta else None
+        if meta and file is not None:
+            seconds = np.fromfile(file, dtype="<f4").astype(np.float64)
+            if seconds.size != int(meta["size"]):
+                raise ValueError(f"{file} holds {seconds.size} samples where {meta['size']} are announced")
+            seconds = seconds[np.isfinite(seconds) & (seconds > 0)]
+            if seconds.size:
+                return Series(seconds * NS)
+        if MEAN not in summaries or COUNT not in summaries:
+            return None
+        mean, count = float(summaries[MEAN]["value"]), int(summaries[COUNT]["value"])
+        if not (math.isfinite(mean) and mean > 0 and count > 0):
+            return None
+        spread = float(summaries[NOISE]["value"]) if NOISE in summaries else math.inf
+        if NOISE not in summaries and DEVIATION in summaries:
+            spread = float(summaries[DEVIATION]["value"]) / mean
+        self.without_samples += 1
+        error = spread / math.sqrt(count) if math.isfinite(spread) else math.inf
+        return Series(np.array([mean * NS]), relative_error=max(error, 1e-9))
+
+    def _find(self, name: str) -> Path | None:
+        """Return a side-car file; its name is relative to where nvbench ran, to the JSON's folder or to its parent."""
+        folder = self.path.absolute().parent
+        for place in (
+            folder / name,
+            folder.parent / name,
+            Path(name),
+            folder / Path(name).parent.name / Path(name).name,
+        ):
+            if place.is_file():
+                return place
+        return None
+
+
+def _value(axis: Mapping[str, Any]) -> Coordinate:
+    """Return an axis value; numbers are written as text in the file."""
+    value = axis["value"] if "value" in axis else axis.get("input_string", "")
+    if isinstance(value, str) and axis.get("type") in ("int64", "float64"):
+        return int(value) if axis["type"] == "int64" else float(value)
+    return value if isinstance(value, (int, float, bool)) else str(value)

@@ -1,0 +1,127 @@
+"""Time both sides of undecided comparisons again, side by side in one sweep, and judge them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cuprof.comparison.compare import Comparison, Row, compare, judge_anew
+from cuprof.comparison.entries import Entry, Side
+from cuprof.comparison.stored import read_configuration, read_entries
+from cuprof.config import SweepConfig
+from cuprof.config.build import build_config
+from cuprof.engine.sweep import run_sweep
+from cuprof.family.point import Coordinate, Point
+from cuprof.project import Project
+from cuprof.store import Store
+from cuprof.terminal.observer import Observer
+
+SHARE_OF_EFFECT = 0.2
+"""The interval of each median is narrowed to this part of the effect: two of them, corrected for many comparisons,
+then still tell it."""
+LEAST_TARGET = 5e-4
+LONGER = 10
+"""How many times as many samples, and as much time, a trial may take."""
+
+
+def reason_against(base: Side, new: Side) -> str:
+    """Return why two sides cannot be timed side by side, or the empty text."""
+    if base.kind == "variant" and new.kind == "variant":
+        return ""
+    return (
+        f"BASE is {base.description} and NEW is {new.description}: only variants of the source that is here can be "
+        "timed side by side; the verdicts stand as they are"
+    )
+
+
+def sample_more(comparison: Comparison, project: Project, observer: Observer) -> Comparison:
+    """Measure the undecided rows again, interleaved and to a narrower interval, and judge them by the new samples.
+
+    The new samples alone count, by the same rule. Two looks double the chance of an error, so give each half of it.
+
+    Raises:
+        UsageError: the source of the variants is not here, or the sweep cannot be carried out.
+        ValueError: the sides are not variants; see `reason_against`.
+    """
+    if reason_against(comparison.base, comparison.new):
+        raise ValueError(reason_against(comparison.base, comparison.new))
+    rows = comparison.undecided
+    if not rows:
+        return comparison
+    url, source = comparison.base.url, comparison.base.sweeps[0]
+    with Store.open(url, create=False, read_only=True) as store:
+        configuration = read_configuration(store, source)
+    stored = build_config(configuration, experiment="", command_line="")
+    bases: list[Entry] = []
+    news: list[Entry] = []
+    sweeps: list[int] = []
+    for problem, of_problem in _by_problem(rows).items():
+        result = run_sweep(_narrowed(stored, problem, of_problem, comparison, url), project, observer)
+        sweeps.append(result.sweep_id)
+        with Store.open(url, create=False, read_only=True) as store:
+            found = read_entries(store, [result.sweep_id])
+        bases += _chosen(found, [row.match.base for row in of_problem])
+        news += _chosen(found, [row.match.new for row in of_problem])
+    before = {id(row.match): row.match for row in rows}.values()
+    known = {entry.identity for match in before for entry in (match.base, match.new)}
+    numbers = ", ".join(map(str, sweeps))
+    notes = (f"{len(rows)} undecided timed again in sweep {numbers}; those rows stand on its samples alone",)
+    if {entry.identity for entry in (*bases, *news)} - known:
+        notes += ("the source or the software has changed since; verdicts from new samples are of what is here now",)
+    again = compare(
+        replace(comparison.base, entries=bases, sweeps=tuple(sweeps), notes=notes),
+        replace(comparison.new, entries=news, sweeps=tuple(sweeps), notes=()),
+        replace(comparison.options, measures=tuple(dict.fromkeys(row.measure for row in rows))),
+    )
+    return judge_anew(comparison, again)
+
+
+def _narrowed(
+    stored: SweepConfig, problem: Point, rows: Sequence[Row], comparison: Comparison, url: str
+) -> SweepConfig:
+    """Return the configuration that times both variants of one problem together."""
+    entries = [entry for row in rows for entry in (row.match.base, row.match.new)]
+    tune: dict[str, tuple[Coordinate, ...]] = {}
+    for entry in entries:
+        for name, value in entry.tunables.items():
+            tune[name] = tuple(dict.fromkeys((*tune.get(name, ()), value)))
+    measure = stored.measure
+    target = max(LEAST_TARGET, SHARE_OF_EFFECT * comparison.options.rule.effect)
+    return replace(
+        stored,
+        family=entries[0].family,
+        baseline=comparison.base.entries[0].variant,
+        variants=tuple(dict.fromkeys(entry.variant for entry in entries)),
+        problem={name: (value,) for name, value in problem.items()},
+        presets=(),
+        tune=tune,
+        measure=replace(
+            measure,
+            modes=tuple(dict.fromkeys(row.measure.value for row in rows)),
+            target=min(measure.target, target),
+            max_samples=measure.max_samples * LONGER,
+            max_seconds=measure.max_seconds * LONGER,
+            patience_seconds=measure.patience_seconds * LONGER,
+            interleave=True,
+        ),
+        store=replace(stored.store, url=url),
+        retry="all",
+        dry_run=False,
+        ncu=replace(stored.ncu, enabled=False),
+        report=replace(stored.report, enabled=False),
+        command_line="cuprof compare --sample-more",
+        composed={},
+    )
+
+
+def _by_problem(rows: Sequence[Row]) -> dict[Point, list[Row]]:
+    grouped: dict[Point, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(row.match.base.problem, []).append(row)
+    return grouped
+
+
+def _chosen(found: Sequence[Entry], wanted: Sequence[Entry]) -> list[Entry]:
+    """Return those of the new sweep's trials that stand for the ones compared before."""
+    keys = {(entry.variant, entry.backend, entry.problem, entry.tunables) for entry in wanted}
+    return [entry for entry in found if (entry.variant, entry.backend, entry.problem, entry.tunables) in keys]

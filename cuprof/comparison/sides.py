@@ -1,0 +1,222 @@
+"""What BASE and NEW may be, and how each is found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuprof.comparison.entries import Entry, Side
+from cuprof.comparison.nvbench import read_nvbench
+from cuprof.comparison.stored import StoredSweep, list_sweeps, read_entries
+from cuprof.errors import UnknownNameError, UsageError
+from cuprof.store import Store
+
+FORMS = (
+    "a side is a sweep (12, latest, latest~1), a variant (reduction/last_warp, or last_warp with "
+    "experiment=reduction), a commit (git:abc123), a database (runs.sqlite, runs.sqlite:3) or nvbench's JSON (out.json)"
+)
+_SWEEP = re.compile(r"\d+|latest(~\d+)?")
+_COMMIT = re.compile(r"[0-9a-f]{4,40}")
+_DATABASE = re.compile(r"(?P<file>.+\.(?:sqlite3?|db))(?::(?P<sweep>\d+|latest(?:~\d+)?))?")
+_URL = re.compile(r"(?P<url>\w[\w+]*://[^#]+)(?:#(?P<sweep>\d+|latest(?:~\d+)?))?")
+
+
+def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int | None = None) -> tuple[Side, Side]:
+    """Return both sides.
+
+    Args:
+        base, new: as typed; see `FORMS`.
+        url: the database of sweeps, variants and commits that name none.
+        experiment: narrows `latest` and plain variant names.
+        sweep: where variants are taken from; None takes the newest sweep that timed both.
+
+    Raises:
+        UsageError: a side that is unknown or ambiguous, or two that cannot be compared.
+        StoreError: a database that cannot be read.
+    """
+    finder = Finder(url, experiment, sweep)
+    if finder.is_variant(base) != finder.is_variant(new):
+        variant, other = (base, new) if finder.is_variant(base) else (new, base)
+        raise UsageError(f"{variant!r} is a variant and is compared with another variant, not with {other!r}; {FORMS}")
+    if finder.is_variant(base):
+        return finder.variants(base, new)
+    return finder.find(base), finder.find(new)
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Find sides that are no file of another tool in one database."""
+
+    url: str
+    experiment: str = ""
+    sweep: int | None = None
+
+    def is_variant(self, text: str) -> bool:
+        """Return whether the text can only be a variant, or is the name of a stored one."""
+        if text.endswith(".json") or _SWEEP.fullmatch(text) or _DATABASE.fullmatch(text) or _URL.fullmatch(text):
+            return False
+        if text.startswith("git:") or not text or Path(text).exists():
+            return False
+        return "/" in text or not _COMMIT.fullmatch(text) or self._is_stored_variant(text)
+
+    def find(self, text: str) -> Side:
+        """Return a side that is no variant."""
+        if text.endswith(".json"):
+            if not Path(text).is_file():
+                raise UsageError(f"there is no file {text}; {FORMS}")
+            return read_nvbench(Path(text), text)
+        if match := _DATABASE.fullmatch(text):
+            return self._database(text, f"sqlite:///{match['file']}", match["sweep"], match["file"])
+        if match := _URL.fullmatch(text):
+            return self._database(text, match["url"], match["sweep"], "")
+        if text.startswith("git:"):
+            return self._commit(text, text.removeprefix("git:").lower())
+        if _SWEEP.fullmatch(text):
+            return self._sweep(text)
+        if _COMMIT.fullmatch(text):
+            return self._commit(text, text)
+        if text and Path(text).is_file():
+            return self._database(text, f"sqlite:///{text}", None, text)
+        raise UsageError(f"{text!r} is no side of a comparison; {FORMS}")
+
+    def variants(self, base: str, new: str) -> tuple[Side, Side]:
+        """Return two variants, of the newest sweep that timed both where there is one."""
+        with self._open() as store:
+            sweeps = [sweep for sweep in list_sweeps(store) if self._fits(sweep)]
+            if self.sweep is not None:
+                sweeps = [self._pick(store, sweeps, str(self.sweep))]
+            families = tuple(self._family(text, sweeps) for text in (base, new))
+            names = base.rpartition("/")[2], new.rpartition("/")[2]
+            if families[0] != families[1]:
+                raise UsageError(
+                    f"{families[0]} and {families[1]} are two families, which compute different things; name variants "
+                    "of one"
+                )
+            candidates = [sweep for sweep in reversed(sweeps) if sweep.family == families[0]]
+            chosen: dict[str, tuple[StoredSweep, list[Entry]]] = {}
+            known: set[str] = set()
+            for sweep in candidates:
+                entries = read_entries(store, [sweep.id], names)
+                timed = {entry.variant for entry in entries if entry.series}
+                known |= timed
+                if timed >= set(names):
+                    chosen = {name: (sweep, [e for e in entries if e.variant == name]) for name in names}
+                    break
+                for name in timed:
+                    chosen.setdefault(name, (sweep, [e for e in entries if e.variant == name]))
+            for name in names:
+                if name not in chosen:
+                    stored = _variant_names(store, [sweep.id for sweep in candidates])
+                    if name in stored:
+                        raise UsageError(
+                            f"{families[0]}/{name} has no timing in {store.place}; run a sweep of it first"
+                        )
+                    raise UnknownNameError("variant", name, stored, f"of family {families[0]} in {store.place}")
+            return self._variant_side(base, *chosen[names[0]]), self._variant_side(new, *chosen[names[1]])
+
+    def _variant_side(self, text: str, sweep: StoredSweep, entries: list[Entry]) -> Side:
+        name = entries[0].name
+        return Side(text, "variant", f"{name} in {sweep.description}", entries, self.url, (sweep.id,))
+
+    def _family(self, text: str, sweeps: Sequence[StoredSweep]) -> str:
+        family, slash, _ = text.rpartition("/")
+        known = sorted({sweep.family for sweep in sweeps})
+        if slash:
+            if family not in known:
+                raise UsageError(f"no sweep of family {family!r} is stored (there are {_list(known)}); {FORMS}")
+            return family
+        if not self.experiment:
+            raise UsageError(f"{text!r} is unknown; {FORMS}")
+        if len(known) != 1:
+            raise UsageError(f"experiment {self.experiment!r} has sweeps of {_list(known)}; write FAMILY/{text}")
+        return known[0]
+
+    def _sweep(self, text: str) -> Side:
+        with self._open() as store:
+            sweeps = list_sweeps(store)
+            sweep = self._pick(store, sweeps, text)
+            entries = read_entries(store, [sweep.id])
+        return Side(text, "sweep", sweep.description, entries, self.url, (sweep.id,), _unfinished(sweep))
+
+    def _pick(self, store: Store, sweeps: Sequence[StoredSweep], text: str) -> StoredSweep:
+        if text.isdigit():
+            for sweep in sweeps:
+                if sweep.id == int(text):
+                    return sweep
+            numbers = _list([str(sweep.id) for sweep in sweeps[-8:]])
+            raise UsageError(f"there is no sweep {text} with timings in {store.place} (newest: {numbers}); {FORMS}")
+        fitting = [sweep for sweep in sweeps if self._fits(sweep)]
+        if not fitting:
+            where = f" of experiment {self.experiment!r}" if self.experiment else ""
+            raise UsageError(f"no sweep{where} with timings is stored in {store.place}; run a sweep first")
+        newest = fitting[-1]
+        like = [each for each in fitting if (each.experiment, each.family) == (newest.experiment, newest.family)]
+        back = int(text.partition("~")[2] or 0)
+        if back >= len(like):
+            raise UsageError(
+                f"{text!r} goes back {back} sweeps, but {store.place} holds {len(like)} of "
+                f"{newest.experiment or newest.family}; {FORMS}"
+            )
+        return like[-1 - back]
+
+    def _commit(self, text: str, prefix: str) -> Side:
+        with self._open() as store:
+            sweeps = [sweep for sweep in list_sweeps(store) if self._fits(sweep)]
+            commits = {str(sweep.git.get("commit") or "") for sweep in sweeps} - {""}
+            matching = sorted(commit for commit in commits if _COMMIT.fullmatch(prefix) and commit.startswith(prefix))
+            if len(matching) != 1:
+                known = _list([commit[:10] for commit in sorted(commits)])
+                what = (
+                    f"fits {_list([each[:10] for each in matching])}" if matching else "fits no stored sweep's commit"
+                )
+                raise UsageError(f"{text!r} {what} (stored: {known}); {FORMS}")
+            chosen = [sweep for sweep in sweeps if sweep.git.get("commit") == matching[0]]
+            clean = [sweep for sweep in chosen if not sweep.git.get("dirty")]
+            notes = () if clean else (f"{matching[0][:10]} was only measured with uncommitted changes",)
+            used = clean or chosen
+            ids = tuple(sweep.id for sweep in used)
+            entries = read_entries(store, ids)
+        name = f"commit {matching[0][:10]} (sweep{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))})"
+        unfinished = tuple(note for sweep in used for note in _unfinished(sweep))
+        return Side(text, "commit", name, entries, self.url, ids, (*notes, *unfinished))
+
+    def _database(self, text: str, url: str, sweep: str | None, file: str) -> Side:
+        if file and not Path(file).is_file():
+            raise UsageError(f"there is no file {file}; {FORMS}")
+        found = Finder(url, self.experiment)._sweep(sweep or "latest")
+        where = Path(file).name if file else url.rpartition("/")[2]
+        return Side(text, "database", f"{found.description} of {where}", found.entries, url, found.sweeps, found.notes)
+
+    def _fits(self, sweep: StoredSweep) -> bool:
+        return not self.experiment or self.experiment in (sweep.experiment, sweep.family, sweep.name)
+
+    def _is_stored_variant(self, text: str) -> bool:
+        if not self.experiment:
+            return False
+        with self._open() as store:
+            ids = [sweep.id for sweep in list_sweeps(store) if self._fits(sweep)]
+            return text in _variant_names(store, ids)
+
+    def _open(self) -> Store:
+        return Store.open(self.url, create=False, read_only=True)
+
+
+def _variant_names(store: Store, sweep_ids: Sequence[int]) -> list[str]:
+    if not sweep_ids:
+        return []
+    keys = ",".join(map(str, sweep_ids[-400:]))
+    frame = store.query(
+        "SELECT DISTINCT v.name FROM sweep_trial m JOIN trial t ON t.id = m.trial_id "
+        f"JOIN variant v ON v.id = t.variant_id WHERE m.sweep_id IN ({keys})"
+    )
+    return [str(name) for name in frame["name"]]
+
+
+def _unfinished(sweep: StoredSweep) -> tuple[str, ...]:
+    return () if sweep.state == "finished" else (f"sweep {sweep.id} is not finished ({sweep.state})",)
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,219 @@
+"""Entries of stored sweeps; reads only."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from cuprof.comparison.contrast import Series
+from cuprof.comparison.entries import Entry
+from cuprof.family.point import Point
+from cuprof.measure.method import RELEVANT
+from cuprof.records import Measure, State
+from cuprof.store import Store
+
+SWEEPS = """
+SELECT s.id, s.name, s.experiment, s.family, s.git, s.state, s.started_at FROM sweep s
+WHERE EXISTS (SELECT 1 FROM sweep_trial m JOIN timing t ON t.run_id = m.run_id WHERE m.sweep_id = s.id)
+ORDER BY s.id
+"""
+MEMBERS = """
+SELECT m.run_id, r.sweep_id AS run_sweep_id, r.state, r.message, r.started_at, r.duration_ns, v.family, v.name AS variant, v.backend,
+       v.expected, p.coordinates, t.tunables, t.identity, d.name AS device, d.comparable
+FROM sweep_trial m
+JOIN trial t ON t.id = m.trial_id
+JOIN variant v ON v.id = t.variant_id
+JOIN problem p ON p.id = t.problem_id
+LEFT JOIN run r ON r.id = m.run_id
+LEFT JOIN device d ON d.id = COALESCE(r.device_id, m.device_id)
+WHERE m.sweep_id = :sweep
+ORDER BY m.ordinal
+"""
+TIMINGS = """
+SELECT t.id, t.run_id, t.measure, t.method FROM timing t WHERE t.run_id IN ({keys}) ORDER BY t.id
+"""
+SAMPLES = """
+SELECT s.timing_id, s.round, s.duration_ns FROM sample s
+WHERE s.timing_id IN ({keys}) AND s.excluded = '' AND s.duration_ns > 0 ORDER BY s.timing_id, s.ordinal
+"""
+RUNS = """
+SELECT r.id, r.sweep_id, r.started_at, r.state, m.ordinal, t.problem_id, v.backend
+FROM run r
+JOIN trial t ON t.id = r.trial_id
+JOIN variant v ON v.id = t.variant_id
+JOIN sweep_trial m ON m.sweep_id = r.sweep_id AND m.trial_id = r.trial_id
+WHERE r.sweep_id IN ({keys}) AND r.state <> 'skipped' ORDER BY m.ordinal, r.id
+"""
+CONFIGURATIONS = "SELECT id, configuration FROM sweep WHERE id IN ({keys})"
+CHUNK = 400
+SAME_JOB_S = 0.05
+"""Trials that were given to a worker together start within this time of one another."""
+ROTATION = 16
+"""Trials in one rotation where a sweep's configuration does not say."""
+
+
+@dataclass(frozen=True)
+class StoredSweep:
+    """One sweep of the database that has timings."""
+
+    id: int
+    name: str
+    experiment: str
+    family: str
+    git: Mapping[str, Any]
+    state: str
+    started_at: str
+
+    @property
+    def description(self) -> str:
+        """Return the sweep for people."""
+        return f"sweep {self.id} ({self.experiment or self.name}, {self.started_at})"
+
+
+def list_sweeps(store: Store) -> list[StoredSweep]:
+    """Return the sweeps that have timings, the oldest first."""
+    return [
+        StoredSweep(
+            id=int(row["id"]),
+            name=row["name"],
+            experiment=row["experiment"],
+            family=row["family"],
+            git=json.loads(row["git"] or "{}"),
+            state=row["state"],
+            started_at=f"{row['started_at']:%Y-%m-%d %H:%M}",
+        )
+        for row in store.query(SWEEPS).to_dict("records")
+    ]
+
+
+def read_configuration(store: Store, sweep_id: int) -> dict[str, Any]:
+    """Return the composed configuration of a sweep, as plain data."""
+    return {key: value for row in _by_keys(store, CONFIGURATIONS, [sweep_id]) for key, value in _plain(row).items()}
+
+
+def read_entries(store: Store, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> list[Entry]:
+    """Return the trials of some sweeps; of a trial in several of them, the last one's.
+
+    Args:
+        sweep_ids: the later ones win.
+        variants: only these, all when empty.
+    """
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for sweep_id in sweep_ids:
+        for row in _records(store.query(MEMBERS, {"sweep": sweep_id})):
+            if not variants or row["variant"] in variants:
+                key = tuple(row[name] for name in ("family", "variant", "backend", "coordinates", "tunables", "device"))
+                rows.pop(key, None)
+                rows[key] = row
+    runs = sorted({int(row["run_id"]) for row in rows.values() if row["run_id"] is not None})
+    owners = sorted({int(row["run_sweep_id"]) for row in rows.values() if row["run_sweep_id"] is not None})
+    configurations = {int(row["id"]): _plain(row) for row in _by_keys(store, CONFIGURATIONS, owners)}
+    marks = _marks(store, owners, configurations)
+    timings = _timings(store, runs, marks)
+    return [_entry(row, timings, configurations) for row in rows.values()]
+
+
+def _entry(
+    row: Mapping[str, Any],
+    timings: Mapping[int, Mapping[Measure, tuple[str, Series]]],
+    configurations: Mapping[int, Mapping[str, Any]],
+) -> Entry:
+    state = State(row["state"]) if row["state"] else State.PLANNED
+    found = timings.get(row["run_id"], {}) if state is State.OK else {}
+    measuring = configurations.get(row["run_sweep_id"], {}).get("measure") or {}
+    return Entry(
+        family=row["family"],
+        variant=row["variant"],
+        problem=Point(json.loads(row["coordinates"])),
+        tunables=Point(json.loads(row["tunables"] or "{}")),
+        backend=row["backend"],
+        device=row["device"] or "",
+        device_identity=row["comparable"] or "",
+        identity=row["identity"],
+        state=state,
+        message=row["message"] or "",
+        is_expected_wrong=row["expected"] == "wrong",
+        run=f"{row['identity']} {row['started_at']} {row['duration_ns']}" if row["run_id"] is not None else "",
+        settings={
+            measure: {name: measuring[name] for name in RELEVANT[measure] if name in measuring} for measure in found
+        },
+        methods={measure: method for measure, (method, _) in found.items()},
+        series={measure: series for measure, (_, series) in found.items()},
+    )
+
+
+def _timings(
+    store: Store, runs: Sequence[int], marks: Mapping[int, str]
+) -> dict[int, dict[Measure, tuple[str, Series]]]:
+    """Return run → measure → method and samples; of two methods in one run, the later one."""
+    rows = list(_by_keys(store, TIMINGS, runs))
+    samples: dict[int, Any] = {}
+    for chunk in _chunks([int(row["id"]) for row in rows]):
+        frame = store.query(SAMPLES.format(keys=",".join(map(str, chunk))))
+        samples.update((int(str(key)), group) for key, group in frame.groupby("timing_id"))
+    found: dict[int, dict[Measure, tuple[str, Series]]] = defaultdict(dict)
+    for row in rows:
+        taken = samples.get(int(row["id"]))
+        if taken is None:
+            continue
+        series = Series(
+            taken["duration_ns"].to_numpy(np.float64), taken["round"].to_numpy(np.int64), marks.get(row["run_id"], "")
+        )
+        found[int(row["run_id"])][Measure(row["measure"])] = row["method"], series
+    return found
+
+
+def _marks(store: Store, sweeps: Sequence[int], configurations: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
+    """Return run → a mark that runs share which were sampled in the same rounds.
+
+    A worker is given the trials of one problem and back end together and samples them in rotations of the configured
+    size, in the order of the sweep; when it dies, what is left is given to another. Runs of one job carry nearly the
+    same start, and later starts tell what was still left.
+    """
+    jobs: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for run in _by_keys(store, RUNS, sweeps):
+        if not pd.isna(run["started_at"]):
+            jobs[run["sweep_id"], run["problem_id"], run["backend"]].append(run)
+    marks: dict[int, str] = {}
+    for (sweep_id, problem_id, backend), runs in jobs.items():
+        measuring = configurations.get(int(sweep_id), {}).get("measure") or {}
+        size = int(measuring.get("rotation", ROTATION)) if measuring.get("interleave", True) else 1
+        begun = {int(run["id"]): run["started_at"].timestamp() for run in runs}
+        start = -1.0
+        for moment in sorted(begun.values()):
+            if moment - start <= SAME_JOB_S:
+                continue
+            start = moment
+            left = [key for key in begun if begun[key] >= start]
+            for place, key in enumerate(left):
+                if begun[key] - start <= SAME_JOB_S:
+                    marks[key] = f"{store.place} {sweep_id} {problem_id} {backend} {start:.3f} {place // size}"
+    return marks
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(row["configuration"] or "{}"))
+
+
+def _by_keys(store: Store, sql: str, keys: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for chunk in _chunks(keys):
+        yield from _records(store.query(sql.format(keys=",".join(map(str, chunk)))))
+
+
+def _records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield rows as plain mappings, None for what is missing."""
+    for row in frame.to_dict("records"):
+        yield {str(name): None if pd.isna(value) else value for name, value in row.items()}
+
+
+def _chunks(keys: Sequence[int]) -> Iterator[list[int]]:
+    iterator = iter(keys)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk

@@ -1,0 +1,231 @@
+"""What `cuprof compare` prints: a table, JSON or Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cuprof.terminal.output import print_json, print_lines, terminal_width
+from cuprof.terminal.table import Column, Line, Row, layout
+
+if TYPE_CHECKING:
+    from cuprof.comparison import Comparison
+    from cuprof.comparison.compare import Row as ComparisonRow
+    from cuprof.comparison.entries import Entry, Side
+
+FORMATS = ("table", "json", "markdown")
+MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
+"""Verdict → the word in the table, in the order of the table; told apart without colour."""
+STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim"}
+MOST_SAME = 20
+"""More trials than this of which nothing changed are only counted, unless all are asked for."""
+MOST_NAMES = 5
+
+
+def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:
+    """Print a comparison to the standard output.
+
+    Args:
+        output: "table", "json" or "markdown".
+        everything: also every trial that is the same.
+    """
+    if output == "json":
+        print_json(as_data(comparison))
+    elif output == "markdown":
+        print_lines(Line(text) for text in markdown_lines(comparison, everything))
+    else:
+        print_lines(comparison_lines(comparison, terminal_width(), everything))
+
+
+def comparison_lines(comparison: Comparison, width: int, everything: bool = False) -> list[Line]:
+    """Return what is compared, the table, what could not be compared, and the summary."""
+    columns, rows, hidden = _table(comparison, everything)
+    lines = [Line(text) for text in _heading(comparison)]
+    if rows:
+        lines += [Line(""), *layout(columns, rows, width)]
+    if hidden:
+        lines.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
+    lines.append(Line(""))
+    lines += [Line(f"BROKEN {broken.text}", "bold red") for broken in comparison.broken]
+    lines += [Line(text, "dim") for text in _left_out(comparison)]
+    lines += [Line(f"warning: {text}", "yellow") for text in comparison.warnings]
+    return [*lines, Line(_method(comparison), "dim"), Line(summary(comparison), "bold")]
+
+
+def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator[str]:
+    """Yield the same as Markdown, for a comment on a change."""
+    columns, rows, hidden = _table(comparison, everything)
+    yield f"**{summary(comparison)}**"
+    yield ""
+    yield from (f"{text}  " for text in _heading(comparison))
+    yield ""
+    if rows:
+        yield "| " + " | ".join(column.heading for column in columns) + " |"
+        yield "|" + "|".join("---" if column.align == "left" else "---:" for column in columns) + "|"
+        for row in rows:
+            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells) + " |"
+        yield ""
+    if hidden:
+        yield f"- and {hidden} more that are the same"
+    yield from (f"- broken: {broken.text}" for broken in comparison.broken)
+    yield from (f"- {text}" for text in _left_out(comparison))
+    yield from (f"- warning: {text}" for text in comparison.warnings)
+    yield f"- {_method(comparison)}"
+
+
+def summary(comparison: Comparison) -> str:
+    """Return one line: how many of each verdict."""
+    parts = [f"{count} {verdict.value}" for verdict, count in comparison.counts.items() if count]
+    if comparison.broken:
+        parts.append(f"{len(comparison.broken)} broken")
+    return ", ".join(parts) or "nothing was measured anew, so nothing is different"
+
+
+def as_data(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as plain data; times in ns, shares and ratios plain."""
+    rule = comparison.options.rule
+    return {
+        "base": _side(comparison.base),
+        "new": _side(comparison.new),
+        "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
+        "noise": {"value": comparison.noise, "source": comparison.noise_source},
+        "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
+        "rows": [_row(row) for row in comparison.rows],
+        "broken": [{**_entry(each.entry), "message": each.entry.message} for each in comparison.broken],
+        "one_run": len(comparison.one_run),
+        "incomparable": list(comparison.incomparable),
+        "only_base": [_entry(entry) for entry in comparison.only_base],
+        "only_new": [_entry(entry) for entry in comparison.only_new],
+        "warnings": list(comparison.warnings),
+        "exit_code": comparison.exit_code,
+    }
+
+
+def _table(comparison: Comparison, everything: bool) -> tuple[list[Column], list[Row], int]:
+    from cuprof.analysis.quantities import choose_scale
+
+    order = list(MARKS)
+    shown = sorted(
+        comparison.rows, key=lambda row: (order.index(row.verdict.value), -abs(math.log(row.judgement.ratio)))
+    )
+    same = [row for row in shown if row.verdict.value == "same"]
+    hidden = 0 if everything or len(same) <= MOST_SAME else len(same)
+    if hidden:
+        shown = [row for row in shown if row.verdict.value != "same"]
+    scale = choose_scale("time", [time for row in shown for time in (row.base_ns, row.new_ns)])
+    several = len({row.measure for row in comparison.rows}) > 1
+    devices = len({row.match.new.device for row in comparison.rows}) > 1
+    columns = [
+        Column("verdict", "left"),
+        Column("trial", "left"),
+        *([Column("device", "left")] if devices else []),
+        *([Column("time", "left")] if several else []),
+        Column(f"base {scale.unit}"),
+        Column(f"new {scale.unit}"),
+        Column("new/base"),
+        Column("interval"),
+    ]
+    rows = []
+    for row in shown:
+        judgement = row.judgement
+        cells = (
+            MARKS[row.verdict.value],
+            row.label,
+            *([row.match.new.device] if devices else []),
+            *([row.measure.value] if several else []),
+            _number(scale.format(row.base_ns)),
+            _number(scale.format(row.new_ns)),
+            _ratio(judgement.ratio),
+            f"{_ratio(judgement.low)} to {_ratio(judgement.high)}",
+        )
+        rows.append(Row(cells, STYLES[row.verdict.value]))
+    return columns, rows, hidden
+
+
+def _heading(comparison: Comparison) -> list[str]:
+    measures = list(dict.fromkeys(row.measure.value for row in comparison.rows))
+    devices = list(dict.fromkeys(row.match.new.device for row in comparison.rows if row.match.new.device))
+    about = " · ".join([*(["/".join(measures) + " time"] if measures else []), *devices])
+    return [f"base: {comparison.base.description}", f"new:  {comparison.new.description}", *([about] if about else [])]
+
+
+def _left_out(comparison: Comparison) -> Iterator[str]:
+    if comparison.one_run:
+        yield (
+            f"{len(comparison.one_run)} trials are one and the same measurement on both sides: nothing of them changed "
+            "and they were not timed again"
+        )
+    if comparison.incomparable:
+        yield f"{len(comparison.incomparable)} not compared: {_names(comparison.incomparable)}"
+    if comparison.only_base:
+        yield f"{len(comparison.only_base)} only in BASE: {_names([each.label for each in comparison.only_base])}"
+    if comparison.only_new:
+        yield f"{len(comparison.only_new)} only in NEW: {_names([each.label for each in comparison.only_new])}"
+
+
+def _method(comparison: Comparison) -> str:
+    rule, paired = comparison.options.rule, sum(row.judgement.paired for row in comparison.rows)
+    text = (
+        f"differences from {rule.effect:.3g} on matter; any false difference among all: at most {rule.error_rate:.1%} "
+        f"(Holm); {paired} of {len(comparison.rows)} paired by round"
+    )
+    if comparison.noise_source:
+        text += f"; between sweeps ±{comparison.noise:.2%} ({comparison.noise_source})"
+    return text.replace(f"from {rule.effect:.3g} on", f"from {rule.effect:.3%} on".replace(".000%", "%"))
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return "; ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _number(text: str) -> str:
+    return text.replace("\N{NARROW NO-BREAK SPACE}", "")
+
+
+def _ratio(value: float) -> str:
+    """Return a ratio with the digits that its distance from 1 deserves."""
+    if not math.isfinite(value):
+        return "∞"
+    return f"{value:.4f}" if value < 2 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {
+        "text": side.text,
+        "kind": side.kind,
+        "description": side.description,
+        "sweeps": list(side.sweeps),
+        "trials": len(side.entries),
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "family": entry.family,
+        "variant": entry.variant,
+        "problem": dict(entry.problem),
+        "tunables": dict(entry.tunables),
+        "device": entry.device,
+        "identity": entry.identity,
+        "state": entry.state.value,
+    }
+
+
+def _row(row: ComparisonRow) -> dict[str, Any]:
+    judgement = row.judgement
+    return {
+        "verdict": judgement.verdict.value,
+        "measure": row.measure.value,
+        "ratio": judgement.ratio,
+        "low": judgement.low,
+        "high": judgement.high,
+        "interval_error_rate": judgement.error_rate,
+        "paired": judgement.paired,
+        "base_ns": row.base_ns,
+        "new_ns": row.new_ns,
+        "unchanged": row.match.is_unchanged,
+        "base": _entry(row.match.base),
+        "new": _entry(row.match.new),
+    }

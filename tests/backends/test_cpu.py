@@ -1,0 +1,152 @@
+"""The CPU back end: buffers, poison, timing, facts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.backends import cpu
+from cuprof.backends.base import ReadingOptions
+from cuprof.backends.cpu import DEFAULT_CACHE_BYTES, CpuBackend, CpuSession, cache_bytes
+from cuprof.family import Array, Point, Signature, Variant
+from cuprof.records import Measure
+
+SIGNATURE = Signature({"x": Array((4,), "float32")}, {"y": Array((4,), "float32")})
+DTYPES = ("float16", "float32", "float64", "complex64", "int8", "int32", "int64", "uint8", "bool")
+
+
+def open_session(signature: Signature = SIGNATURE, **options: Any) -> CpuSession:
+    inputs = {
+        name: np.arange(spec.size, dtype=spec.dtype).reshape(spec.shape) for name, spec in signature.inputs.items()
+    }
+    return CpuBackend(1).open(signature, inputs, ReadingOptions(**options))
+
+
+def prepare(session: CpuSession, make: Any, requires: tuple[str, ...] = ()) -> Any:
+    return session.prepare(Variant("v", "cpu", "cpu", make, "", requires=requires), Point(n=4), Point(), None)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0,), (2, 0)])
+def test_poison_fills_every_byte_of_every_output(dtype: str, shape: tuple[int, ...]) -> None:
+    session = open_session(Signature({}, {"y": Array(shape, dtype), "z": Array((2,), dtype)}))
+    for array in session.outputs.values():
+        array[...] = 0
+    session.poison(prepare(session, lambda *_: None))
+    for array in session.outputs.values():
+        assert array.tobytes() == b"\xff" * array.nbytes
+        if np.dtype(dtype).kind in "fc":
+            assert np.isnan(array).all()
+
+
+def test_run_and_fetch_give_copies() -> None:
+    session = open_session()
+    runnable = prepare(session, lambda problem, tune, inputs, outputs: lambda: np.copyto(outputs["y"], inputs["x"]))
+    session.poison(runnable)
+    session.run(runnable)
+    found = session.fetch(runnable)
+    assert found["y"].tolist() == [0, 1, 2, 3]
+    session.poison(runnable)
+    assert found["y"].tolist() == [0, 1, 2, 3]
+    assert runnable.build.build_ns > 0
+
+
+def test_preparing_is_not_running() -> None:
+    calls = []
+    session = open_session()
+    runnable = prepare(session, lambda *_: lambda: calls.append(None))
+    assert calls == []
+    session.run(runnable)
+    assert len(calls) == 1
+
+
+def test_a_variant_cannot_put_arrays_of_its_own_in_place() -> None:
+    session = open_session()
+
+    def rebind(problem: Point, tune: Point, inputs: Any, outputs: Any) -> Any:
+        def run() -> None:
+            outputs["y"] = inputs["x"]
+
+        return run
+
+    with pytest.raises(TypeError, match="item assignment"):
+        session.run(prepare(session, rebind))
+
+
+@pytest.mark.parametrize(("batch", "measure"), [(1, Measure.COLD), (1, Measure.HOT), (7, Measure.HOT)])
+def test_a_batch_runs_so_often_and_counts_an_executions_share(
+    monkeypatch: pytest.MonkeyPatch, batch: int, measure: Measure
+) -> None:
+    clock = SimpleNamespace(now=0)
+    monkeypatch.setattr(cpu, "time", SimpleNamespace(perf_counter_ns=lambda: clock.now, monotonic_ns=lambda: clock.now))
+    session = open_session(flush="none")
+
+    def take() -> None:
+        clock.now += 1000
+
+    runnable = prepare(session, lambda *_: take)
+    reading = session.read(runnable, measure, batch)
+    assert clock.now == 1000 * batch
+    assert (reading.duration_ns, reading.sm_clock_mhz, reading.suspect) == (1000.0, None, "")
+
+
+@pytest.mark.parametrize(
+    ("flush", "measure", "expected"),
+    [
+        ("clean", Measure.COLD, "read"), ("dirty", Measure.COLD, "written"), ("none", Measure.COLD, "untouched"),
+        ("clean", Measure.HOT, "untouched"), ("dirty", Measure.HOT, "untouched"),
+    ],
+)  # fmt: skip
+def test_only_cold_readings_flush_and_as_asked(
+    monkeypatch: pytest.MonkeyPatch, flush: str, measure: Measure, expected: str
+) -> None:
+    session = open_session(flush=flush)
+    log: list[str] = []
+    data = SimpleNamespace(max=lambda: log.append("read"), fill=lambda value: log.append("written"))
+    session.backend._flush_buffer = data  # type: ignore[assignment]
+    runnable = prepare(session, lambda *_: lambda: log.append("run"))
+    session.read(runnable, measure)
+    assert log == (["run"] if expected == "untouched" else [expected, "run"])
+
+
+def test_the_flush_buffer_is_twice_the_last_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "cache_bytes", lambda: 1 << 16)
+    backend = CpuBackend()
+    assert backend.flush_buffer.nbytes == 1 << 17
+    assert backend.flush_buffer is backend.flush_buffer
+
+
+def test_facts_identify_model_threads_and_python_but_no_host() -> None:
+    facts = CpuBackend(3).facts()
+    assert (facts.backend, facts.index, facts.uuid) == ("cpu", 0, "")
+    assert set(facts.identity) == {"name", "threads", "python"}
+    assert facts.identity["threads"] == "3"
+    assert all(isinstance(value, str) and value for value in facts.identity.values())
+    assert facts.details["host"] not in facts.identity.values()
+    assert facts.memory_bytes > 1 << 28
+    assert CpuBackend(3).facts().identity == facts.identity
+    assert CpuBackend(2).facts().identity != facts.identity
+
+
+def test_all_threads_by_default() -> None:
+    assert CpuBackend().threads >= 1
+    assert CpuBackend().measures == (Measure.COLD, Measure.HOT)
+
+
+def test_the_cache_is_the_largest_that_linux_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    for index, size in enumerate(("48K", "2048K", "105M")):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "size").write_text(size + "\n")
+    monkeypatch.setattr(cpu, "Path", lambda _: tmp_path)
+    assert cache_bytes() == 105 << 20
+    monkeypatch.setattr(cpu, "Path", lambda _: tmp_path / "nowhere")
+    assert cache_bytes() == DEFAULT_CACHE_BYTES
+
+
+def test_closing_lets_go_of_the_buffers() -> None:
+    session = open_session()
+    session.close()
+    assert (session.inputs, session.outputs) == ({}, {})

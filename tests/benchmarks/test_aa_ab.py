@@ -1,0 +1,106 @@
+"""Judging pairs and counting verdicts, on samples that are drawn here."""
+
+import numpy as np
+import pytest
+
+from benchmarks import aa_ab
+from cuprof.comparison import Judgement, Verdict
+from cuprof.config.model import LimitsConfig, MeasureConfig
+from cuprof.engine.runner import JobRunner
+from cuprof.errors import CuprofError
+from cuprof.family import Point
+from cuprof.family.loader import load_family
+from cuprof.measure.statistics import summarise
+from cuprof.records import Measure, Sample, Timing
+from cuprof.worker.messages import WorkerSettings
+
+
+def timing(durations):
+    samples = tuple(Sample(number, float(duration)) for number, duration in enumerate(durations))
+    return Timing(Measure.COLD, "m", samples, summarise(samples), "interval")
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "same"), (1.03, "slower"), (0.97, "faster")])
+def test_a_pair_is_judged_by_its_ratio(factor, verdict):
+    rng = np.random.default_rng(3)
+    drift = 40_000 * (1 + 0.02 * np.sin(np.arange(100) / 10))
+    base, new = (drift * rng.normal(1, 0.002, 100) * scale for scale in (1.0, factor))
+    found = aa_ab.judge_pair(timing(base), timing(new))
+    assert found.verdict == verdict
+    assert found.low <= found.ratio <= found.high
+    assert found.ratio == pytest.approx(factor, abs=0.002)
+
+
+def test_excluded_samples_do_not_count():
+    rng = np.random.default_rng(4)
+    base = timing(rng.normal(40_000, 40, 60))
+    spoilt = tuple(
+        Sample(number, sample.duration_ns * (2 if number % 2 else 1), excluded="throttled" if number % 2 else "")
+        for number, sample in enumerate(base.samples)
+    )
+    new = Timing(Measure.COLD, "m", spoilt, summarise(spoilt), "interval")
+    assert aa_ab.judge_pair(base, new).ratio == pytest.approx(1, abs=0.001)
+
+
+FAMILY = """
+import time
+import numpy as np
+from cuprof.family import Array, Axis, Family, Signature, Tolerance, Tunable
+
+family = Family(
+    name="pair", title="", axes=(Axis("steps", default=1, low=1, high=9),),
+    signature=lambda problem: Signature({}, {"y": Array((problem.steps,), "int32")}),
+    generate=lambda problem, rng: {},
+    reference=lambda problem, inputs: {"y": np.ones(problem.steps, np.int32)},
+    tolerance=lambda problem, inputs, reference: Tolerance(),
+    useful_bytes=lambda problem: 4,
+)
+SPIN = Tunable("spin_ns", (0, 500_000), default=0)
+
+def make(problem, tune, inputs, outputs):
+    def run():
+        until = time.perf_counter_ns() + 200_000 + tune.spin_ns
+        outputs["y"][:] = 1
+        while time.perf_counter_ns() < until:
+            pass
+    return run
+
+family.cpu("base", tunables=(SPIN,))(make)
+family.cpu("other", tunables=(SPIN,))(make)
+"""
+
+
+def test_each_comparison_is_a_sweep_of_the_pair(tmp_path):
+    (tmp_path / "pair").mkdir()
+    (tmp_path / "pair" / "family.py").write_text(FAMILY)
+    family = load_family(tmp_path / "pair")
+    settings = MeasureConfig(modes=("cold",), max_samples=20, settle_seconds=0.0)
+    with JobRunner(WorkerSettings(), LimitsConfig(), lambda trial, phase: None) as runner:
+        laboratory = aa_ab.Laboratory(runner, family, Point(steps=2), settings)
+        found = laboratory.compare(500_000)
+        assert found.base.summary.count == found.new.summary.count == 20
+        assert found.judgement.verdict == "slower"
+        with pytest.raises(CuprofError, match="absent"):
+            laboratory.time(absent=0)
+
+
+def pairs(*verdicts):
+    one = timing([40_000.0] * 20)
+    return [aa_ab.Pair(one, one, Judgement(Verdict(verdict), 1.0, 0.99, 1.01, True, 0.05), 0.1) for verdict in verdicts]
+
+
+def test_equal_variants_may_be_same_or_undecided():
+    row = aa_ab.make_row("A/A", pairs("same", "undecided", "slower", "same"), "same", 1.0)
+    assert (row["wrong %"], row["slower"], row["same"], row["undecided"]) == (25, 1, 2, 1)
+    assert row["interval holds %"] == 100
+
+
+def test_a_slower_variant_must_be_called_slower():
+    row = aa_ab.make_row("A/B", pairs("slower", "undecided", "slower", "slower"), "slower", 1.015)
+    assert (row["wrong %"], row["interval holds %"]) == (25, 0)
+
+
+def test_the_script_explains_itself(capsys):
+    with pytest.raises(SystemExit):
+        aa_ab.main(["--help"])
+    assert "--different" in capsys.readouterr().out

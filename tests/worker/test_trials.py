@@ -1,0 +1,252 @@
+"""Jobs carried out in this process on the CPU back end: what becomes of each trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.backends.base import DeviceLostError
+from cuprof.backends.cpu import CpuBackend
+from cuprof.config.model import MeasureConfig
+from cuprof.errors import BuildError, LaunchError
+from cuprof.family import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
+from cuprof.family.loader import load_family
+from cuprof.records import Measure, Outcome, State
+from cuprof.worker.messages import Finished, Job, TrialJob
+from cuprof.worker.status_page import NO_TRIAL, Phase
+from cuprof.worker.trials import TrialRunner, Workload
+
+FAULTY = Path(__file__).parents[1] / "families" / "faulty"
+QUICK = MeasureConfig(
+    modes=("cold",), target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none"
+)
+COLD = {Measure.COLD: "c" * 16}
+BOTH = {Measure.COLD: "c" * 16, Measure.HOT: "h" * 16}
+
+
+@pytest.fixture
+def family() -> Family:
+    return load_family(FAULTY)
+
+
+def make_job(*variants: str, methods: Mapping[Measure, str] = COLD, **changes: Any) -> Job:
+    trials = tuple(TrialJob(f"{number:032x}", name, Point(), "") for number, name in enumerate(variants))
+    job = Job(FAULTY, "cpu", Point(n=16), trials, seed=3, measure=QUICK, methods=methods)
+    return replace(job, **changes)
+
+
+class Watched:
+    """A runner on the CPU, with what it entered."""
+
+    def __init__(self, family: Family, job: Job, backend: Any = None) -> None:
+        self.entered: list[tuple[int, Phase]] = []
+        workload = Workload.make(family, job)
+        self.runner = TrialRunner(
+            backend or CpuBackend(1), workload, job, lambda index, phase: self.entered.append((index, phase))
+        )
+
+    def run(self) -> dict[str, Outcome]:
+        done = list(self.runner.run())
+        indices = [finished.index for finished in done]
+        assert sorted(indices) == list(range(len(self.runner.job.trials))), "each trial is answered once"
+        assert not any(finished.lost for finished in done)
+        names = [trial.variant for trial in self.runner.job.trials]
+        return {names[finished.index]: finished.outcome for finished in done}
+
+
+def run(family: Family, *variants: str, **changes: Any) -> dict[str, Outcome]:
+    return Watched(family, make_job(*variants, **changes)).run()
+
+
+def test_right_trials_are_checked_and_timed_by_each_measure(family: Family) -> None:
+    found = run(family, "sound_first", "sound_last", methods=BOTH)
+    for outcome in found.values():
+        assert (outcome.state, outcome.message) == (State.OK, "")
+        assert [timing.measure for timing in outcome.timings] == [Measure.COLD, Measure.HOT]
+        assert [timing.method for timing in outcome.timings] == ["c" * 16, "h" * 16]
+        assert all(timing.summary.median_ns > 0 for timing in outcome.timings)
+        assert outcome.check is not None
+        assert (outcome.check.passed, outcome.check.seed) == (True, 3)
+        assert outcome.build is not None
+        assert outcome.duration_ns > 0
+        assert outcome.started_at > 1e9
+
+
+def test_without_measures_trials_are_only_checked(family: Family) -> None:
+    found = run(family, "sound_first", "wrong", methods={})
+    assert (found["sound_first"].state, found["sound_first"].timings) == (State.OK, ())
+    assert found["wrong"].state is State.WRONG_RESULT
+
+
+@pytest.mark.parametrize(
+    ("variant", "state", "phase", "message"),
+    [
+        ("wrong", State.WRONG_RESULT, "check", "16 of 16 elements are wrong"),
+        ("unwritten", State.WRONG_RESULT, "check", "y[8] = nan"),
+        ("right_at_first", State.WRONG_RESULT, "recheck", "right before timing, wrong after it: y["),
+        ("raises", State.LAUNCH_ERROR, "check", "ValueError: n is not to my liking"),
+        ("raises_in_make", State.LAUNCH_ERROR, "build", "KeyError"),
+        ("raises_while_timed", State.LAUNCH_ERROR, "time", "RuntimeError: tired"),
+        ("allocates", State.LAUNCH_ERROR, "check", "MemoryError: Unable to allocate"),
+        ("imports", State.SKIPPED, "build", "No module named 'module_that_does_not_exist'"),
+        ("rebinds", State.LAUNCH_ERROR, "check", "TypeError"),
+    ],
+)
+@pytest.mark.parametrize("interleave", [True, False])
+def test_a_faulty_trial_ends_and_its_neighbours_do_not(
+    family: Family, variant: str, state: State, phase: str, message: str, interleave: bool
+) -> None:
+    found = run(family, "sound_first", variant, "sound_last", measure=replace(QUICK, interleave=interleave))
+    assert (found[variant].state, found[variant].phase) == (state, phase)
+    assert message in found[variant].message
+    assert "\n" not in found[variant].message
+    for name in ("sound_first", "sound_last"):
+        assert found[name].state is State.OK
+        assert len(found[name].timings) == 1
+
+
+def test_phases_are_entered_before_they_begin(family: Family) -> None:
+    watched = Watched(family, make_job("sound_first", "wrong"))
+    watched.run()
+    assert watched.entered[:4] == [(0, Phase.BUILD), (1, Phase.BUILD), (NO_TRIAL, Phase.INPUTS), (0, Phase.BUILD)]
+    assert (0, Phase.TIME) in watched.entered
+    assert (1, Phase.TIME) not in watched.entered
+    assert watched.entered[-1] == (0, Phase.CHECK)
+
+
+def test_rotations_share_the_device_a_few_at_a_time(family: Family) -> None:
+    watched = Watched(family, make_job(*["sound_first"] * 5, measure=replace(QUICK, rotation=2)))
+    done = [finished.index for finished in watched.runner.run()]
+    assert [set(done[:2]), set(done[2:4]), set(done[4:])] == [{0, 1}, {2, 3}, {4}]
+
+
+def test_a_variant_may_have_a_tolerance_of_its_own(family: Family) -> None:
+    lenient = replace(family.variant("wrong"), tolerance=lambda problem, inputs, reference: Tolerance(absolute=2.0))
+    family.variants["wrong"] = lenient
+    assert run(family, "wrong")["wrong"].state is State.OK
+
+
+class Refusing:
+    """A back end of kernels that refuses as it is told to; sound kernels write what the reference says."""
+
+    name, measures = "cpu", (Measure.COLD,)
+
+    def __init__(self, most_bytes: int = 1 << 40, lose: str = "") -> None:
+        self.most_bytes, self.lose = most_bytes, lose
+        self.opened: list[int] = []
+        self.closed = 0
+
+    def open(self, signature: Signature, inputs: Any, options: Any, scratch_bytes: int = 0) -> Refusing:
+        self.opened.append(scratch_bytes)
+        if scratch_bytes > self.most_bytes:
+            raise LaunchError("out of device memory")
+        self.inputs = inputs
+        return self
+
+    def prepare(self, variant: Variant, problem: Point, tunables: Point, program: Program, text: str) -> Any:
+        if variant.name == "no_compile":
+            raise BuildError("refused", "line 1: error\nline 2")
+        return type("Runnable", (), {"build": None, "name": variant.name})
+
+    def poison(self, runnable: Any) -> None:
+        return None
+
+    def run(self, runnable: Any) -> None:
+        if runnable.name == self.lose:
+            raise DeviceLostError("illegal address")
+
+    def fetch(self, runnable: Any) -> dict[str, np.ndarray]:
+        return {"y": 2 * self.inputs["x"]}
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def kernels(family: Family) -> Family:
+    def program(scratch: int) -> Any:
+        made = Program((Launch("k", (1,), (1,), ()),), scratch={"s": Array((scratch,), "uint8")} if scratch else {})
+        return lambda problem, tune: made
+
+    for name, scratch in {"small": 0, "medium": 1000, "large": 10**6, "huge": 10**9, "no_compile": 0}.items():
+        family.variants[name] = Variant(name, "cuda", "kernel", program(scratch), "", "faults.cu")
+    return family
+
+
+def test_a_kernel_that_does_not_compile_has_the_compilers_log(kernels: Family) -> None:
+    job = make_job("small", "no_compile", methods={})
+    found = Watched(kernels, job, Refusing()).run()
+    assert found["small"].state is State.OK
+    outcome = found["no_compile"]
+    assert (outcome.state, outcome.message, outcome.log) == (State.COMPILE_ERROR, "refused", "line 1: error\nline 2")
+
+
+def test_scratch_that_does_not_fit_costs_those_that_want_it_alone(kernels: Family) -> None:
+    backend = Refusing(most_bytes=2000)
+    found = Watched(kernels, make_job("small", "huge", "medium", "large", methods={}), backend).run()
+    assert {name: outcome.state for name, outcome in found.items()} == {
+        "small": State.OK, "medium": State.OK, "large": State.LAUNCH_ERROR, "huge": State.LAUNCH_ERROR,
+    }  # fmt: skip
+    assert found["huge"].message == "out of device memory"
+    assert sorted(backend.opened, reverse=True) == backend.opened
+    assert (len(backend.opened), backend.closed) == (3, 1)
+
+
+def test_buffers_that_do_not_fit_cost_every_trial_and_end(kernels: Family) -> None:
+    found = Watched(kernels, make_job("small", "medium", methods={}), Refusing(most_bytes=-1)).run()
+    assert {outcome.state for outcome in found.values()} == {State.LAUNCH_ERROR}
+
+
+def test_a_lost_device_ends_the_job_and_leaves_the_rest_unanswered(kernels: Family) -> None:
+    backend = Refusing(lose="medium")
+    watched = Watched(kernels, make_job("small", "medium", "large", methods={}), backend)
+    done: list[Finished] = list(watched.runner.run())
+    assert [(finished.index, finished.lost) for finished in done] == [(1, True)]
+    assert done[0].outcome.state is State.LAUNCH_ERROR
+    assert backend.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({}, "generate() gave input x as missing, signature() says float32 of shape (16,)"),
+        ({"x": np.zeros(15, "f4")}, "as float32 of shape (15,), signature() says float32 of shape (16,)"),
+        ({"x": np.zeros(16)}, "as float64 of shape (16,), signature() says float32"),
+        ({"x": [0.0] * 16}, "as a list, not an array"),
+    ],
+)
+def test_inputs_that_do_not_match_the_signature_are_refused(family: Family, given: Any, complaint: str) -> None:
+    family.generate = lambda problem, rng: given
+    with pytest.raises(ValueError, match=r"generate\(\)|reference\(\)") as raised:
+        Workload.make(family, make_job())
+    assert complaint in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({}, "reference() gave output y as missing"),
+        ({"y": np.zeros((16, 1))}, "as float64 of shape (16, 1), signature() says shape (16,)"),
+        ({"y": 0.0}, "as a float, not an array"),
+    ],
+)
+def test_a_reference_that_does_not_cover_the_outputs_is_refused(family: Family, given: Any, complaint: str) -> None:
+    family.reference = lambda problem, inputs: given
+    with pytest.raises(ValueError, match=r"generate\(\)|reference\(\)") as raised:
+        Workload.make(family, make_job())
+    assert complaint in str(raised.value)
+
+
+def test_inputs_follow_the_seed_and_lie_in_c_order(family: Family) -> None:
+    one, same = Workload.make(family, make_job()), Workload.make(family, make_job())
+    other = Workload.make(family, make_job(seed=4))
+    assert np.array_equal(one.inputs["x"], same.inputs["x"])
+    assert not np.array_equal(one.inputs["x"], other.inputs["x"])
+    family.signature = lambda problem: Signature({"x": Array((4, 3), "float32")}, {"y": Array((4, 3), "float32")})
+    family.generate = lambda problem, rng: {"x": np.asfortranarray(rng.random((4, 3), dtype=np.float32))}
+    assert Workload.make(family, make_job()).inputs["x"].flags.c_contiguous

@@ -1,0 +1,166 @@
+"""The worker process, spoken to as the engine speaks to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cuprof.config.model import MeasureConfig
+from cuprof.engine.worker_process import LOG_TAIL_BYTES, WorkerDiedError, WorkerProcess
+from cuprof.errors import LaunchError, MissingDependencyError
+from cuprof.family import Point
+from cuprof.records import DeviceFacts, Measure, State, Unavailable
+from cuprof.worker import devices
+from cuprof.worker.devices import DeviceTable
+from cuprof.worker.messages import Finished, Job, JobDone, TrialJob, WorkerSettings
+from cuprof.worker.status_page import NO_TRIAL, Phase
+
+FAULTY = Path(__file__).parents[1] / "families" / "faulty"
+QUICK = MeasureConfig(
+    modes=("cold",), target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none"
+)
+
+
+@pytest.fixture
+def worker() -> Iterator[WorkerProcess]:
+    with WorkerProcess(WorkerSettings(cpu_threads=1)) as started:
+        yield started
+
+
+def make_job(*variants: str, folder: Path = FAULTY, n: int = 16) -> Job:
+    trials = tuple(TrialJob(name, name, Point(), "") for name in variants)
+    return Job(folder, "cpu", Point(n=n), trials, 1, QUICK, {Measure.COLD: "m"})
+
+
+def do(worker: WorkerProcess, job: Job) -> tuple[dict[str, State], JobDone]:
+    """Send a job and return the states of its trials, and how it ended."""
+    worker.send(job)
+    states: dict[str, State] = {}
+    for message in worker.messages():
+        if isinstance(message, JobDone):
+            return states, message
+        if isinstance(message, Finished):
+            states[message.outcome.identity] = message.outcome.state
+    raise AssertionError("unreachable")
+
+
+def test_one_worker_does_one_job_after_another(worker: WorkerProcess) -> None:
+    facts = worker.describe(("cpu",)).devices["cpu"]
+    assert isinstance(facts, DeviceFacts)
+    assert facts.details["threads"] == 1
+    for n in (16, 17, 16):
+        states, done = do(worker, make_job("sound_first", "raises", "wrong", "sound_last", n=n))
+        assert states == {
+            "sound_first": State.OK, "raises": State.LAUNCH_ERROR, "wrong": State.WRONG_RESULT, "sound_last": State.OK,
+        }  # fmt: skip
+        assert done == JobDone()
+
+
+def test_the_page_names_no_trial_once_a_job_is_done(worker: WorkerProcess) -> None:
+    for _ in range(20):
+        do(worker, make_job("wrong"))
+        status = worker.page.read()
+        assert (status.index, status.phase) == (NO_TRIAL, Phase.IDLE)
+
+
+def test_what_cannot_even_be_tried_is_a_fault_of_the_job(worker: WorkerProcess, tmp_path: Path) -> None:
+    folder = tmp_path / "faulty"
+    folder.mkdir()
+    text = (FAULTY / "family.py").read_text()
+    (folder / "family.py").write_text(
+        text.replace('return {"x": rng', "raise OSError('no inputs')\n    return {\"x\": rng")
+    )
+    for source in FAULTY.glob("*.cu"):
+        (folder / source.name).write_text(source.read_text())
+    states, done = do(worker, make_job("sound_first", folder=folder))
+    assert (states, done.fault) == ({}, "OSError: no inputs")
+    assert "in generate" in done.log
+    assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
+
+
+@pytest.mark.parametrize(
+    ("variant", "cause", "phase"),
+    [
+        ("segfault", "SIGSEGV", Phase.CHECK),
+        ("exits", "exit code 3", Phase.CHECK),
+        ("exits_at_once", "exit code 0", Phase.BUILD),
+        ("leaves_a_child", "exit code 9", Phase.CHECK),
+    ],
+)
+def test_a_death_says_how_and_where(worker: WorkerProcess, variant: str, cause: str, phase: Phase) -> None:
+    with pytest.raises(WorkerDiedError) as died:
+        do(worker, make_job("prints", variant))
+    assert (died.value.cause, died.value.status.index, died.value.status.phase) == (cause, 1, phase)
+    assert len(died.value.log.encode()) <= 3 * LOG_TAIL_BYTES
+
+
+def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
+    worker.describe(("cpu",))
+    worker.kill()
+    with pytest.raises(WorkerDiedError, match="SIGKILL"):
+        worker.send(make_job("sound_first"))
+
+
+def test_closing_leaves_no_process_and_no_file() -> None:
+    worker = WorkerProcess(WorkerSettings())
+    process, folder = psutil.Process(worker.pid), Path(worker._folder.name)
+    worker.describe(("cpu",))
+    worker.close()
+    assert not process.is_running()
+    assert not folder.exists()
+
+
+def test_a_child_left_behind_is_ended_with_the_worker(worker: WorkerProcess) -> None:
+    with pytest.raises(WorkerDiedError):
+        do(worker, make_job("leaves_a_child"))
+    left = [process for process in psutil.process_iter() if _group(process.pid) == worker.pid]
+    assert left
+    worker.kill()
+    _, alive = psutil.wait_procs(left, timeout=5)
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def test_an_interrupt_is_the_engines_business(worker: WorkerProcess) -> None:
+    worker.describe(("cpu",))
+    os.kill(worker.pid, signal.SIGINT)
+    assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
+
+
+def table(monkeypatch: pytest.MonkeyPatch, error: Exception) -> DeviceTable:
+    def refuse(backend: str, settings: WorkerSettings) -> Any:
+        raise error
+
+    monkeypatch.setattr(devices, "_open", refuse)
+    return DeviceTable(WorkerSettings())
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MissingDependencyError("CuPy", "pip install it"), Unavailable("CuPy is not available", "pip install it")),
+        (LaunchError("no device"), Unavailable("no device")),
+        (OSError("libX.so: cannot\nopen"), Unavailable("cuda cannot be opened: OSError: libX.so: cannot open")),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_opened_says_why(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, expected: Unavailable
+) -> None:
+    assert table(monkeypatch, error).describe("cuda") == expected
+
+
+def test_a_back_end_is_opened_once() -> None:
+    opened = DeviceTable(WorkerSettings(cpu_threads=1))
+    assert opened.get("cpu") is opened.get("cpu")
