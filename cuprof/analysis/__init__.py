@@ -7,6 +7,7 @@ from cuprof.analysis.pivot_table import pivot_table
 from cuprof.analysis.steps_table import steps_table
 from cuprof.analysis.study import Device, Study, Sweep
 from cuprof.analysis.tables import Table
+from cuprof.analysis.values_table import values_table
 from cuprof.analysis.verdict import Verdict, verdict
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "load_study",
     "pivot_table",
     "steps_table",
+    "values_table",
     "verdict",
 ]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.facts import Facts, fact_of, keep
+from cuprof.analysis.facts import Facts, fact_of, keep, point_label
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.quantities import QUANTITIES, Dimension
 from cuprof.analysis.study import Study
+from cuprof.analysis.trials import speedups
 
 Key = tuple[Any, ...]
 
@@ -40,10 +42,18 @@ def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
     return value, units[0] if units else "", "plain"
 
 
+def against(study: Study, variant: str) -> Study:
+    """Return the study with speedups against another variant than its baseline; itself where none is named."""
+    if not variant:
+        return study
+    return replace(study, trials=study.trials.assign(speedup=speedups(study.trials, variant)))
+
+
 def choose(trials: pd.DataFrame, facts: Sequence[str]) -> dict[Key, dict[Any, Any]]:
     """Return, for each combination of facts, the trial to show: the fastest one with the value, else the first.
 
-    The chosen row gains `alternatives`, the number of right trials that it was chosen from.
+    The chosen row gains `alternatives`, the number of right trials that it was chosen from, and `choice`: the tunables
+    that differ among them and are no facts of the table, as text.
     """
     groups: dict[Key, list[dict[Any, Any]]] = {}
     for row in trials.to_dict("records"):
@@ -55,6 +65,14 @@ def choose(trials: pd.DataFrame, facts: Sequence[str]) -> dict[Key, dict[Any, An
             **min(valued or rows, key=lambda row: row["time_ns"] if valued else 0),
             "alternatives": len(valued),
         }
+        named = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
+        chosen[key]["choice"] = point_label(
+            {
+                name: value
+                for name, value in chosen[key]["tunables"].items()
+                if name not in named and len({row["tunables"].get(name) for row in valued}) > 1
+            }
+        )
     return chosen
 
 
@@ -72,9 +90,21 @@ def ordered(keys: Iterable[Key]) -> list[Key]:
 
 
 def find_published(
-    study: Study, table: str, measure: str, trial: Mapping[Any, Any], facts: Iterable[str]
+    study: Study,
+    table: str,
+    measure: str,
+    trial: Mapping[Any, Any],
+    facts: Iterable[str],
+    *,
+    reference: str = "",
 ) -> PublishedValue | None:
-    """Return the published value for this trial, comparing only the tunables that are among `facts`."""
+    """Return the published value for this trial, comparing only the tunables that are among `facts`.
+
+    Args:
+        reference: for the measure "speedup": the variant whose published time is divided by this one's.
+    """
+    if measure == "speedup":
+        return _published_speedup(study, table, trial, tuple(facts), reference or study.baseline)
     names = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
     tunables = {name: trial["tunables"].get(name) for name in names}
     for value in study.published:
@@ -86,3 +116,14 @@ def find_published(
         ):
             return value
     return None
+
+
+def _published_speedup(
+    study: Study, table: str, trial: Mapping[Any, Any], facts: tuple[str, ...], reference: str
+) -> PublishedValue | None:
+    """Return the ratio of two published times, where both are published for this problem."""
+    after = find_published(study, table, "time", trial, facts)
+    before = find_published(study, table, "time", {**trial, "variant": reference, "tunables": {}}, facts)
+    if after is None or before is None or not after.value or before.value is None or trial["variant"] == reference:
+        return None
+    return replace(after, measure="speedup", unit="x", dimension="ratio", value=before.value / after.value, text="")

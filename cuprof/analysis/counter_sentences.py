@@ -56,6 +56,8 @@ def format_change(before: float | None, after: float | None) -> str:
     if before == 0 or after == 0 or (before < 0) != (after < 0):
         return f"{'+' if after > before else '−'}{format_counter(abs(after - before))}"
     ratio = after / before
+    if abs(ratio - 1) < 0.0005:  # three decimals would show no change
+        return "≈"
     return f"×\N{NO-BREAK SPACE}{format_ratio(ratio)}" if ratio > 1 else f"÷\N{NO-BREAK SPACE}{format_ratio(1 / ratio)}"
 
 
@@ -69,7 +71,10 @@ def _moved(before: float, after: float) -> str:
     if before < 0 or after < 0:
         return f"went from {format_counter(before)} to {format_counter(after)}"
     if abs(after / before - 1) < SMALL:
-        return f"stayed about the same ({(after / before - 1) * 100:+.1f} %)".replace("-", "−")
+        percent = f"{(after / before - 1) * 100:+.1f}"
+        if float(percent) == 0:
+            return "stayed about the same"
+        return f"stayed about the same ({percent}\N{NO-BREAK SPACE}%)".replace("-", "−")
     ratio = after / before
     word = "rose" if ratio > 1 else "fell"
     if 0.5 < ratio < 2:

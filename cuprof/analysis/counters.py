@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis.counter_overview import overview, topics
 from cuprof.analysis.counter_sentences import describe_change, format_change, format_counter
+from cuprof.analysis.launches import launches_text, rollup_text
 from cuprof.analysis.study import Study
+from cuprof.analysis.tables import Table
 
 MOST_PAIRS = 16
 
@@ -33,7 +36,7 @@ ORDER = (
 
 @dataclass(frozen=True)
 class CounterChange:
-    """One counter of a pair; `before_launches` and `after_launches` list the launches where a trial has several."""
+    """One counter of a pair; `before_launches` and `after_launches` list the launches where they differ."""
 
     metric: str
     unit: str
@@ -59,15 +62,25 @@ class Finding:
 
 @dataclass(frozen=True)
 class CounterPair:
-    """Two variants at one problem: their counters and Nsight's findings."""
+    """Two variants at one problem: their counters and Nsight's findings.
+
+    Args:
+        topics: (topic, what changed in words): the grid, DRAM traffic, shared memory, coalescing, …
+        changes: counters that changed or that only one of them has.
+        same: the others, as text: "launch__grid_dim_z 1".
+        open: it is the pair with the greatest gain, which a page opens.
+    """
 
     before: str
     after: str
     problem: str
     setting: str
     speedup: float | None
+    topics: tuple[tuple[str, str], ...]
     changes: tuple[CounterChange, ...]
+    same: tuple[str, ...]
     findings: tuple[Finding, ...]
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,10 +90,14 @@ class CounterSection:
     pairs: tuple[CounterPair, ...]
     notes: tuple[str, ...]
     how: str
+    overview: Table | None = None
 
 
 def counter_section(study: Study) -> CounterSection:
-    """Return baseline → variant for every right variant that has counters at the same problem as the baseline."""
+    """Return before → after for every right variant that has counters at the same problem as what it follows.
+
+    A step of the study is compared with the step before it, every other variant with the baseline.
+    """
     experiment = study.sweep.experiment
     selection = f"experiment={experiment}" if experiment else f"family={study.sweep.family}"
     how = f"python -m cuprof ncu-collect {selection}"
@@ -93,19 +110,41 @@ def counter_section(study: Study) -> CounterSection:
         return CounterSection(
             (), (f"Counters are stored for {names}, but none for the baseline {study.baseline}.",), how
         )
-    pairs = []
+    chosen = []
     afters = profiled[(profiled["variant"] != study.baseline) & (profiled["expected"] != "wrong")]
     for contender in dict.fromkeys(afters.sort_values("order", kind="stable")["contender"]):
-        found = _choose(study, befores, afters[afters["contender"] == contender])
+        trials = afters[afters["contender"] == contender]
+        found = _choose(study, _step_before(study, profiled, str(trials.iloc[0]["variant"]), befores), trials)
         if found:
-            pairs.append(_pair(study, *found))
-    notes = [NOTE] if pairs else ["No variant was profiled at the same problem as the baseline."]
-    if len(pairs) > MOST_PAIRS:
+            chosen.append(found)
+    chosen.sort(key=lambda pair: pair[1]["variant"] not in study.experiment.steps)
+    notes = [NOTE] if chosen else ["No variant was profiled at the same problem as the baseline."]
+    if len(chosen) > MOST_PAIRS:
         notes.append(
-            f"The first {MOST_PAIRS} of {len(pairs)} pairs are shown; "
+            f"The first {MOST_PAIRS} of {len(chosen)} pairs are shown; "
             "python -m cuprof query counters_before_after lists all."
         )
-    return CounterSection(tuple(pairs[:MOST_PAIRS]), tuple(notes), how)
+    pairs = [_pair(study, *pair) for pair in chosen[:MOST_PAIRS]]
+    gains = [pair.speedup or 0.0 for pair in pairs]
+    opened = tuple(replace(pair, open=i == gains.index(max(gains))) for i, pair in enumerate(pairs))
+    return CounterSection(opened, tuple(notes), how, overview(study, _profiled_once(chosen)))
+
+
+def _step_before(study: Study, profiled: pd.DataFrame, variant: str, befores: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of the nearest earlier step that was profiled; those of the baseline for all else."""
+    steps = study.experiment.steps
+    for name in reversed(steps[: steps.index(variant)] if variant in steps else ()):
+        rows = profiled[profiled["variant"] == name]
+        if not rows.empty:
+            return rows
+    return befores
+
+
+def _profiled_once(pairs: list[tuple[Mapping[Any, Any], Mapping[Any, Any]]]) -> list[Mapping[Any, Any]]:
+    """Return the pairs' trials, the ones at the first pair's problem, each once, in the family's order."""
+    problem = pairs[0][0]["problem"] if pairs else None
+    trials = {trial["trial_id"]: trial for pair in pairs for trial in pair if trial["problem"] == problem}
+    return sorted(trials.values(), key=lambda trial: int(trial["order"]))
 
 
 def _choose(
@@ -128,10 +167,16 @@ def _pair(study: Study, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> 
     of_before = study.counters[study.counters["trial_id"] == before["trial_id"]].set_index("metric")
     of_after = study.counters[study.counters["trial_id"] == after["trial_id"]].set_index("metric")
     metrics = sorted(set(of_before.index) | set(of_after.index), key=_rank)
-    changes = tuple(_change(study, metric, of_before, of_after, before, after) for metric in metrics)
+    changes = [_change(study, metric, of_before, of_after, before, after) for metric in metrics]
+    values = {
+        metric: (_number(of_before, metric), _number(of_after, metric))
+        for metric, change in zip(metrics, changes, strict=True)
+        if change.change != "–"
+    }
     tunables = [f"{row['contender']} with {row['tunables_label']}" for row in (before, after) if row["tunables_label"]]
-    caches = sorted({str(mode) for frame in (of_before, of_after) for mode in frame["cache_mode"]})
-    setting = "; ".join([*tunables, f"cache control {', '.join(caches)}"])
+    modes = {str(mode) for frame in (of_before, of_after) for mode in frame["cache_mode"]}
+    caches = sorted({"all": "cold", "none": "hot"}.get(mode, mode) for mode in modes)
+    setting = "; ".join([*tunables, f"caches {' and '.join(caches)}"])
     both = pd.notna(before["time_ns"]) and pd.notna(after["time_ns"])
     return CounterPair(
         before=before["contender"],
@@ -139,7 +184,13 @@ def _pair(study: Study, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> 
         problem=after["problem_name"],
         setting=setting,
         speedup=before["time_ns"] / after["time_ns"] if both else None,
-        changes=changes,
+        topics=topics(values),
+        changes=tuple(change for change in changes if change.change != "="),
+        same=tuple(
+            f"{change.metric} {change.after}{f' {change.unit}' if change.unit else ''}"
+            for change in changes
+            if change.change == "="
+        ),
         findings=(*_findings(study, before), *_findings(study, after)),
     )
 
@@ -162,10 +213,11 @@ def _change(
         values.append(number)
         texts.append("not collected" if row is None else format_counter(number, str(row["text"] or "")))
         if row is not None:
-            rollup, units = str(row["rollup"] or ""), [*units, str(row["unit"] or "")]
+            rollup, units = rollup_text(str(row["rollup"] or "")), [*units, str(row["unit"] or "")]
     if len(set(units)) > 1:  # Nsight scales units; values in two units are no change of one thing
         values = [None, None]
         texts = [f"{text} {unit}" for text, unit in zip(texts, units, strict=True)]
+    launches = launches_text(study, before, metric), launches_text(study, after, metric)
     return CounterChange(
         metric=metric,
         unit=units[0] if len(set(units)) == 1 else "",
@@ -173,22 +225,15 @@ def _change(
         after=texts[1],
         change=format_change(values[0], values[1]),
         sentence=describe_change(metric, values[0], values[1]),
-        rollup=rollup,
-        before_launches=_launches(study, before, metric),
-        after_launches=_launches(study, after, metric),
+        rollup=rollup if any(launches) else "",
+        before_launches=launches[0],
+        after_launches=launches[1],
     )
 
 
-def _launches(study: Study, trial: Mapping[Any, Any], metric: str) -> str:
-    """Return the metric launch by launch, where the trial has several: "scalar_prods 9, sum_taps 1"."""
-    if study.launches.empty:
-        return ""
-    chosen = study.launches[(study.launches["trial_id"] == trial["trial_id"]) & (study.launches["metric"] == metric)]
-    if not 2 <= len(chosen) <= 6:
-        return ""
-    return ", ".join(
-        f"{row['kernel']} {format_counter(row['value'], row['text'])}" for row in chosen.to_dict("records")
-    )
+def _number(frame: pd.DataFrame, metric: str) -> float | None:
+    value = frame.loc[metric]["value"] if metric in frame.index else None
+    return None if value is None or pd.isna(value) else float(value)
 
 
 def _findings(study: Study, trial: Mapping[Any, Any]) -> tuple[Finding, ...]:

@@ -47,10 +47,13 @@ class TableSpec:
     rows: tuple[str, ...] = ("variant",)
     columns: tuple[str, ...] = ("problem",)
     value: str = "time"
+    values: Mapping[str, str] = field(default_factory=dict)
+    against: str = ""
     where: Facts = field(default_factory=dict)
     published: str = ""
     note: str = ""
     sum: SumSpec | None = None
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,8 +174,14 @@ class _Reader:
 
     def _table(self, raw: Any, place: str) -> TableSpec:
         given = dict(self._mapping(raw, place))
-        if given.get("kind", "steps") not in ("steps", "pivot"):
-            self._fail(f"{place} has kind {given['kind']!r}; a table is of kind steps or pivot")
+        if given.get("kind", "steps") not in ("steps", "pivot", "values"):
+            self._fail(f"{place} has kind {given['kind']!r}; a table is of kind steps, pivot or values")
+        if given.get("kind") == "values":
+            given["values"] = {
+                name: str(value) for name, value in self._mapping(given.get("values"), f"{place}.values").items()
+            }
+            if not given["values"]:
+                self._fail(f"{place} is of kind values and needs values: a name and a quantity or counter each")
         for key in ("rows", "columns"):
             if key in given:
                 given[key] = tuple(self._axis(each, place) for each in self._list(given[key], f"{place}.{key}"))

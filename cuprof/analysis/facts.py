@@ -9,6 +9,9 @@ import pandas as pd
 
 from cuprof.family.point import format_coordinate
 
+PLAIN_BELOW = 2**14
+"""Powers of two from here on are written as such; smaller ones are numbers that people know."""
+
 Facts = Mapping[str, Any]
 FACTS_HELP = "allowed are variant, device, problem, problem.AXIS, tune.NAME"
 
@@ -45,7 +48,14 @@ def fact_label(fact: str) -> str:
 
 def value_label(value: Any) -> str:
     """Return a fact's value as text for people, 16777216 as 2^24."""
+    if isinstance(value, int) and value < PLAIN_BELOW:
+        return str(value)
     return "–" if value is None else format_coordinate(value)
+
+
+def point_label(point: Mapping[str, Any]) -> str:
+    """Return coordinates as text for people: "n=2^24, dtype=float32"."""
+    return ", ".join(f"{name}={value_label(value)}" for name, value in point.items())
 
 
 def _agrees(row: Mapping[Any, Any], where: Facts) -> bool:

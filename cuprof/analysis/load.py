@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from cuprof.analysis.experiment import Experiment, find_experiment
+from cuprof.analysis.facts import point_label
 from cuprof.analysis.load_counters import read_counters
 from cuprof.analysis.published import read_published
 from cuprof.analysis.study import Device, Study, Sweep
@@ -115,7 +116,10 @@ def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Poin
     reference = sizes.sort_values(["_bytes", "_flops"], ascending=False, kind="stable").iloc[0]["problem"]
     if wanted and not all(reference.get(axis) == value for axis, value in wanted.items()):
         what = "was measured without a right result" if bool(fits.any()) else "is not part of this sweep"
-        note = f"The study compares variants at {Point(wanted).label}, which {what}; {reference.label} takes its place."
+        note = (
+            f"The study compares variants at {point_label(wanted)}, which {what}; {point_label(reference)} takes its "
+            "place."
+        )
     return reference, note
 
 

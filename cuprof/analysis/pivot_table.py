@@ -2,47 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.cells import Key, candidates, choose, describe, find_published, ordered
+from cuprof.analysis.cells import Key, against, candidates, choose, describe, find_published, ordered
 from cuprof.analysis.experiment import TableSpec
-from cuprof.analysis.facts import fact_label, value_label
+from cuprof.analysis.facts import fact_label, point_label, value_label
 from cuprof.analysis.failures import WORDS
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.quantities import QUANTITIES, Dimension, Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
 
-NO_COUNTER = "No value of {} is stored for these trials; python -m cuprof ncu-collect collects counters."
+Chosen = Mapping[Key, Mapping[Any, Any]]
+Published = Mapping[Key, PublishedValue | None]
+
+UNMEASURED = {
+    "total": "Times with transfers were not measured in this sweep; measure.modes=[cold,total] asks for them.",
+    "hot": "Hot times were not measured in this sweep; measure.modes=[cold,hot] asks for them.",
+    "energy": "Energy was not measured in this sweep; measure.energy=true asks for it.",
+}
+SMALL_PRINT = "Small print after a device's name is a published figure, measured by others on that machine."
 
 
 def pivot_table(study: Study, spec: TableSpec) -> Table:
     """Return one quantity or counter, a row and a column for each combination of the facts the table asks for."""
     facts = (*spec.rows, *spec.columns)
-    chosen = choose(candidates(study, spec.where, spec.value), facts)
+    chosen = choose(candidates(against(study, spec.against), spec.where, spec.value), facts)
     split = len(spec.rows)
     row_keys, column_keys = ordered(key[:split] for key in chosen), ordered(key[split:] for key in chosen)
     heading, unit, dimension = describe(study, spec.value)
     published = {
-        key: find_published(study, spec.published, spec.value, trial, facts)
+        key: find_published(study, spec.published, spec.value, trial, facts, reference=spec.against)
         for key, trial in chosen.items()
         if spec.published
     }
-    scales = {key: _scale(chosen, published, key, split, unit, dimension) for key in column_keys}
+    measured = any(pd.notna(trial["value"]) for trial in chosen.values())
+    if not measured and not any(published.values()):
+        return Table(spec.title or heading, "", (), (), (*_own_note(spec), not_measured(study, spec.value)))
+    scales = {
+        key: scale_of(
+            unit,
+            dimension,
+            [trial["value"] for each, trial in chosen.items() if each[split:] == key],
+            [found for each, found in published.items() if each[split:] == key],
+        )
+        for key in column_keys
+    }
     group = f"{heading}, by {' and '.join(fact_label(fact) for fact in spec.columns)}"
-    columns = [Column(_label(key), scales[key].unit or unit, group) for key in column_keys]
-    found = any(pd.notna(trial["value"]) for trial in chosen.values())
-    if not found and spec.value not in QUANTITIES and not any(published.values()):
-        return Table(spec.title or heading, "", (), (), (*_notes(spec, {}, {}), NO_COUNTER.format(spec.value)))
+    columns = [Column(key_label(key), scales[key].unit or unit, group) for key in column_keys]
     rows = [
         Row(
-            _label(key),
-            "",
+            key_label(key),
+            _coordinates(spec, key, chosen),
             tuple(
-                _cell(chosen.get(key + column), published.get(key + column), scales[column]) for column in column_keys
+                cell_of(chosen.get(key + column), published.get(key + column), scales[column]) for column in column_keys
             ),
         )
         for key in row_keys
@@ -50,32 +66,49 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
     if spec.sum is not None:
         rows.append(_sum(spec, row_keys, column_keys, chosen, scales))
     corner = " · ".join(fact_label(fact) for fact in spec.rows)
+    gaps = any(row_key + column_key not in chosen for row_key in row_keys for column_key in column_keys)
     return Table(
-        spec.title or f"{heading} by {corner}", corner, tuple(columns), tuple(rows), _notes(spec, chosen, published)
+        spec.title or f"{heading} by {corner}",
+        corner,
+        tuple(columns),
+        tuple(rows),
+        (
+            *(() if measured else (not_measured(study, spec.value),)),
+            *table_notes(spec, chosen, published.values(), gaps),
+        ),
+        folded=spec.folded or not measured,
     )
 
 
-def _label(key: Key) -> str:
+def not_measured(study: Study, value: str) -> str:
+    """Return why there is no value of a quantity or counter, and how to get one."""
+    if value not in QUANTITIES:
+        selection = study.sweep.experiment or study.sweep.family
+        return (
+            f"No value of {value} is stored for these trials; python -m cuprof ncu-collect experiment={selection} "
+            "collects counters."
+        )
+    return UNMEASURED.get(value, f"{QUANTITIES[value].heading}: nothing was measured in this sweep.")
+
+
+def key_label(key: Key) -> str:
+    """Return a row's or column's heading."""
     return " · ".join(value_label(value) for value in key)
 
 
-def _scale(
-    chosen: Mapping[Key, Mapping[Any, Any]],
-    published: Mapping[Key, PublishedValue | None],
-    column: Key,
-    split: int,
-    unit: str,
-    dimension: Dimension,
+def scale_of(
+    unit: str, dimension: Dimension, measured: Iterable[Any], published: Iterable[PublishedValue | None]
 ) -> Scale:
-    values = [trial["value"] for key, trial in chosen.items() if key[split:] == column]
-    values += [found.value for key, found in published.items() if found and key[split:] == column]
+    """Return the scale in which measured and published values of one row or column are written."""
+    values = [*measured, *(found.value for found in published if found)]
     if unit or dimension == "plain":
         whole = all(float(value).is_integer() for value in values if value is not None and pd.notna(value))
         return Scale(unit, 1.0, 0 if whole else 2)
     return choose_scale(dimension, values)
 
 
-def _cell(trial: Mapping[Any, Any] | None, found: PublishedValue | None, scale: Scale) -> Cell:
+def cell_of(trial: Mapping[Any, Any] | None, found: PublishedValue | None, scale: Scale, note: str = "") -> Cell:
+    """Return a trial's value, or what became of the trial; the published value goes below."""
     if trial is None:
         return MISSING
     report = ""
@@ -84,12 +117,13 @@ def _cell(trial: Mapping[Any, Any] | None, found: PublishedValue | None, scale: 
             f"{found.device or 'published'}: {scale.format(found.value) if found.value is not None else found.text}"
         )
     if pd.notna(trial["value"]):
-        note = trial["tunables_label"] if trial["alternatives"] > 1 else ""
-        return Cell(scale.format(trial["value"]), note=note, published=report)
+        return Cell(scale.format(trial["value"]), note=note or trial["choice"], published=report)
     if trial["state"] == "ok":
         if trial["expected"] == "wrong":
             return Cell("known to be wrong; its check passed here", "failed", published=report)
         return Cell("–", "missing", published=report)
+    if trial["state"] == "wrong_result" and trial["expected"] == "wrong":
+        return Cell("wrong, as expected", "missing", published=report)
     return Cell(
         WORDS.get(trial["state"], trial["state"]),
         "missing" if trial["state"] == "skipped" else "failed",
@@ -97,36 +131,22 @@ def _cell(trial: Mapping[Any, Any] | None, found: PublishedValue | None, scale: 
     )
 
 
-def _sum(
-    spec: TableSpec,
-    row_keys: Sequence[Key],
-    column_keys: Sequence[Key],
-    chosen: Mapping[Key, Mapping[Any, Any]],
-    scales: Mapping[Key, Scale],
-) -> Row:
-    """Return the last row: Σ value × repeats, only where every row has a value."""
-    assert spec.sum is not None
-    cells = []
-    for column in column_keys:
-        values = [chosen[key + column]["value"] if key + column in chosen else None for key in row_keys]
-        repeats = [spec.sum.repeats.get(_label(key), 1) for key in row_keys]
-        needed = [(value, times) for value, times in zip(values, repeats, strict=True) if times]
-        known = [float(value) * times for value, times in needed if value is not None and pd.notna(value)]
-        total = sum(known) if needed and len(known) == len(needed) else None
-        cells.append(Cell(scales[column].format(total)) if total is not None else Cell("not complete", "missing"))
-    return Row(spec.sum.label, "", tuple(cells), "sum")
-
-
-def _notes(
-    spec: TableSpec, chosen: Mapping[Key, Mapping[Any, Any]], published: Mapping[Key, PublishedValue | None]
+def table_notes(
+    spec: TableSpec, chosen: Chosen, published: Iterable[PublishedValue | None], gaps: bool
 ) -> tuple[str, ...]:
-    notes = [spec.note] if spec.note else []
-    if any(trial["alternatives"] > 1 for trial in chosen.values()):
+    """Return what a reader needs to know below a table."""
+    notes = [*_own_note(spec)]
+    states = {(trial["state"], trial["expected"]) for trial in chosen.values()}
+    if any(trial["choice"] for trial in chosen.values()):
         notes.append(
             "Where a cell stands for several choices of tunables, it shows the fastest, named below the number."
         )
-    if any(published.values()):
-        notes.append("Small print after a device's name is a published figure, measured by others on that machine.")
+    if any(published):
+        notes.append(SMALL_PRINT)
+    if gaps:
+        notes.append("A dash: the variant is not defined for that problem, or was not selected.")
+    if ("skipped", "right") in states:
+        notes.append("Skipped: what is missing, and the command that installs it, is under Failed and skipped.")
     if spec.sum is not None and spec.sum.repeats:
         notes.append(
             f"{spec.sum.label}: the rows added up, "
@@ -134,3 +154,35 @@ def _notes(
             + "."
         )
     return tuple(notes)
+
+
+def _own_note(spec: TableSpec) -> tuple[str, ...]:
+    return (spec.note,) if spec.note else ()
+
+
+def _coordinates(spec: TableSpec, key: Key, chosen: Chosen) -> str:
+    """Return what a named problem is, for the row that stands for it."""
+    if spec.rows != ("problem",):
+        return ""
+    text = next(point_label(trial["problem"]) for each, trial in chosen.items() if each[:1] == key)
+    return "" if text == key_label(key) else text
+
+
+def _sum(
+    spec: TableSpec,
+    row_keys: Sequence[Key],
+    column_keys: Sequence[Key],
+    chosen: Chosen,
+    scales: Mapping[Key, Scale],
+) -> Row:
+    """Return the last row: Σ value × repeats, only where every row has a value."""
+    assert spec.sum is not None
+    cells = []
+    for column in column_keys:
+        values: list[Any] = [chosen[key + column]["value"] if key + column in chosen else None for key in row_keys]
+        repeats = [spec.sum.repeats.get(key_label(key), 1) for key in row_keys]
+        needed = [(value, times) for value, times in zip(values, repeats, strict=True) if times]
+        known = [value * times for value, times in needed if value is not None and pd.notna(value)]
+        total = sum(known) if needed and len(known) == len(needed) else None
+        cells.append(Cell(scales[column].format(total)) if total is not None else Cell("not complete", "missing"))
+    return Row(spec.sum.label, "", tuple(cells), "sum")

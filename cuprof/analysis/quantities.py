@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
-Dimension = Literal["time", "bandwidth", "share", "ratio", "energy", "count", "plain"]
+Dimension = Literal["time", "bandwidth", "rate", "share", "ratio", "energy", "count", "plain"]
 
 UNITS: dict[Dimension, tuple[tuple[str, float], ...]] = {
     "time": (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)),
     "bandwidth": (("MB/s", 1e6), ("GB/s", 1e9), ("TB/s", 1e12)),
+    "rate": (("MFLOP/s", 1e6), ("GFLOP/s", 1e9), ("TFLOP/s", 1e12)),
     "share": (("%", 0.01),),
     "ratio": (("×", 1.0),),
     "energy": (("µJ", 1e-6), ("mJ", 1e-3), ("J", 1.0)),
@@ -59,6 +61,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("hot", "hot_ns", "Time, hot", "time"),
         Quantity("total", "total_ns", "Total time", "time"),
         Quantity("bandwidth", "bandwidth", "Bandwidth", "bandwidth"),
+        Quantity("rate", "rate", "Arithmetic rate", "rate"),
         Quantity("share", "share", "Share of the measured peak", "share"),
         Quantity("speedup", "speedup", "Speedup", "ratio"),
         Quantity("energy", "energy_j", "Energy", "energy"),
@@ -70,7 +73,7 @@ QUANTITIES: dict[str, Quantity] = {
 
 @dataclass(frozen=True)
 class Scale:
-    """Write values of one column: one unit, one number of decimals."""
+    """Write values of one column: one unit, and the decimals that the smallest value needs."""
 
     unit: str
     divisor: float
@@ -81,15 +84,22 @@ class Scale:
         return value / self.divisor
 
     def format(self, value: float | None, *, unit: bool = False) -> str:
-        """Return the value as text; digits are added where rounding would leave nothing, never cut off."""
+        """Return the value as text: whole numbers whole, others with at most four significant digits.
+
+        Values so small that the decimals would leave one digit or none get two significant ones.
+        """
         if value is None or math.isnan(value):
             return "–"
         if math.isinf(value):
             return "∞" if value > 0 else "−∞"
         scaled = self.number(value)
-        text = f"{scaled:,.{self.decimals}f}"
+        size = abs(scaled)
+        if 0 < size < 10.0 ** (1 - self.decimals) and self.decimals:
+            text = f"{Decimal(f'{scaled:.2g}'):f}"
+        else:
+            text = f"{scaled:,.{min(self.decimals, max(0, 3 - math.floor(math.log10(size))) if size else 3)}f}"
         if scaled and float(text.replace(",", "")) == 0:
-            text = f"{scaled:.2g}"
+            text = f"{Decimal(f'{scaled:.2g}'):f}"
         text = text.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
         return f"{text}\N{NO-BREAK SPACE}{self.unit}" if unit and self.unit else text
 

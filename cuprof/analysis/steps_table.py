@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from cuprof.analysis.experiment import TableSpec
-from cuprof.analysis.facts import keep
+from cuprof.analysis.facts import keep, point_label
 from cuprof.analysis.failures import WORDS
 from cuprof.analysis.published import PublishedValue, devices_of
 from cuprof.analysis.quantities import Scale, choose_scale, format_value, shorten
@@ -47,7 +47,7 @@ def steps_table(study: Study, spec: TableSpec) -> Table:
     columns += [Column(HEADINGS[name], scales[name].unit, group, published=True) for name in shown]
     fastest = min((row["values"]["time"] for row in rows if row["values"]), default=None)
     made = [_row(study, row, measured, shown, scales, published, fastest) for row in rows]
-    where = f"{study.experiment.problem_name(problem) or problem.label}"
+    where = f"{study.experiment.problem_name(problem) or point_label(problem)}"
     title = f"{spec.title or 'Variants'} at {where}"
     return Table(title, "Variant", tuple(columns), tuple(made), _notes(study, spec, rows, published))
 
@@ -90,7 +90,7 @@ def _published(study: Study, spec: TableSpec, problem: Point) -> tuple[list[Publ
     if here or not table:
         return here, ""
     others = list(dict.fromkeys(Point(value.problem) for value in table))
-    return [value for value in table if Point(value.problem) == others[-1]], f", at {others[-1].label}"
+    return [value for value in table if Point(value.problem) == others[-1]], f", at {point_label(others[-1])}"
 
 
 def _measured_columns(rows: Sequence[Mapping[str, Any]], steps: bool) -> list[str]:
@@ -123,7 +123,9 @@ def _row(
         if value is None:
             cells.append(MISSING)
         elif name == "time" and pd.notna(trial["time_low_ns"]) and pd.notna(trial["time_high_ns"]):
-            bounds = f"{scales[name].format(trial['time_low_ns'])} to {scales[name].format(trial['time_high_ns'])}"
+            bounds = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(
+                scales[name].format(trial[end]) for end in ("time_low_ns", "time_high_ns")
+            )
             cells.append(Cell(scales[name].format(value), note=bounds))
         else:
             cells.append(Cell(scales[name].format(value), share=min(value, 1.0) if name == "share" else None))

@@ -49,13 +49,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption and the notes below it."""
+    """A table with its caption and the notes below it; a folded one opens on request."""
 
     title: str
     corner: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    folded: bool = False
 
     @property
     def groups(self) -> tuple[tuple[str, int, bool], ...]:

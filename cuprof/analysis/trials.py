@@ -4,8 +4,8 @@ Columns: trial_id, run_id, run_sweep_id, ordinal, identity, family, variant, con
 where it ran on several), order, kind, backend, expected, description, origin, device, problem and tunables
 (Points), problem_label, problem_name, tunables_label, state, message, log, check_error, check_message, registers,
 started_at, ended_at (seconds), useful_bytes, flops, {cold,hot,total}_{ns,low_ns,high_ns,count,excluded,stopped_by},
-time_* (the measure that ranks: cold, else hot), time_measure, energy_j, bandwidth (bytes/s), share (of the device's
-measured read bandwidth), speedup (against the baseline at the same problem).
+time_* (the measure that ranks: cold, else hot), time_measure, energy_j, bandwidth (bytes/s), rate (FLOP/s),
+share (of the device's measured read bandwidth), speedup (against the baseline at the same problem).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from cuprof.analysis.experiment import Experiment
+from cuprof.analysis.facts import point_label
 from cuprof.analysis.study import Device
 
 MEASURES = ("cold", "hot", "total")
@@ -38,8 +39,10 @@ def trials_frame(
     roofs = {device.label: device.read_bandwidth for device in devices}
     useful = frame["useful_bytes"].astype(float)
     frame["bandwidth"] = useful.where(useful > 0) / (frame["time_ns"] / 1e9)
+    flops = frame["flops"].astype(float)
+    frame["rate"] = flops.where(flops > 0) / (frame["time_ns"] / 1e9)
     frame["share"] = frame["bandwidth"] / frame["device"].map(roofs).astype(float)
-    frame["speedup"] = _speedups(frame, baseline)
+    frame["speedup"] = speedups(frame, baseline)
     return frame
 
 
@@ -53,8 +56,8 @@ def _row(row: Mapping[str, Any], several: set[str], experiment: Experiment) -> d
     made = {key: value for key, value in row.items() if key != "timings"}
     made["contender"] = f"{row['variant']} @ {row['device']}" if row["variant"] in several else row["variant"]
     made["problem_label"] = row["problem"].label
-    made["problem_name"] = experiment.problem_name(row["problem"]) or row["problem"].label
-    made["tunables_label"] = row["tunables"].label
+    made["problem_name"] = experiment.problem_name(row["problem"]) or point_label(row["problem"])
+    made["tunables_label"] = point_label(row["tunables"])
     timings: Mapping[str, Mapping[str, Any]] = row["timings"]
     for measure in MEASURES:
         for name in TIMED:
@@ -77,7 +80,7 @@ def _ran_on_several(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     return {variant for variant, names in devices.items() if len(names) > 1}
 
 
-def _speedups(frame: pd.DataFrame, baseline: str) -> pd.Series:
+def speedups(frame: pd.DataFrame, baseline: str) -> pd.Series:
     """Return baseline time / time at the same problem; the baseline's own device first, else any device it ran on."""
     right = frame[(frame["state"] == "ok") & (frame["expected"] != "wrong") & frame["time_ns"].notna()]
     before = right[right["variant"] == baseline]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pandas as pd
 
 from cuprof.analysis.failures import WORDS, failure_groups, surprising_passes
+from cuprof.analysis.orders import about_equal, published_order, winners
 from cuprof.analysis.quantities import choose_scale, count, format_ratio, format_value, shorten
 from cuprof.analysis.ratio import CONFIDENCE, METHOD, Ratio
 from cuprof.analysis.study import Study, extreme
 from cuprof.records import FAILED
 
-CLOSE = 1.02
-"""Two times nearer than this are called about equal, whatever the interval: clocks and temperature move by as much."""
+TELLING_SHARE = 0.1
+"""Below this share of the read bandwidth memory is not the limit, and the headline leaves the share out."""
 
 
 @dataclass(frozen=True)
@@ -59,39 +59,17 @@ def verdict(study: Study) -> Verdict:
     name = _name({**fastest, "contender": fastest["variant"]})
     headline = f"{name} is the fastest right variant at {_where(fastest)}: {time}"
     headline += (
-        f", {fastest['share']:.0%} of the device's measured read bandwidth.".replace("%", " %")
-        if pd.notna(fastest["share"])
+        f", {fastest['share'] * 100:.0f}\N{NO-BREAK SPACE}% of the device's measured read bandwidth."
+        if fastest["share"] >= TELLING_SHARE
         else "."
     )
     if len(ranked) == 1:
         headline = f"{name} is the only variant with a right, timed result at {_where(fastest)}: {time}."
     sentences = [*_against_baseline(study, fastest), *_against_library(study, ranked), *_against_cpu(study, ranked)]
     sentences += _other_devices(study, ranked, fastest)
-    sentences += published_order(study)
+    sentences += [*published_order(study), *winners(study)]
     compared = any("interval" in sentence for sentence in sentences)
     return Verdict(headline, tuple(sentences), cautions, METHOD if compared else "", _numbers(study, fastest))
-
-
-def published_order(study: Study) -> list[str]:
-    """Return, for each two neighbouring steps of the study, where the later one is not faster here; or that all are."""
-    rows = {row["variant"]: row for row in study.best.to_dict("records")}
-    steps = [step for step in study.experiment.steps if step in rows]
-    if len(steps) < 2:
-        return []
-    broken = []
-    for before, after in pairwise(steps):
-        ratio = study.ratio(rows[after], rows[before])
-        if ratio.value >= 1:
-            broken.append(f"{after} takes {format_ratio(ratio.value)} times as long as {before}{_interval(ratio)}")
-    missing = [step for step in study.experiment.steps if step not in rows]
-    gaps = (
-        f" ({', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no right, timed result here.)"
-        if missing
-        else ""
-    )
-    if broken:
-        return [f"The published order of the steps does not hold everywhere: {'; '.join(broken)}.{gaps}"]
-    return [f"The {len(steps)} steps are in the published order: each is faster than the one before.{gaps}"]
 
 
 def _numbers(study: Study, fastest: Mapping[Any, Any]) -> tuple[KeyNumber, ...]:
@@ -99,15 +77,17 @@ def _numbers(study: Study, fastest: Mapping[Any, Any]) -> tuple[KeyNumber, ...]:
     name = shorten(fastest["contender"])
     note = f"{name}, {bounds[0]} to {bounds[1]}" if bounds else name
     found = [KeyNumber("Fastest", format_value("time", fastest["time_ns"]), note)]
-    if pd.notna(fastest["share"]):
+    if fastest["share"] >= TELLING_SHARE:
         roof = format_value("bandwidth", fastest["bandwidth"] / fastest["share"])
         found.append(
             KeyNumber(
                 "Of the measured peak",
-                f"{fastest['share'] * 100:.0f} %",
+                f"{fastest['share'] * 100:.0f}\N{NO-BREAK SPACE}%",
                 f"{format_value('bandwidth', fastest['bandwidth'])} of {roof}",
             )
         )
+    elif pd.notna(fastest["rate"]):
+        found.append(KeyNumber("Arithmetic rate", format_value("rate", fastest["rate"]), name))
     baseline = study.baseline_row(fastest)
     if baseline is not None and baseline["trial_id"] != fastest["trial_id"]:
         ratio = float(baseline["time_ns"] / fastest["time_ns"])
@@ -124,7 +104,7 @@ def _numbers(study: Study, fastest: Mapping[Any, Any]) -> tuple[KeyNumber, ...]:
         ratio = float(library["time_ns"] / mine["time_ns"])
         found.append(
             KeyNumber(
-                "Kernel against library",
+                "Best kernel against best library",
                 f"{format_ratio(ratio)}×",
                 f"{mine['contender']} against {library['contender']}",
             )
@@ -162,10 +142,16 @@ def _against_library(study: Study, ranked: pd.DataFrame) -> list[str]:
     if mine["time_ns"] <= library["time_ns"]:
         return [f"{_compare(study, library, mine, 'the best library, ')}."]
     ratio = study.ratio(mine, library)
-    return [
+    sentence = (
         f"The fastest hand-written kernel, {_name(mine)} ({_time(mine)}), takes {format_ratio(ratio.value)} times as "
-        f"long as the best library, {_name(library)}{_interval(ratio)}."
+        f"long as the best library, {_name(library)}{_interval(ratio)}"
+    )
+    others = [
+        f"{format_ratio(row['time_ns'] / mine['time_ns'])} times as fast as {_name(row)}, {_time(row)}"
+        for row in study.libraries.to_dict("records")[1:]
+        if row["time_ns"] > mine["time_ns"] and row["backend"] == mine["backend"]
     ]
+    return [f"{sentence}{f'; it is {others[0]}' if others else ''}."]
 
 
 def _against_cpu(study: Study, ranked: pd.DataFrame) -> list[str]:
@@ -177,7 +163,7 @@ def _against_cpu(study: Study, ranked: pd.DataFrame) -> list[str]:
     if ratio >= 1:
         return [
             f"The best CPU variant, {_name(cpu)}, takes {_time(cpu)}, {format_ratio(ratio)} times as long as "
-            f"{_name(other)} (kernel time, without transfers)."
+            f"{shorten(other['contender'])} (kernel time, without transfers)."
         ]
     return [f"The best CPU variant, {_name(cpu)}, is faster here than every other: {_time(cpu)}."]
 
@@ -213,7 +199,12 @@ def _cautions(study: Study) -> tuple[str, ...]:
         if group.state in FAILED and not group.expected:
             cautions.append(f"{names}: {group.words} ({count(group.trials, 'trial')}); not ranked.")
         elif group.expected:
-            cautions.append(f"{names}: {group.words}, as expected of it; not ranked.")
+            cautions.append(
+                f"{names}: wrong on purpose, and the check caught it in every one of {count(group.trials, 'trial')}; "
+                "not ranked, and no failure."
+                if not surprising_passes(study)
+                else f"{names}: {group.words}, as expected of it; not ranked."
+            )
         elif group.state == "skipped":
             cautions.append(f"Skipped: {names} ({group.message.rstrip('.')}).")
     for name in surprising_passes(study):
@@ -239,18 +230,21 @@ def _nothing(study: Study) -> str:
 
 def _compare(study: Study, slower: Mapping[Any, Any], faster: Mapping[Any, Any], role: str) -> str:
     ratio = study.ratio(slower, faster)
-    if ratio.value < CLOSE or (ratio.known and not ratio.established):
-        text = f"{_name(faster)} and {role}{_name(slower)} are about equally fast: {format_ratio(ratio.value)}×"
+    name = shorten(faster["contender"])
+    if about_equal(ratio):
+        text = f"{name} and {role}{_name(slower)} are about equally fast: {format_ratio(ratio.value)}×"
     else:
         times = format_ratio(ratio.value)
-        text = f"{_name(faster)} is {times} times as fast as {role}{_name(slower)}, {_time(slower)}"
+        text = f"{name} is {times} times as fast as {role}{_name(slower)}, {_time(slower)}"
     return f"{text}{_interval(ratio)}"
 
 
 def _interval(ratio: Ratio) -> str:
     if not ratio.known:
         return ""
-    text = f" ({CONFIDENCE:.0%} interval {format_ratio(ratio.low)} to {format_ratio(ratio.high)}".replace("%", " %")
+    text = (
+        f" ({CONFIDENCE * 100:.0f}\N{NO-BREAK SPACE}% interval {format_ratio(ratio.low)} to {format_ratio(ratio.high)}"
+    )
     return f"{text}{'' if ratio.established else '; it includes 1, so neither is shown to be faster'})"
 
 

@@ -97,6 +97,15 @@ class Session(Protocol):
             LaunchError: the execution failed; `DeviceLostError` where the process must end.
         """
 
+    def watch_inputs(self) -> None:
+        """Remember what the inputs hold, for `damaged_inputs`."""
+
+    def damaged_inputs(self) -> tuple[str, ...]:
+        """Return the names of inputs whose content has changed since `watch_inputs`."""
+
+    def restore_inputs(self, inputs: Arrays) -> None:
+        """Write the inputs anew, at the same addresses."""
+
     def fetch(self, runnable: Any) -> dict[str, np.ndarray]:
         """Return the outputs as host arrays, by name."""
 

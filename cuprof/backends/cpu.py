@@ -6,6 +6,7 @@ import os
 import platform
 import statistics
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -106,6 +107,7 @@ class CpuSession:
         self.backend, self.options = backend, options
         self.inputs = dict(inputs)
         self.outputs = {name: np.empty(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
+        self._checksums: dict[str, int] = {}
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -128,6 +130,19 @@ class CpuSession:
     def run(self, runnable: CpuRunnable) -> None:
         """Execute once."""
         runnable.call()
+
+    def watch_inputs(self) -> None:
+        """Remember what the inputs hold."""
+        self._checksums = {name: checksum(array) for name, array in self.inputs.items()}
+
+    def damaged_inputs(self) -> tuple[str, ...]:
+        """Return the inputs that were overwritten."""
+        return tuple(name for name, known in self._checksums.items() if checksum(self.inputs[name]) != known)
+
+    def restore_inputs(self, inputs: Arrays) -> None:
+        """Write the inputs anew."""
+        for name, array in inputs.items():
+            self.inputs[name][...] = array
 
     def fetch(self, runnable: CpuRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs."""
@@ -152,6 +167,11 @@ class CpuSession:
             self.backend.flush_buffer.fill(1.0)
         else:
             self.backend.flush_buffer.max()
+
+
+def checksum(array: np.ndarray) -> int:
+    """Return a checksum of a contiguous array's bytes."""
+    return zlib.crc32(array.reshape(-1).view(np.uint8).data)
 
 
 def _parallel_sum() -> Callable[[np.ndarray], float]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,8 +16,9 @@ import numpy as np
 from cuprof.backends.base import POISON_BYTE, DeviceLostError, ReadingOptions
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_for, load_driver
+from cuprof.backends.cuda_facts import read_facts
 from cuprof.backends.cuda_timing import CudaTimer
-from cuprof.backends.nvrtc import nvrtc_version, pick_arch
+from cuprof.backends.nvrtc import pick_arch
 from cuprof.errors import LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Variant
 from cuprof.measure.device_state import StateMonitor
@@ -80,39 +79,7 @@ class CudaBackend:
 
     def facts(self) -> DeviceFacts:
         """Return the device's name, memory and the versions that its timings depend on."""
-        properties = self.cupy.cuda.runtime.getDeviceProperties(self.index)
-        name = properties["name"].decode()
-        capability = f"{properties['major']}.{properties['minor']}"
-        uuid = self.driver.cuDeviceGetUuid(self.index)[1].bytes.hex()
-        driver_version = _nvml_driver_version()
-        return DeviceFacts(
-            backend=self.name,
-            index=self.index,
-            name=name,
-            uuid=uuid,
-            memory_bytes=int(properties["totalGlobalMem"]),
-            identity={
-                "name": name,
-                "compute_capability": capability,
-                "multiprocessors": str(properties["multiProcessorCount"]),
-                "driver": driver_version,
-                "nvrtc": nvrtc_version(),
-            },
-            details={
-                "compute_capability": capability,
-                "multiprocessors": int(properties["multiProcessorCount"]),
-                "l2_bytes": int(properties["l2CacheSize"]),
-                "shared_bytes_per_block_optin": int(properties["sharedMemPerBlockOptin"]),
-                "max_sm_clock_mhz": self._attribute("CLOCK_RATE") / 1000,
-                "max_memory_clock_mhz": self._attribute("MEMORY_CLOCK_RATE") / 1000,
-                "driver": driver_version,
-                "cuda_driver_api": str(self.cupy.cuda.runtime.driverGetVersion()),
-                "nvrtc": nvrtc_version(),
-                "cupy": self.cupy.__version__,
-                "cuda_bindings": metadata.version("cuda-bindings"),
-                "host": platform.node(),
-            },
-        )
+        return read_facts(self.index)
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""
@@ -185,6 +152,7 @@ class CudaSession:
             backend.timer.use_cupti()
         self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None = None
         backend.stream.synchronize()
+        self._checksums: dict[str, int] = {}
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -264,6 +232,23 @@ class CudaSession:
         with self._errors("execute"):
             runnable.enqueue()
             self.backend.stream.synchronize()
+
+    def watch_inputs(self) -> None:
+        """Remember what the inputs hold."""
+        self._checksums = {name: self._checksum(name) for name in self.inputs}
+
+    def damaged_inputs(self) -> tuple[str, ...]:
+        """Return the inputs that were overwritten since `watch_inputs`, by checksums taken on the device."""
+        return tuple(name for name, known in self._checksums.items() if self._checksum(name) != known)
+
+    def restore_inputs(self, inputs: Arrays) -> None:
+        """Copy the inputs to the device anew."""
+        for name, array in inputs.items():
+            self.inputs[name].set(array)
+        self.backend.stream.synchronize()
+
+    def _checksum(self, name: str) -> int:
+        return self.backend.timer.checksum(self.inputs[name])
 
     def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs to new host arrays."""
@@ -401,13 +386,3 @@ def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:
             action()
 
     return enqueue
-
-
-def _nvml_driver_version() -> str:
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except Exception:  # NVML is a convenience here: containers may lack it while CUDA works
-        return os.environ.get("NVIDIA_DRIVER_VERSION", "unknown")

@@ -49,6 +49,7 @@ class CudaTimer:
         self.flush_buffer.fill(1)
         self._mapped = MappedMemory(8)
         self._words = self._mapped.array
+        self._total = cupy.zeros(1, cupy.uint64)
         # Word 0: the gate. Words 1-3: stamp of the hold (cycles, ns, expired). Words 4-6: stamp of the flush.
         self._gate = self._words[:1].view(np.uint32)
         self._ticket = 0
@@ -78,6 +79,15 @@ class CudaTimer:
         sink = self._mapped.address + 56
         words = np.uint64(buffer.nbytes // 16)
         return self._kernel("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
+
+    def checksum(self, array: Any) -> int:
+        """Return a sum over the bytes of a CuPy array that any change of its content changes."""
+        blocks = 4 * int(self.cupy.cuda.Device().attributes["MultiProcessorCount"])
+        arguments = [array.data.ptr, np.uint64(array.nbytes), self._total.data.ptr]
+        self._total.fill(0)
+        self._kernel("checksum", blocks, 512, arguments)(self.stream.ptr)
+        self.stream.synchronize()
+        return int(self._total[0])
 
     def spinner(self, duration_ns: int) -> PackedLaunch:
         """Return a launch of one thread that runs for the given time by the device's clock."""

@@ -204,6 +204,24 @@ class OpenClSession:
         self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[Any]] | None = None
         backend.queue.finish()
 
+    def watch_inputs(self) -> None:
+        """Do nothing: the host's copy remembers what the inputs hold."""
+
+    def damaged_inputs(self) -> tuple[str, ...]:
+        """Return the inputs that were overwritten, by comparing with the host's copy."""
+        return tuple(name for name, array in self._host_inputs.items() if not self._is_intact(name, array))
+
+    def restore_inputs(self, inputs: Arrays) -> None:
+        """Copy the inputs to the device anew."""
+        for name, array in inputs.items():
+            self.backend.cl.enqueue_copy(self.backend.queue, self.inputs[name], np.ascontiguousarray(array))
+        self.backend.queue.finish()
+
+    def _is_intact(self, name: str, array: np.ndarray) -> bool:
+        found = np.empty_like(array)
+        self.backend.cl.enqueue_copy(self.backend.queue, found, self.inputs[name])
+        return found.tobytes() == array.tobytes()
+
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
     ) -> OpenClRunnable:

@@ -13,9 +13,13 @@ import numpy as np
 
 from cuprof.comparison.shift import Shift, shift_between, shift_of_pairs, spread_ties
 
-LEAST_SHARED = 0.5
-"""Rounds are paired when both trials share at least this part of the longer one's rounds. A trial that was known after
-20 rounds says nothing about the other 1300 of a noisy one, and to pair would throw those away."""
+LEAST_SHARED = 0.25
+"""The shared rounds alone count when they are at least this part of the longer series. A trial that was known after 20
+rounds says nothing about the other 1300 of a noisy one, and to leave those out would throw most of the samples away."""
+CLEARLY_NARROWER = 0.95
+"""Two trials of the same rounds are paired unless the interval without pairs is narrower by this factor: pairs cancel a
+drift that both share, but without one they only add the outliers of both."""
+ONE_SIGMA = 0.3173
 LEAST_PAIRS = 5
 TICK_SHARE = 0.125
 """What spreading ties over the timer's tick leaves unknown, as a share of the tick: the median of a duration whose
@@ -94,9 +98,21 @@ def contrast(base: Series, new: Series, noise: float = 0.0) -> Contrast:
     if together:
         _, ours, theirs = np.intersect1d(base.rounds, new.rounds, return_indices=True)
         if ours.size >= max(LEAST_PAIRS, LEAST_SHARED * max(base.rounds.size, new.rounds.size)):
-            return Contrast(True, shift_of_pairs(new_log[theirs] - base_log[ours]), 0.0, resolution)
+            return _of_shared_rounds(base_log[ours], new_log[theirs], resolution)
     known = math.hypot(base.relative_error, new.relative_error, 0.0 if together else noise * math.sqrt(2.0))
     return Contrast(False, _unpaired(base, new, base_log, new_log), known, resolution)
+
+
+def _of_shared_rounds(base_log: np.ndarray, new_log: np.ndarray, resolution: float) -> Contrast:
+    """Return the narrower of two contrasts; a drift that both share can bias neither, as both saw all of it."""
+    paired = Contrast(True, shift_of_pairs(new_log - base_log), 0.0, resolution)
+    apart = Contrast(False, shift_between(base_log, new_log), 0.0, resolution)
+    return apart if _width(apart) < CLEARLY_NARROWER * _width(paired) else paired
+
+
+def _width(each: Contrast) -> float:
+    low, high = each.log_bounds(ONE_SIGMA)
+    return high - low
 
 
 def _unpaired(base: Series, new: Series, base_log: np.ndarray, new_log: np.ndarray) -> Shift:

@@ -65,7 +65,9 @@ def sample_more(comparison: Comparison, project: Project, observer: Observer) ->
     before = {id(row.match): row.match for row in rows}.values()
     known = {entry.identity for match in before for entry in (match.base, match.new)}
     numbers = ", ".join(map(str, sweeps))
-    notes = (f"{len(rows)} undecided timed again in sweep {numbers}; those rows stand on its samples alone",)
+    notes: tuple[str, ...] = (
+        f"{len(rows)} undecided timed again in sweep {numbers}; those rows stand on its samples alone",
+    )
     if {entry.identity for entry in (*bases, *news)} - known:
         notes += ("the source or the software has changed since; verdicts from new samples are of what is here now",)
     again = compare(

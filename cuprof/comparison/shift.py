@@ -11,6 +11,7 @@ import numpy as np
 
 MOST_LAGS = 400
 LEAST_FOR_LAGS = 8
+HIGHEST_CORRELATION = 0.99
 STEPS = 60
 """Halvings in the search for a quantile; each doubles its precision."""
 
@@ -85,7 +86,8 @@ def shift_of_pairs(differences: np.ndarray) -> Shift:
     count = effective_count(differences)
     # The variance of the share of Walsh averages below the centre of a symmetric distribution.
     deviation = math.sqrt((2 * count + 1) / (6 * count * (count + 1))) if count > 1 else math.inf
-    return Shift(ordered, ordered, 0.5, deviation, math.inf)
+    # With the number of independent samples only estimated, its uncertainty is taken for that of a variance.
+    return Shift(ordered, ordered, 0.5, deviation, math.inf if count == ordered.size else count - 1)
 
 
 def shift_between(base: np.ndarray, new: np.ndarray) -> Shift:
@@ -114,9 +116,10 @@ def shift_between(base: np.ndarray, new: np.ndarray) -> Shift:
 def effective_count(series: np.ndarray) -> float:
     """Return how many independent samples an autocorrelated series is worth.
 
-    Its size is divided by the integrated autocorrelation time of the ranks, summed over pairs of lags while they stay
-    positive (Geyer, Statistical Science 7, 1992). A pair counts only above its standard error: otherwise the noise of
-    the correlations would widen the intervals of independent samples.
+    Its size is divided by the integrated autocorrelation time of the ranks: the larger of the sum over pairs of lags
+    while they stay positive (Geyer, Statistical Science 7, 1992), and of a first-order process with the correlation of
+    neighbours, since short series show too little of the further lags. A correlation counts only above its standard
+    error: otherwise its noise would widen the intervals of independent samples.
     """
     count = int(series.size)
     if count < LEAST_FOR_LAGS:
@@ -127,15 +130,18 @@ def effective_count(series: np.ndarray) -> float:
     spectrum = np.fft.rfft(ranks, size)
     lags = min(count // 2, MOST_LAGS) // 2 * 2
     correlation = np.fft.irfft(spectrum * np.conj(spectrum), size)[: lags + 2] / float(ranks @ ranks)
-    correlation[1:] += 1.0 / count  # taking the mean off lowers each by about this
-    time, least = 1.0, math.sqrt(1.0 / count)
-    if correlation[1] > least:
-        time += 2.0 * float(correlation[1])
-        for pair in correlation[2:].reshape(-1, 2).sum(axis=1):
-            if pair <= math.sqrt(2.0) * least:
-                break
-            time += 2.0 * float(pair)
-    return max(2.0, count / time)
+    # Taking the mean off lowers a correlation r by about (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
+    correlation = np.minimum((correlation + 1.0 / count) / (1.0 - 3.0 / count), HIGHEST_CORRELATION)
+    least = math.sqrt(1.0 / count)
+    neighbours = float(correlation[1])
+    if neighbours <= least:
+        return float(count)
+    time = 1.0 + 2.0 * neighbours
+    for pair in correlation[2:].reshape(-1, 2).sum(axis=1):
+        if pair <= math.sqrt(2.0) * least:
+            break
+        time += 2.0 * float(pair)
+    return max(2.0, count / max(time, (1.0 + neighbours) / (1.0 - neighbours)))
 
 
 def spread_ties(durations: np.ndarray, seed: int = 0) -> tuple[np.ndarray, float]:
@@ -169,7 +175,7 @@ def critical(error_rate: float, freedom: float) -> float:
     normal = -NormalDist().inv_cdf(error_rate / 2)
     if freedom > 1e6:
         return normal
-    n, p = float(max(1, math.floor(freedom))), error_rate
+    n, p = float(max(1, math.floor(freedom + 1e-9))), error_rate
     if n == 1:
         return 1.0 / math.tan(p * math.pi / 2)
     if n == 2:

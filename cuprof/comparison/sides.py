@@ -165,7 +165,7 @@ class Finder:
         with self._open() as store:
             sweeps = [sweep for sweep in list_sweeps(store) if self._fits(sweep)]
             commits = {str(sweep.git.get("commit") or "") for sweep in sweeps} - {""}
-            matching = sorted(commit for commit in commits if _COMMIT.fullmatch(prefix) and commit.startswith(prefix))
+            matching = sorted(commit for commit in commits if prefix and commit.startswith(prefix))
             if len(matching) != 1:
                 known = _list([commit[:10] for commit in sorted(commits)])
                 what = (

@@ -25,8 +25,9 @@ WHERE EXISTS (SELECT 1 FROM sweep_trial m JOIN timing t ON t.run_id = m.run_id W
 ORDER BY s.id
 """
 MEMBERS = """
-SELECT m.run_id, r.sweep_id AS run_sweep_id, r.state, r.message, r.started_at, r.duration_ns, v.family, v.name AS variant, v.backend,
-       v.expected, p.coordinates, t.tunables, t.identity, d.name AS device, d.comparable
+SELECT m.run_id, r.sweep_id AS run_sweep_id, r.state, r.message, r.started_at, r.duration_ns,
+       v.family, v.name AS variant, v.backend, v.expected,
+       p.coordinates, t.tunables, t.identity, d.name AS device, d.comparable
 FROM sweep_trial m
 JOIN trial t ON t.id = m.trial_id
 JOIN variant v ON v.id = t.variant_id

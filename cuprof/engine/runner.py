@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cuprof.config.model import LimitsConfig
@@ -62,18 +62,21 @@ class JobRunner:
     def _run_once(self, job: Job) -> Iterator[Outcome]:
         """Yield outcomes until the job is done or its worker is lost."""
         worked, self._worked = self._worked and self._worker is not None, True
+        left = dict(enumerate(job.trials))
         try:
             self.worker.send(job)
             seen: Status | None = None
             for message in self.worker.messages():
                 if isinstance(message, Finished):
+                    worked = left.pop(message.index, None) is not None or worked
                     yield message.outcome
                     if message.lost:
                         self._drop()
                         return
                 elif isinstance(message, JobDone):
-                    if message.fault:
-                        yield from _all_failed(job.trials, State.CRASHED, message.fault, message.log, "inputs")
+                    fault = message.fault or "the worker gave no answer"
+                    state = State.SKIPPED if message.unavailable else State.CRASHED
+                    yield from _all_failed(left.values(), state, fault, message.log, "inputs")
                     return
                 status = self.worker.page.read()
                 if seen is None or (status.index, status.phase) != (seen.index, seen.phase):
@@ -83,23 +86,28 @@ class JobRunner:
                 limit = self._limit(status.phase)
                 if message is None and status.age_s > limit:
                     self.replace_worker()
-                    yield from self._blame(job, status, State.TIMED_OUT, f"stopped after {limit:g} s", "")
+                    blamed = self._blame(job, left, worked, status)
+                    message = f"stopped after {limit:g} s while {PHASE_TEXT[status.phase]}"
+                    yield from _all_failed(blamed, State.TIMED_OUT, message, "", status.phase.name.lower())
                     return
         except WorkerDiedError as death:
             self._drop()
-            if worked and death.status.index == NO_TRIAL:
-                return  # it may have died of an earlier job (a spoilt heap, a thread left behind): a new one tells
-            yield from self._blame(job, death.status, State.CRASHED, death.cause, death.log)
+            blamed = self._blame(job, left, worked, death.status)
+            message = f"{death.cause} while {PHASE_TEXT[death.status.phase]}"
+            yield from _all_failed(blamed, State.CRASHED, message, death.log, death.status.phase.name.lower())
 
-    def _blame(self, job: Job, status: Status, state: State, cause: str, log: str) -> Iterator[Outcome]:
+    def _blame(self, job: Job, left: Mapping[int, TrialJob], worked: bool, status: Status) -> Iterable[TrialJob]:
+        """Return the trial at which the worker was lost, or all that are left where it was lost before the first.
+
+        Nobody is blamed where a new worker will tell: sources were being built side by side, or a worker that has
+        worked was lost outside of an unanswered trial, perhaps through an earlier one (a spoilt heap, a thread).
+        """
         if status.phase is Phase.BUILD and job.build_ahead:
-            self._lost_building = True  # any of the builds under way may be to blame; one by one, it will be told
-            return
-        message = f"{cause} while {PHASE_TEXT[status.phase]}"
-        trials: Sequence[TrialJob] = job.trials
-        if status.index != NO_TRIAL:
-            trials = (job.trials[status.index],)
-        yield from _all_failed(trials, state, message, log, status.phase.name.lower())
+            self._lost_building = True
+            return ()
+        if status.index in left:
+            return (left[status.index],)
+        return () if worked else left.values()
 
     def _limit(self, phase: Phase) -> float:
         if phase is Phase.BUILD:
@@ -120,6 +128,6 @@ class JobRunner:
         self._worker = None
 
 
-def _all_failed(trials: Sequence[TrialJob], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:
+def _all_failed(trials: Iterable[TrialJob], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:
     for trial in trials:
         yield Outcome(trial.identity, state, message, log, phase, started_at=time.time())

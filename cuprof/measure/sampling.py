@@ -123,7 +123,7 @@ class Sampler:
         if not self.rule.is_due(count, subject.spent_ns, subject.last_look):
             return None
         subject.last_look = count
-        clock = _median_clock(subjects)
+        clock = _median_clock(subjects) if subject.readings[-1][1].sm_clock_mhz is not None else None
         samples = _mark_slow_clocks(subject, clock, self.clock_tolerance)
         reason = self.rule.reason(samples, subject.spent_ns)
         if reason is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cuprof.analysis.facts import PLAIN_BELOW
 from cuprof.analysis.quantities import Scale, shorten
 from cuprof.report.visible import visible
 
@@ -119,7 +120,7 @@ def integer_ticks(values: Iterable[float]) -> dict[str, Any]:
     texts = []
     for value in shown:
         whole = int(value)
-        power = value == whole and whole >= 1024 and whole & (whole - 1) == 0
+        power = value == whole and whole >= PLAIN_BELOW and whole & (whole - 1) == 0
         texts.append(
             f"2<sup>{whole.bit_length() - 1}</sup>"
             if power

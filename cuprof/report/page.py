@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from cuprof.analysis import Study, Table, counter_section, load_study, pivot_table, steps_table, verdict
+from cuprof.analysis import Study, Table, counter_section, load_study, pivot_table, steps_table, values_table, verdict
 from cuprof.analysis.experiment import STANDARD
 from cuprof.analysis.failures import failure_groups
 from cuprof.analysis.quantities import format_ratio
@@ -117,7 +117,7 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
 
 def study_tables(study: Study) -> list[Table]:
     """Return the tables that the study asks for."""
-    make: dict[str, Any] = {"steps": steps_table, "pivot": pivot_table}
+    make: dict[str, Any] = {"steps": steps_table, "pivot": pivot_table, "values": values_table}
     return [make[spec.kind](study, spec) for spec in study.experiment.tables]
 
 

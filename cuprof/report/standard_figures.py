@@ -12,6 +12,7 @@ from cuprof.analysis.facts import value_label
 from cuprof.analysis.quantities import choose_scale, count, format_value, shorten
 from cuprof.analysis.series import distribution, scaling, tunable_maps, variants_frame
 from cuprof.analysis.study import Study, extreme
+from cuprof.analysis.verdict import TELLING_SHARE
 from cuprof.report.figure import (
     MOST_BARS,
     MOST_LINES,
@@ -37,9 +38,15 @@ MOST_MAPS = 6
 
 def standard_figures(study: Study, styles: Styles) -> list[Figure]:
     """Return the standard figures that this study has data for."""
-    found = [time_figure(study, styles), bandwidth_figure(study, styles), scaling_figure(study, styles)]
+    second = bandwidth_figure if limited_by_memory(study) else rate_figure
+    found = [time_figure(study, styles), second(study, styles), scaling_figure(study, styles)]
     found += [distribution_figure(study, styles), *tunables_figures(study, styles)]
     return [figure for figure in found if figure is not None]
+
+
+def limited_by_memory(study: Study) -> bool:
+    """Return whether any variant comes near a device's read bandwidth, or nothing is known of its arithmetic."""
+    return bool((study.best["share"] >= TELLING_SHARE).any() or study.best["rate"].isna().all())
 
 
 def time_figure(study: Study, styles: Styles) -> Figure | None:
@@ -89,7 +96,7 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
         del trace["textposition"]
         trace["marker"] = {"color": colors, "size": 11}
         span = np.log10(frame["time_ns"] / scale.divisor)
-        axis = {"type": "log", "range": [float(span.min()) - 0.25, float(span.max()) + 1.1], "dtick": 1}
+        axis = {"type": "log", "range": [float(span.min()) - 0.25, float(span.max()) + 0.7], "dtick": 1}
     else:
         trace |= {"type": "bar", "orientation": "h", "marker": {"color": colors}}
         axis = {"rangemode": "tozero", "range": [0, float(frame["time_ns"].max() / scale.divisor) * 1.25]}
@@ -135,9 +142,9 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
     for i, (device, top) in enumerate(zip(roofs, tops, strict=True)):
         at = top / scale.divisor
         line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
-        shapes.append(
-            {"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": line}
-        )
+        mine = [place for place, label_ in enumerate(frame["device"]) if label_ == device.label]
+        ends = {"y0": min(mine) - 0.5, "y1": max(mine) + 0.5}  # beside the device's own bars only
+        shapes.append({"type": "line", "xref": "x", "yref": "y", "x0": at, "x1": at, **ends, "line": line})
         side = "right" if at > 0.5 * most / scale.divisor else "left"
         words = f"roof, {label(device.label, 22)}: {format_value('bandwidth', top)}"
         annotations.append(
@@ -166,6 +173,41 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
     axis = {"title": {"text": axis_title("Bandwidth", scale)}, "range": [0, most / scale.divisor * 1.15]}
     layout = {**_rows_layout(len(frame), axis, top=16 * len(roofs)), "shapes": shapes, "annotations": annotations}
     return Figure("figure-bandwidth", "Bandwidth by variant", [trace], layout, text, notes)
+
+
+def rate_figure(study: Study, styles: Styles) -> Figure | None:
+    """Return useful operations over time for every variant; for computations that memory does not limit."""
+    frame, notes = _most(variants_frame(study).dropna(subset=["rate"]))
+    if frame.empty:
+        return None
+    scale = choose_scale("rate", [float(frame["rate"].max())])
+    texts = [format_value("rate", value) for value in frame["rate"]]
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "name": "arithmetic rate",
+        "y": labels(list(frame["contender"])),
+        "x": numbers(frame["rate"], scale),
+        "marker": {"color": [styles[name].color for name in frame["contender"]]},
+        "customdata": [[plain(row["contender"]), plain(row["device"])] for row in frame.to_dict("records")],
+        "text": texts,
+        "textposition": "outside",
+        "cliponaxis": False,
+        "hovertemplate": "%{customdata[0]}<br>%{text}<br>%{customdata[1]}<extra></extra>",
+    }
+    best = extreme(frame, "rate", largest=True)
+    text = (
+        f"Arithmetic rate (the computation's own operations over median time) of {count(len(frame), 'variant')} at "
+        f"{best['problem_name']}; the highest is {shorten(best['contender'])} with "
+        f"{format_value('rate', best['rate'])}."
+    )
+    more = (*notes, "No variant comes near the read bandwidth of its device, so this is drawn in its place.")
+    axis = {
+        "title": {"text": axis_title("Arithmetic rate", scale)},
+        "range": [0, float(frame["rate"].max() / scale.divisor) * 1.2],
+    }
+    layout = _rows_layout(len(frame), axis)
+    return Figure("figure-rate", "Arithmetic rate by variant", [trace], layout, text, more)
 
 
 def scaling_figure(study: Study, styles: Styles) -> Figure | None:
@@ -233,6 +275,7 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
             "type": "log",
             "title": {"text": axis_title("Time", scale)},
             **decades(numbers(points["time_ns"], scale)),
+            "range": _log_range(points.loc[points["contender"].isin(drawn), "time_ns"] / scale.divisor),
         },
         "showlegend": True,
     }
@@ -383,6 +426,11 @@ def _rows_layout(rows: int, axis: dict[str, Any], top: int = 0) -> dict[str, Any
         "bargap": 0.35,
         "showlegend": False,
     }
+
+
+def _log_range(values: pd.Series) -> list[float]:
+    """Return the ends of a logarithmic axis around the measured values; a roof far below them is cut off."""
+    return [float(np.log10(values.min())) - 0.3, float(np.log10(values.max())) + 0.2]
 
 
 def _interval(row: Any) -> str:

@@ -29,9 +29,9 @@ from cuprof.report.figure import (
 
 
 def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> Figure | None:
-    """Return the figure, or None where nothing was measured for it."""
+    """Return the figure, or None where nothing was measured for it, or too little for a line."""
     measured, published = figure_frame(study, spec)
-    if measured.empty:
+    if measured.empty or (spec.kind == "lines" and measured["x"].nunique() < 2):
         return None
     value = spec.value if spec.kind == "map" else spec.y
     heading, unit, dimension = describe(study, value)

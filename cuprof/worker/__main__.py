@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from cuprof.family.loader import load_family
+from cuprof.family.trace import describe
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import (
     Calibrate,
@@ -68,10 +69,14 @@ class Worker:
         """Carry out a job; return False when this process can do no more."""
         self.page.enter(NO_TRIAL, Phase.INPUTS)
         try:
-            workload = self._get_workload(job)
-            runner = TrialRunner(self.devices.get(job.backend), workload, job, self.page.enter)
+            backend = self.devices.get(job.backend)
+        except Exception as error:  # a process border: a back end that cannot be opened skips its trials
+            self.pipe.send(JobDone(describe(error), traceback.format_exc(), unavailable=True))
+            return True
+        try:
+            runner = TrialRunner(backend, self._get_workload(job), job, self.page.enter)
         except Exception as error:  # a process border: whatever a family raises becomes the trials' message
-            self.pipe.send(JobDone(f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc()))
+            self.pipe.send(JobDone(describe(error), traceback.format_exc()))
             return True
         for finished in runner.run():
             self.pipe.send(finished)

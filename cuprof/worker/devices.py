@@ -32,6 +32,11 @@ class DeviceTable:
     def describe(self, backend: str) -> DeviceFacts | Unavailable:
         """Return the device's facts, or why there is none."""
         try:
+            if backend == "cuda":  # the driver tells without CuPy and a context, which cost a second
+                _require_cuda(self.settings.cuda_index)
+                from cuprof.backends.cuda_facts import read_facts
+
+                return read_facts(self.settings.cuda_index)
             facts: DeviceFacts = self.get(backend).facts()
             return facts
         except MissingDependencyError as error:

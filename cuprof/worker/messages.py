@@ -95,10 +95,14 @@ class Finished:
 
 @dataclass(frozen=True)
 class JobDone:
-    """Every trial of the job has been answered; `fault` says why none could even be tried."""
+    """Every trial of the job has been answered; `fault` says why none could even be tried.
+
+    `unavailable` tells a back end that cannot be opened, which is no trial's fault, from inputs that cannot be made.
+    """
 
     fault: str = ""
     log: str = ""
+    unavailable: bool = False
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,7 @@ class TrialRunner:
             self.enter(NO_TRIAL, Phase.INPUTS)
             try:
                 self.session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
+                self.session.watch_inputs()
                 break
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 for candidate in ready:
@@ -262,6 +263,16 @@ class TrialRunner:
         if own is not None:
             tolerance = own(self.job.problem, self.workload.inputs, self.workload.reference)
         candidate.check = compare(outputs, self.workload.reference, tolerance, self.workload.seed)
+        damaged = self.session.damaged_inputs()
+        if damaged:
+            self._restore_inputs()
+            message = f"it overwrites its input {', '.join(damaged)}; the variants after it were given the inputs anew"
+            candidate.check = replace(candidate.check, passed=False, error=float("inf"), message=message)
+
+    def _restore_inputs(self) -> None:
+        """Give the session the inputs that the job's seed makes, since a variant has overwritten them."""
+        fresh = self.workload.family.generate(self.job.problem, np.random.default_rng(self.job.seed))
+        self.session.restore_inputs(fresh)
 
     def _recheck(self, candidate: Candidate) -> Finished:
         """Check once more after timing: a variant that is right only the first time is wrong."""

@@ -58,6 +58,7 @@
   narrow.addEventListener("change", draw);
   window.addEventListener("beforeprint", function () {
     printing = true;
+    document.querySelectorAll("details.pair, .table details").forEach(function (each) { each.open = true; });
     draw();
   });
   window.addEventListener("afterprint", function () { printing = false; draw(); });

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
 import pytest
 from study_data import Made, add_counters
 
 from cuprof.analysis import counter_section, load_study
 from cuprof.analysis.counter_sentences import describe_change, format_change
+from cuprof.analysis.launches import launches_text, rollup_text
 
 GRID = "launch__grid_dim_z"
 DRAM = "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed"
@@ -26,7 +31,7 @@ SECTOR = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"
         (SECTOR, 32, 16, "Global loads are less well coalesced: 100 % → 50 %"),
         ("dram__bytes_read.sum", 100, 50, "What is read from DRAM fell by a factor of 2.00: less data travels in."),
         ("sm__warps_active.avg.pct_of_peak_sustained_active", 40, 60, "Achieved occupancy rose by 50 %"),
-        ("smsp__inst_executed.sum", 1000, 1005, "stayed about the same (+0.5 %)."),
+        ("smsp__inst_executed.sum", 1000, 1005, "stayed about the same (+0.5\u00a0%)."),
         ("smsp__inst_executed.sum", 1000, 800, "fell by 20 %: fewer instructions for the same result."),
         ("smsp__thread_inst_executed_per_inst_executed.ratio", 8, 31, "8.0 → 31.0 of a warp's 32 threads"),
         ("l1tex__data_bank_conflicts_pipe_lsu.sum", 500, 0, "is gone: 500 before, none now: fewer accesses"),
@@ -47,6 +52,7 @@ def test_a_missing_value_has_no_meaning() -> None:
         "÷\u00a04.00",
         "×\u00a01.50",
     ]
+    assert format_change(68_199_168, 68_195_840) == "≈"
 
 
 def test_without_counters_the_section_says_how_to_collect_them(make_study) -> None:
@@ -80,6 +86,57 @@ def test_a_pair_has_values_changes_launches_and_findings(store, make_study) -> N
         ("fused", "fused"),
     ]
     assert pair.findings[0].text == "Advice on scalar_prods: coalesce"
+
+
+def test_steps_are_compared_with_the_step_before_and_the_rest_with_the_baseline(store, make_study) -> None:
+    trials = [Made(name) for name in ("one", "two", "three", "more")]
+    sweep = make_study(trials, "steps: [one, two, three]").sweep.id
+    for variant, depth in (("one", 8), ("two", 4), ("three", 4), ("more", 1)):
+        add_counters(store, sweep, variant, {"k": {GRID: (depth, ""), SECTOR: (32.0, "byte/sector")}})
+    section = counter_section(load_study(store, sweep_id=sweep, folders=[store_folder(store)]))
+    assert [(pair.before, pair.after) for pair in section.pairs] == [("one", "two"), ("two", "three"), ("one", "more")]
+    assert section.pairs[2].topics == (
+        ("Grid", "The grid is flat in z now (8 → 1): no axis of the problem is spread over grid z any more."),
+        ("Coalescing", "Global loads use their sectors as well as before (100 % → 100 % of each 32-byte sector)."),
+    )
+    assert section.pairs[1].changes == ()
+    assert section.pairs[1].same == (f"{GRID} 4", f"{SECTOR} 32 byte/sector")
+    table = section.overview
+    assert table is not None
+    assert [(column.heading, column.unit) for column in table.columns] == [("Time", "µs"), ("Grid depth", "")]
+    assert [(row.heading, row.cells[1].text) for row in table.rows] == [
+        ("one", "8"),
+        ("two", "4"),
+        ("three", "4"),
+        ("more", "1"),
+    ]
+    assert table.notes == ("Bytes used of a loaded sector is 32 byte/sector for all.",)
+
+
+def test_launches_are_listed_once_a_kernel_and_only_where_they_differ(store, make_study) -> None:
+    study = make_study([Made("split"), Made("fused")])
+    frame = pd.DataFrame(
+        [(1, kernel, metric, value, None) for kernel, metric, value in LAUNCHES],
+        columns=["trial_id", "kernel", "metric", "value", "text"],
+    )
+    study = replace(study, launches=frame)
+    said = {metric: launches_text(study, {"trial_id": 1}, metric) for metric in ("same", "one", "two", "single")}
+    assert said == {"same": "", "one": "first of 3 launches: 9", "two": "a 9; 3, b 1", "single": ""}
+    assert rollup_text("mean:gpu__time_duration.sum") == "mean of the launches, weighted by time"
+
+
+LAUNCHES = [
+    *(("k", "same", 4.0) for _ in range(3)),
+    *(("k", "one", value) for value in (9.0, 3.0, 1.0)),
+    ("a", "two", 9.0),
+    ("a", "two", 3.0),
+    ("b", "two", 1.0),
+    ("k", "single", 5.0),
+]
+
+
+def store_folder(store) -> Path:
+    return Path(str(store.url).removeprefix("sqlite:///")).parent / "experiments"
 
 
 def test_values_in_two_units_are_not_compared(store, make_study) -> None:

@@ -56,7 +56,7 @@ def test_everything_the_schema_knows_is_read(tmp_path: Path) -> None:
     ("yaml", "says"),
     [
         ("titel: x", "did you mean title?"),
-        ("tables: [{kind: piwot}]", "steps or pivot"),
+        ("tables: [{kind: piwot}]", "steps, pivot or values"),
         ("tables: [{kind: pivot, rows: block}]", "tune.NAME"),
         ("tables: [{published: times}]", "names published table 'times': there are none"),
         ("figures: [{x: size}]", "problem.AXIS"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from study_data import CPU, NO_CUDA, STEPS, Made, add_counters
 
-from cuprof.analysis import load_study, pivot_table, steps_table
+from cuprof.analysis import load_study, pivot_table, steps_table, values_table
 from cuprof.analysis.experiment import SumSpec, TableSpec
 from cuprof.records import State
 
@@ -43,17 +43,17 @@ def test_the_table_of_steps_to_the_cell(make_study) -> None:
         ("Step", "×", True),
     ]
     assert texts(table) == {
-        "one": ["40.00", "104.9", "10.5", "–", "–", "400", "2\u202f000.00", "–"],
-        "two": ["10.00", "419.4", "41.9", "4.00", "4.00", "300", "1\u202f000.00", "2.00"],
+        "one": ["40.00", "104.9", "10.5", "–", "–", "400", "2\u202f000", "–"],
+        "two": ["10.00", "419.4", "41.9", "4.00", "4.00", "300", "1\u202f000", "2.00"],
         "bad": ["wrong result: error 31 × allowed", "–", "–"],
         "lib": ["8.00", "524.3", "52.4", "–", "5.00", "–", "–", "–"],
-        "host": ["400.00", "10.5", "52.4", "–", "0.10", "–", "40\u202f000.00", "–"],
+        "host": ["400.0", "10.5", "52.4", "–", "0.10", "–", "40\u202f000", "–"],
     }
     assert [row.mark for row in table.rows] == ["baseline", "", "", "fastest", ""]
     assert table.groups == (("Measured here", 6, False), ("Published: Old card (another machine)", 2, True))
     assert table.rows[0].note == "kernel 1"
     assert "39." in table.rows[0].cells[0].note
-    assert " to " in table.rows[0].cells[0].note
+    assert "\u00a0to\u00a0" in table.rows[0].cells[0].note
 
 
 def test_skipped_variants_keep_their_row_beside_the_published_figures(make_study) -> None:
@@ -83,11 +83,68 @@ def test_a_pivot_reduces_to_the_best_and_names_its_tunables(make_study) -> None:
     table = pivot_table(study, TableSpec(kind="pivot", rows=("variant",), columns=("problem.n",)))
     assert texts(table) == {"a": ["3.00", "5.00"], "b": ["7.50", "timed out"]}
     assert [cell.note for cell in table.rows[0].cells] == ["block=128", "block=64"]
-    assert [(column.heading, column.unit) for column in table.columns] == [("2^10", "µs"), ("2^11", "µs")]
+    assert [(column.heading, column.unit) for column in table.columns] == [("1024", "µs"), ("2048", "µs")]
     tuned = pivot_table(
         study, TableSpec(kind="pivot", rows=("tune.block",), columns=("problem.n",), where={"variant": "a"})
     )
     assert texts(tuned) == {"64": ["4.00", "5.00"], "128": ["3.00", "6.00"]}
+    assert [cell.note for row in tuned.rows for cell in row.cells] == [""] * 4  # the block is on the axis
+
+
+def test_only_tunables_that_differ_are_named_in_a_cell(make_study) -> None:
+    trials = [Made("a", 10 / block, tune={"block": block, "tile": 16}) for block in (1, 2)]
+    table = pivot_table(make_study(trials), TableSpec(kind="pivot"))
+    assert table.rows[0].cells[0].note == "block=2"
+
+
+def test_speedups_may_be_against_another_variant_with_the_published_ratio_beside(make_study) -> None:
+    csv = "v,n,ms,step\none,1048576,2.0,\ntwo,1048576,0.5,\nhost,1048576,40,\n"
+    trials = [Made("one", 40.0), Made("two", 10.0), Made("host", 400.0, kind="cpu", device=CPU)]
+    study = make_study(trials, YAML, {"old.csv": csv})
+    spec = TableSpec(kind="pivot", value="speedup", against="host", published="old")
+    table = pivot_table(study, spec)
+    assert texts(table) == {"one": ["10.00"], "two": ["40.00"], "host": ["1.00"]}
+    assert [row.cells[0].published for row in table.rows] == ["Old card: 20.00", "Old card: 80.00", ""]
+    assert texts(pivot_table(study, TableSpec(kind="pivot", value="speedup")))["two"] == ["4.00"]
+
+
+def test_what_is_wrong_on_purpose_is_no_failure_in_a_cell(make_study) -> None:
+    table = pivot_table(
+        make_study([Made("a"), Made("racy", state=State.WRONG_RESULT, expected="wrong")]), TableSpec(kind="pivot")
+    )
+    assert (table.rows[1].cells[0].text, table.rows[1].cells[0].kind) == ("wrong, as expected", "missing")
+
+
+def test_a_table_of_several_values_has_a_unit_a_row_and_the_launches(store, make_study) -> None:
+    sweep = make_study([Made("split", 8.0), Made("fused", 2.0)]).sweep.id
+    add_counters(
+        store, sweep, "split", {"prods": {"grid": (9.0, ""), "use": (25.9, "byte")}, "sum": {"grid": (1.0, "")}}
+    )
+    add_counters(store, sweep, "fused", {"fused": {"grid": (1.0, ""), "use": (31.3, "byte")}})
+    spec = TableSpec(
+        title="C", kind="values", columns=("variant",), values={"Time": "time", "Depth": "grid", "Use": "use"}
+    )
+    table = values_table(load_study(store, sweep_id=sweep), spec)
+    assert texts(table) == {"Time": ["8.00", "2.00"], "Depth": ["9", "1"], "Use": ["25.90", "31.30"]}
+    assert [row.note for row in table.rows] == ["µs", "grid", "byte, use"]
+    assert table.rows[1].cells[0].note == "prods 9, sum 1"
+    assert not table.folded
+
+
+def test_a_table_of_values_without_any_says_how_to_get_them(make_study) -> None:
+    table = values_table(make_study([Made("a")]), TableSpec(kind="values", columns=("variant",), values={"D": "grid"}))
+    assert table.rows == ()
+    assert "ncu-collect experiment=invented" in table.notes[-1]
+
+
+def test_published_figures_alone_are_folded(make_study) -> None:
+    columns = YAML.index("    columns:")
+    yaml = YAML[:columns] + "    columns: {ms: {measure: grid, unit: inst}}\n"
+    study = make_study([Made("one")], yaml, {"old.csv": CSV})
+    table = pivot_table(study, TableSpec(kind="pivot", value="grid", published="old"))
+    assert table.folded
+    assert table.rows[0].cells[0].published == "Old card: 2"
+    assert table.notes[0].startswith("No value of grid is stored")
 
 
 def test_a_sum_row_counts_repeats_and_refuses_gaps(make_study) -> None:
@@ -96,7 +153,7 @@ def test_a_sum_row_counts_repeats_and_refuses_gaps(make_study) -> None:
     spec = TableSpec(kind="pivot", rows=("problem",), columns=("variant",), sum=SumSpec("network", {"conv2": 3}))
     table = pivot_table(make_study(trials, yaml), spec)
     assert texts(table) == {"conv1": ["1.00", "2.00"], "conv2": ["10.00", "–"], "network": ["31.00", "not complete"]}
-    assert table.notes == ("network: the rows added up, conv2 × 3.",)
+    assert table.notes[-1:] == ("network: the rows added up, conv2 × 3.",)
 
 
 def test_published_values_stand_below_those_of_the_same_tunables(make_study) -> None:
@@ -131,7 +188,7 @@ def test_a_table_of_counters(store, make_study) -> None:
     assert table.columns[0].unit == "inst"
 
 
-@pytest.mark.parametrize("value", ["share", "speedup", "energy", "error", "bandwidth", "registers"])
+@pytest.mark.parametrize("value", ["share", "speedup", "energy", "error", "bandwidth", "rate"])
 def test_every_quantity_can_be_tabled(make_study, value: str) -> None:
     study = make_study([Made(name, energy_j=0.5) for name in STEPS])
     table = pivot_table(study, TableSpec(kind="pivot", value=value))

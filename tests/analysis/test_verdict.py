@@ -24,13 +24,13 @@ def test_the_fastest_is_compared_with_baseline_library_and_cpu(make_study) -> No
         )
     )
     assert said.headline.startswith(
-        "fast (block=64) is the fastest right variant at n=2^20 on Test GPU 9000: 10.0\u00a0µs, 42 %"
+        "fast (block=64) is the fastest right variant at n=2^20 on Test GPU 9000: 10.0\u00a0µs, 42\u00a0%"
     )
-    assert said.sentences[0].startswith("fast (block=64) is 3.00 times as fast as the baseline base, 30.0\u00a0µs [")
-    assert "95 % interval" in said.sentences[0]
-    assert said.sentences[1].startswith("fast (block=64) is 1.20 times as fast as the best library, lib")
+    assert said.sentences[0].startswith("fast is 3.00 times as fast as the baseline base, 30.0\u00a0µs [")
+    assert "95\u00a0% interval" in said.sentences[0]
+    assert said.sentences[1].startswith("fast is 1.20 times as fast as the best library, lib")
     assert said.sentences[2].startswith("The best CPU variant, host, takes")
-    assert [number.value for number in said.numbers] == ["10.0\u00a0µs", "42 %", "3.00×", "1.20×"]
+    assert [number.value for number in said.numbers] == ["10.0\u00a0µs", "42\u00a0%", "3.00×", "1.20×"]
     assert "paired" in said.method or "rounds" in said.method
 
 
@@ -60,6 +60,11 @@ def test_steps_in_the_published_order_and_out_of_it(make_study) -> None:
         "interleaved_compacted takes 1.10 times as long as interleaved_divergent"
     )
     assert "last_warp takes 1.10 times as long as first_add" in broken
+    trials = [Made(name, time) for name, time in zip(STEPS, (50, 49.9, 49.8, 25, 24.9), strict=True)]
+    assert verdict(make_study(trials, steps, name="d")).sentences[-1] == (
+        "No step is slower than the one before, but only first_add (1.99×) is clearly faster; interleaved_compacted "
+        "(1.002×), sequential (1.002×), last_warp (1.004×) are about as fast as the step before."
+    )
     trials = [
         Made("sequential", 30),
         Made("first_add", 20),
@@ -88,6 +93,35 @@ def test_nothing_right_is_nothing_ranked(make_study) -> None:
     assert said.sentences == ()
 
 
+def test_over_several_problems_the_winners_are_counted_and_two_steps_meet_everywhere(make_study) -> None:
+    times = {1: (10.0, 5.0, 4.0), 2: (10.0, 8.0, 9.0), 3: (10.0, 20.0, 30.0)}
+    trials = [
+        Made(name, time, {"n": n}, kind="library" if name == "lib" else "kernel")
+        for n, row in times.items()
+        for name, time in zip(("split", "fused", "lib"), row, strict=True)
+    ]
+    said = verdict(make_study(trials, "steps: [split, fused]\nreference_problem: {n: 1}")).sentences
+    assert "The 2 steps are in the published order at n=1: each is faster than the one before." in said
+    assert said[-2:] == (
+        "Over the 3 problems measured, the fastest is lib at 1 (n=1), fused at 1 (n=2), split at 1 (n=3).",
+        "fused is faster than split at 2 of 3 problems (1.25 to 2.00 times as fast), and slower at n=3 (2.00 times as "
+        "long).",
+    )
+
+
+def test_wrong_on_purpose_is_said_without_blame(make_study) -> None:
+    said = verdict(make_study([Made("base"), Made("racy", state=State.WRONG_RESULT, expected="wrong")]))
+    assert said.cautions == (
+        "racy: wrong on purpose, and the check caught it in every one of 1 trial; not ranked, and no failure.",
+    )
+
+
+def test_far_from_the_roof_the_arithmetic_rate_stands_in_for_the_share(make_study) -> None:
+    said = verdict(make_study([Made("a", 1000.0), Made("b", 500.0)]))
+    assert said.headline == "b is the fastest right variant at n=2^20 on Test GPU 9000: 500\u00a0µs."
+    assert [(number.name, number.value) for number in said.numbers][1] == ("Arithmetic rate", "2.10\u00a0GFLOP/s")
+
+
 def test_a_single_trial_needs_no_comparison(make_study) -> None:
     said = verdict(make_study([Made("only", 4.0)]))
     assert said.headline.startswith(
@@ -113,7 +147,7 @@ def test_wrong_unexpected_and_unfinished_are_cautions(make_study) -> None:
     text = "\n".join(said.cautions)
     assert "not finished (interrupted); 1 of 5 trials have not run" in text
     assert "bad: wrong result (1 trial); not ranked." in text
-    assert "racy: wrong result, as expected of it; not ranked." in text
+    assert "racy: wrong result, as expected of it; not ranked." in text  # not of all, as another one passed
     assert "lucky is kept because it is known to be wrong, yet its check passed here." in text
 
 
@@ -153,4 +187,4 @@ def test_every_accelerator_has_its_own_fastest(make_study) -> None:
     assert said.headline.startswith("b is the fastest right variant at n=2^20 on Test GPU 9000: 5.00")
     (sentence,) = [each for each in said.sentences if each.startswith("On Test GPU 2")]
     assert sentence.startswith("On Test GPU 2 the fastest is b, 10.0")
-    assert "4.00 times as fast as a there (95 % interval" in sentence
+    assert "4.00 times as fast as a there (95\u00a0% interval" in sentence

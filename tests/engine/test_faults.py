@@ -31,6 +31,7 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "writes_to_sockets": (State.CRASHED, "check", r"nonsense in the worker's pipe while checking"),
     "leaves_a_child": (State.CRASHED, "check", r"exit code 9 while checking"),
     "wrong": (State.WRONG_RESULT, "check", r"y\[\d+\] = .*; 128 of 128 elements are wrong"),
+    "overwrites_input": (State.WRONG_RESULT, "check", r"it overwrites its input x; the variants after it .*"),
     "nan": (State.WRONG_RESULT, "check", r"y\[127\] = nan, .*; 1 of 128 elements are wrong"),
     "unwritten": (State.WRONG_RESULT, "check", r"y\[64\] = nan, .*; 64 of 128 elements are wrong"),
     "right_at_first": (State.WRONG_RESULT, "recheck", r"right before timing, wrong after it: y\[\d+\] = .*"),
@@ -38,8 +39,8 @@ FAULTS: dict[str, tuple[State, str, str]] = {
 ALL = (
     "sound_first", "segfault", "aborts", "exits", "exits_at_once", "killed", "sound_between", "hangs",
     "builds_for_ever", "hangs_while_timed", "raises", "raises_in_make", "raises_while_timed", "allocates", "rebinds",
-    "returns_nothing", "closes_everything", "writes_to_sockets", "leaves_a_child", "prints", "wrong", "nan",
-    "unwritten", "right_at_first", "lacks_a_module", "imports", "sound_last",
+    "returns_nothing", "closes_everything", "writes_to_sockets", "leaves_a_child", "prints", "wrong", "overwrites_input",
+    "nan", "unwritten", "right_at_first", "lacks_a_module", "imports", "sound_last",
 )  # fmt: skip
 
 

@@ -64,6 +64,19 @@ figures:
         assert figure.text.endswith(".")
 
 
+def test_far_from_the_roof_the_arithmetic_rate_is_drawn_in_place_of_the_bandwidth(make_study) -> None:
+    figures = by_id(make_study([Made("a", 1000.0), Made("b", 500.0)]))
+    assert list(figures) == ["figure-time", "figure-rate", "figure-distribution"]
+    assert figures["figure-rate"].data[0]["x"] == [1.04858, 2.09715]
+    assert figures["figure-rate"].layout["xaxis"]["title"]["text"] == "Arithmetic rate (GFLOP/s)"
+
+
+def test_a_roof_far_below_the_times_does_not_stretch_the_axis(make_study) -> None:
+    figure = by_id(make_study([Made("a", 10.0, {"n": n}) for n in (16, 2**20)]))["figure-scaling"]
+    low, high = figure.layout["yaxis"]["range"]
+    assert (low, high) == (pytest.approx(0.7), pytest.approx(1.2))
+
+
 def test_a_variant_has_one_colour_everywhere(make_study) -> None:
     figures = by_id(make_study(reduction()))
     time = dict(
@@ -114,7 +127,7 @@ def test_ticks_stay_readable(count: int, shown: int) -> None:
     ticks = integer_ticks([2**i for i in range(count)])
     assert len(ticks["tickvals"]) == shown
     assert ticks["tickvals"][-1] == 2.0 ** (count - 1)
-    assert integer_ticks([1024.0, 3000.0])["ticktext"] == ["2<sup>10</sup>", "3\u202f000"]
+    assert integer_ticks([1024.0, 2.0**14])["ticktext"] == ["1\u202f024", "2<sup>14</sup>"]
 
 
 def test_thinning_keeps_the_ends() -> None:

@@ -119,6 +119,13 @@ def test_phases_are_entered_before_they_begin(family: Family) -> None:
     assert watched.entered[-1] == (0, Phase.CHECK)
 
 
+def test_a_variant_that_ends_the_process_is_the_last_that_was_entered(family: Family) -> None:
+    watched = Watched(family, make_job("sound_first", "exits"))
+    with pytest.raises(SystemExit):
+        watched.run()
+    assert watched.entered[-1] == (1, Phase.CHECK)
+
+
 def test_rotations_share_the_device_a_few_at_a_time(family: Family) -> None:
     watched = Watched(family, make_job(*["sound_first"] * 5, measure=replace(QUICK, rotation=2)))
     done = [finished.index for finished in watched.runner.run()]
@@ -162,6 +169,15 @@ class Refusing:
 
     def fetch(self, runnable: Any) -> dict[str, np.ndarray]:
         return {"y": 2 * self.inputs["x"]}
+
+    def build_ahead(self, builds: Any) -> None:
+        return None
+
+    def watch_inputs(self) -> None:
+        return None
+
+    def damaged_inputs(self) -> tuple[str, ...]:
+        return ()
 
     def close(self) -> None:
         self.closed += 1

@@ -152,13 +152,13 @@ def table(monkeypatch: pytest.MonkeyPatch, error: Exception) -> DeviceTable:
     [
         (MissingDependencyError("CuPy", "pip install it"), Unavailable("CuPy is not available", "pip install it")),
         (LaunchError("no device"), Unavailable("no device")),
-        (OSError("libX.so: cannot\nopen"), Unavailable("cuda cannot be opened: OSError: libX.so: cannot open")),
+        (OSError("libX.so: cannot\nopen"), Unavailable("opencl cannot be opened: OSError: libX.so: cannot open")),
     ],
 )  # fmt: skip
 def test_what_cannot_be_opened_says_why(
     monkeypatch: pytest.MonkeyPatch, error: Exception, expected: Unavailable
 ) -> None:
-    assert table(monkeypatch, error).describe("cuda") == expected
+    assert table(monkeypatch, error).describe("opencl") == expected
 
 
 def test_a_back_end_is_opened_once() -> None:

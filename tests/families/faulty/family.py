@@ -227,6 +227,17 @@ def wrong(problem, tune, inputs, outputs):
     return lambda: np.copyto(outputs["y"], inputs["x"])
 
 
+@family.cpu("overwrites_input")
+def overwrites_input(problem, tune, inputs, outputs):
+    """Right, and leaves zeros where its input was."""
+
+    def run():
+        double(inputs, outputs)
+        inputs["x"][...] = 0
+
+    return run
+
+
 @family.cpu("nan")
 def nan(problem, tune, inputs, outputs):
     """Leaves one NaN."""

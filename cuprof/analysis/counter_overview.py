@@ -1,0 +1,110 @@
+"""What the counters of a study say at a glance: a table of the telling ones, and topics for each pair."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from cuprof.analysis.counter_sentences import describe_change, format_counter
+from cuprof.analysis.quantities import Scale, choose_scale
+from cuprof.analysis.study import Study
+from cuprof.analysis.tables import Cell, Column, Row, Table
+
+TELLING = {
+    "launch__grid_dim_z": "Grid depth",
+    "dram__bytes_read.sum": "DRAM read",
+    "dram__bytes_write.sum": "DRAM written",
+    "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed": "DRAM throughput",
+    "launch__shared_mem_per_block_dynamic": "Dynamic shared",
+    "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio": "Bytes used of a loaded sector",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": "Bank conflicts",
+    "smsp__inst_executed.sum": "Warp instructions",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "Occupancy reached",
+}
+"""Metrics that the overview shows where they were collected."""
+
+BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
+
+TOPICS: tuple[tuple[str, str], ...] = (
+    ("Grid", r"^launch__grid_dim_z$"),
+    ("DRAM traffic", r"^dram__bytes_(read|write)\.sum$|dram_throughput.*pct_of_peak_sustained_elapsed$"),
+    ("Shared memory", r"^launch__shared_mem_per_block_(dynamic|static)$|data_bank_conflicts_pipe_lsu_mem_shared\.sum$"),
+    ("Coalescing", r"bytes_per_sector_mem_global_op_ld|sectors_per_request_pipe_lsu_mem_global_op_ld"),
+    ("Instructions", r"^smsp__inst_executed\.sum$|thread_inst_executed_per_inst_executed"),
+    ("Occupancy", r"^sm__warps_active\.avg\.pct_of_peak_sustained_active$"),
+)
+"""What an analysis goes through, in this order, each with the metrics that speak of it."""
+
+
+def overview(study: Study, trials: Sequence[Mapping[Any, Any]]) -> Table | None:
+    """Return the telling counters, a row a profiled trial; None for fewer than three trials or without any of them.
+
+    A counter that is the same for all is said in a note instead.
+    """
+    values = {
+        metric: [_value(study, trial, metric) for trial in trials]
+        for metric in TELLING
+        if metric in set(study.counters["metric"])
+    }
+    if len(trials) < 3 or not values:
+        return None
+    same = {metric: found[0] for metric, found in values.items() if found[0] is not None and len({*found}) == 1}
+    shown = {metric: found for metric, found in values.items() if metric not in same}
+    scale = choose_scale("time", [trial["time_ns"] for trial in trials])
+    scales = {metric: _scale(study, metric, found) for metric, found in shown.items()}
+    rows = []
+    for i, trial in enumerate(trials):
+        cells = [Cell(scale.format(trial["time_ns"]))]
+        for metric, found in shown.items():
+            value, (_, divisor) = found[i], scales[metric]
+            whole = all(each is None or (each / divisor).is_integer() for each in found)
+            shown_as = Scale("", divisor, 0 if whole else 2)
+            cells.append(Cell("–", "missing") if value is None else Cell(shown_as.format(value)))
+        rows.append(Row(trial["contender"], trial["tunables_label"], tuple(cells)))
+    columns = (
+        Column("Time", scale.unit),
+        *(Column(TELLING[metric], unit) for metric, (unit, _) in scales.items()),
+    )
+    notes = [
+        f"{TELLING[metric]} is {format_counter(value)}{f' {unit}' if (unit := _unit(study, metric)) else ''} for all."
+        for metric, value in same.items()
+    ]
+    where = trials[0]["problem_name"]
+    return Table(f"The telling counters at {where}", "Variant", columns, tuple(rows), tuple(notes))
+
+
+def topics(values: Mapping[str, tuple[float | None, float | None]]) -> tuple[tuple[str, str], ...]:
+    """Return (topic, sentences) for the topics that both trials have counters of: grid, DRAM, shared memory, …
+
+    Args:
+        values: metric → value before and after.
+    """
+    found = []
+    for topic, pattern in TOPICS:
+        sentences = [describe_change(metric, *pair) for metric, pair in values.items() if re.search(pattern, metric)]
+        if any(sentences):
+            found.append((topic, " ".join(filter(None, sentences))))
+    return tuple(found)
+
+
+def _value(study: Study, trial: Mapping[Any, Any], metric: str) -> float | None:
+    rows = study.counters[(study.counters["trial_id"] == trial["trial_id"]) & (study.counters["metric"] == metric)]
+    return None if rows.empty or pd.isna(rows.iloc[0]["value"]) else float(rows.iloc[0]["value"])
+
+
+def _unit(study: Study, metric: str) -> str:
+    units = study.counters.loc[study.counters["metric"] == metric, "unit"]
+    return str(units.iloc[0] or "") if len(units) else ""
+
+
+def _scale(study: Study, metric: str, values: Sequence[float | None]) -> tuple[str, float]:
+    """Return the unit of a column and its size: bytes in thousands or millions, all else as Nsight gives it."""
+    unit = _unit(study, metric)
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    if unit != "byte" or largest < 1e3:
+        return unit, 1.0
+    prefix, size = next(each for each in reversed(BYTES) if largest >= each[1])
+    return f"{prefix}B", size

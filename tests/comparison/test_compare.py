@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made import OTHER_GPU, Made, fill
+
+from cuprof.comparison import Comparison, Options, Rule, Verdict, compare, load_sides
+from cuprof.comparison.compare import ASSUMED_NOISE, estimate_noise
+from cuprof.comparison.contrast import contrast
+from cuprof.errors import SelectionError, UnknownNameError, UsageError
+from cuprof.records import Measure, State
+from cuprof.store import Store
+
+OLD, NEW = "a" * 40, "ab" + "c" * 38
+
+
+def made_family(change: float = 1.0, count: int = 3) -> list[Made]:
+    return [Made(time=50.0 * change, n=2**power, source=f"{change}") for power in range(20, 20 + count)]
+
+
+def run(url: str, base: str = "1", new: str = "2", options: Options | None = None, experiment: str = "") -> Comparison:
+    return compare(*load_sides(base, new, url, experiment), options)
+
+
+def test_sweeps_are_matched_by_what_they_time_whatever_the_source(store: Store, url: str) -> None:
+    fill(store, made_family())
+    fill(store, [*made_family(1.05), Made("second", n=7)], seed=2)
+    found = run(url, "latest~1", "latest")
+    assert [row.verdict for row in found.rows] == [Verdict.SLOWER] * 3
+    assert all(row.judgement.low < 1.05 < row.judgement.high for row in found.rows)
+    assert not any(row.judgement.paired or row.match.is_unchanged for row in found.rows)
+    assert [entry.variant for entry in found.only_new] == ["second"]
+    assert (found.noise, found.exit_code) == (ASSUMED_NOISE, 1)
+    assert "assumed" in found.noise_source
+    assert run(url, "2", "1").exit_code == 0
+
+
+def test_variants_of_one_sweep_are_paired_by_round(store: Store, url: str) -> None:
+    fill(store, [Made("first"), Made("second", 51.0), Made("third")])
+    found = run(url, "invented/first", "invented/second")
+    (row,) = found.rows
+    assert (row.verdict, found.noise, found.noise_source) == (Verdict.SLOWER, 0.0, "")
+    assert row.match.base.series[Measure.COLD].together == row.match.new.series[Measure.COLD].together != ""
+    assert run(url, "second", "first", experiment="study").rows[0].verdict is Verdict.FASTER
+
+
+def test_rotations_jobs_and_lost_workers_part_the_rounds(store: Store, url: str) -> None:
+    names = [f"v{number}" for number in range(6)]
+    # v2 took its worker down; v3, v4, v5 were timed by another, two at a time.
+    crash = Made("v2", state=State.CRASHED, started=1.5)
+    trials = [crash if name == "v2" else Made(name, started=0.0 if name < "v2" else 3.0) for name in names]
+    fill(store, trials, measuring={"rotation": 2})
+    fill(store, [Made("v0"), Made("v1")], seed=3, measuring={"interleave": False})
+
+    def together(one: str, other: str, sweep: int) -> bool:
+        sides = load_sides(f"invented/{one}", f"invented/{other}", url, sweep=sweep)
+        marks = [side.entries[0].series[Measure.COLD].together for side in sides]
+        return marks[0] == marks[1]
+
+    assert together("v0", "v1", 1)
+    assert together("v3", "v4", 1)
+    assert not together("v4", "v5", 1)
+    assert not together("v1", "v3", 1)
+    assert not together("v0", "v1", 2)
+
+
+def test_variants_stand_with_their_fastest_tunables_and_every_choice_counts(store: Store, url: str) -> None:
+    blocks = ({"block": 64}, {"block": 128})
+    fill(store, [Made(name, time, tune=tune) for name in "ab" for time, tune in zip((60.0, 50.0), blocks, strict=True)])
+    found = run(url, "invented/a", "invented/b")
+    (row,) = found.rows
+    assert (row.match.base.tunables["block"], row.match.choices) == (128, 4)
+    assert row.judgement.error_rate == pytest.approx(0.05 / 4)
+    assert any("fastest tunables" in text for text in found.warnings)
+    assert len(run(url, "invented/a", "invented/b", Options(tunables="equal")).rows) == 2
+
+
+def test_a_measurement_taken_over_or_copied_is_not_compared_with_itself(store: Store, url: str, tmp_path: Path) -> None:
+    trials = made_family()
+    fill(store, trials)
+    file = Path(url.removeprefix("sqlite:///"))
+    store.close()
+    copy = tmp_path / "copy.sqlite"
+    shutil.copy(file, copy)
+    found = run(url, "1", str(copy))
+    assert (found.rows, len(found.one_run), found.exit_code) == ((), 3, 0)
+
+
+def test_commits_take_every_sweep_of_theirs_the_newest_first(store: Store, url: str) -> None:
+    fill(store, made_family(), commit=OLD)
+    fill(store, made_family(2.0), commit=NEW, seed=2)
+    fill(store, [replace(each, source="again") for each in made_family(1.0, 1)], commit=NEW, seed=3)
+    fill(store, made_family(3.0), commit=NEW, dirty=True, seed=4)
+    found = run(url, "git:aa", "abcc")
+    assert sorted(row.verdict for row in found.rows) == [Verdict.SAME, Verdict.SLOWER, Verdict.SLOWER]
+    assert found.new.sweeps == (2, 3)
+    with pytest.raises(UsageError, match="'git:a' fits aaaaaaaaaa, abcccccccc"):
+        run(url, "git:a", "2")
+
+
+def test_a_trial_that_was_right_and_fails_now_is_broken(store: Store, url: str) -> None:
+    fill(store, made_family(count=2))
+    bad = Made(n=2**20, state=State.WRONG_RESULT, message="sum[0] = 3, expected 4", source="x")
+    fill(store, [bad, replace(made_family(count=2)[1], source="y")], seed=2)
+    found = run(url)
+    assert [broken.entry.problem["n"] for broken in found.broken] == [2**20]
+    assert (len(found.rows), found.exit_code) == (1, 1)
+    back = run(url, "2", "1")
+    assert (back.broken, back.exit_code) == ((), 0)
+    assert "wrong_result in BASE" in back.incomparable[0]
+
+
+def test_variants_meant_to_be_wrong_and_excluded_samples_do_not_count(store: Store, url: str) -> None:
+    fill(store, [Made(excluded=20), Made("bad", state=State.WRONG_RESULT, expected="wrong")])
+    fill(store, [Made(source="x"), Made("bad", source="x", expected="wrong")], seed=2)
+    found = run(url)
+    assert [row.verdict for row in found.rows] == [Verdict.SAME]
+    assert found.rows[0].match.base.series[Measure.COLD].durations.size == 40
+
+
+def test_different_methods_are_not_compared_and_different_stopping_is_said(store: Store, url: str) -> None:
+    fill(store, [Made()])
+    fill(store, [Made(method="m2", source="x")], seed=2, measuring={"flush": "dirty"})
+    fill(store, [Made(method="m3", source="y")], seed=3)
+    with pytest.raises(SelectionError, match=r"measure\.flush clean and dirty"):
+        run(url)
+    found = run(url, "1", "3")
+    assert found.rows[0].verdict is Verdict.SAME
+    assert any("stopping rules" in text for text in found.warnings)
+
+
+def test_devices_that_differ_are_said_and_equal_ones_meet_first(store: Store, url: str) -> None:
+    fill(store, [Made(device=OTHER_GPU), Made()])
+    fill(store, [Made(source="x")], seed=2)
+    found = run(url)
+    assert [row.match.base.device for row in found.rows] == ["Test GPU 9000"]
+    assert not any("across devices" in text for text in found.warnings)
+    fill(store, [Made(device=OTHER_GPU, source="y")], seed=3)
+    assert any("Test GPU 9000 and Test GPU 8000" in text for text in run(url, "2", "3").warnings)
+
+
+def test_measures_default_to_kernel_times(store: Store, url: str) -> None:
+    every = tuple(Measure)
+    fill(store, [Made(measures=every)])
+    fill(store, [Made(measures=every, source="x")], seed=2)
+    fill(store, [Made(measures=(Measure.TOTAL,), source="y")], seed=3)
+    assert {row.measure for row in run(url).rows} == {Measure.COLD, Measure.HOT}
+    assert [row.measure for row in run(url, "1", "3").rows] == [Measure.TOTAL]
+    assert [row.measure for row in run(url, options=Options(measures=(Measure.TOTAL,))).rows] == [Measure.TOTAL]
+    with pytest.raises(SelectionError, match="do not both have hot time"):
+        run(url, "1", "3", Options(measures=(Measure.HOT,)))
+
+
+def test_noise_is_estimated_from_what_has_not_changed(store: Store, url: str) -> None:
+    trials = [Made(n=number, noise=0.001) for number in range(1, 31)]
+    fill(store, trials)
+    shifted = [replace(each, time=each.time * (1.006 if each.n % 2 else 0.994)) for each in trials]
+    fill(store, shifted, seed=2)
+    found = run(url)
+    assert "30 trials in which nothing has changed" in found.noise_source
+    assert 0.004 < found.noise < 0.012
+    assert found.counts[Verdict.SLOWER] == found.counts[Verdict.FASTER] == 0
+    assert run(url, options=Options(noise=0.0)).noise == 0.0
+
+
+def test_noise_of_equal_series_is_none(store: Store, url: str) -> None:
+    fill(store, made_family(count=12))
+    fill(store, made_family(count=12), seed=2)
+    pairs = [row.match for row in run(url).rows]
+    assert estimate_noise([contrast(p.base.series[Measure.COLD], p.new.series[Measure.COLD]) for p in pairs]) < 0.001
+
+
+def test_unfinished_sweeps_are_said(store: Store, url: str) -> None:
+    fill(store, [Made()], finish="interrupted")
+    fill(store, [Made(source="x")], seed=2)
+    assert run(url).warnings == ("sweep 1 is not finished (interrupted)",)
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "says"),
+    [
+        ("9", "1", "no sweep 9 with timings"),
+        ("latest~5", "1", "goes back 5"),
+        ("git:ffff", "1", "fits no stored sweep's commit"),
+        ("gone.sqlite", "1", "no file gone.sqlite"),
+        ("gone.json", "1", "no file gone.json"),
+        ("first", "second", "'first' is unknown"),
+        ("invented/first", "1", "is compared with another variant"),
+        ("other/first", "other/second", "no sweep of family 'other'"),
+        ("", "1", "is no side of a comparison"),
+    ],
+)
+def test_an_unknown_side_says_what_is_allowed(store: Store, url: str, base: str, new: str, says: str) -> None:
+    fill(store, [Made(), Made("second")])
+    with pytest.raises(UsageError, match=says) as caught:
+        load_sides(base, new, url)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert all(form in text for form in ("latest~1", "git:", "runs.sqlite:3", "out.json"))
+
+
+def test_an_unknown_variant_names_the_nearest(store: Store, url: str) -> None:
+    fill(store, [Made(), Made("second")])
+    with pytest.raises(UnknownNameError, match="did you mean second"):
+        load_sides("invented/first", "invented/secnd", url)
+
+
+def test_sides_without_a_common_trial(store: Store, url: str) -> None:
+    fill(store, [Made()])
+    fill(store, [Made("second")], seed=2)
+    with pytest.raises(SelectionError, match=r"has a counterpart .*first.*second"):
+        run(url)
+
+
+def test_variants_of_two_families_are_refused(store: Store, url: str) -> None:
+    fill(store, [Made()])
+    fill(store, [Made()], family="else", seed=2)
+    with pytest.raises(UsageError, match="two families"):
+        load_sides("invented/first", "else/first", url)
+
+
+def test_an_effect_of_zero_calls_every_established_difference(store: Store, url: str) -> None:
+    fill(store, [Made(noise=0.001), Made("second", 50.1, noise=0.001)])
+    assert run(url, "invented/first", "invented/second").rows[0].verdict is Verdict.SAME
+    strict = run(url, "invented/first", "invented/second", Options(Rule(0.0)))
+    assert strict.rows[0].verdict is Verdict.SLOWER

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cuprof.comparison import Series, contrast
+
+ROUNDS = np.arange(60)
+
+
+def series(seed: int, median: float = 50_000.0, noise: float = 0.003, count: int = 60, **changes: object) -> Series:
+    values = median * (1 + noise * np.random.default_rng(seed).standard_normal(count))
+    return Series(values, **{"rounds": np.arange(count), "together": "a", **changes})  # type: ignore[arg-type]
+
+
+def test_pairs_cancel_a_drift_that_both_share() -> None:
+    drift = np.linspace(1, 1.2, 60)
+    base, new = series(1), series(2, 51_000.0)
+    base = Series(base.durations * drift, ROUNDS, "a")
+    new = Series(new.durations * drift, ROUNDS, "a")
+    found = contrast(base, new)
+    low, high = found.log_bounds(0.05)
+    assert found.paired
+    assert math.exp(low) < 1.02 < math.exp(high)
+    assert high - low < 0.005
+    apart = contrast(base, Series(new.durations, ROUNDS, "b"))
+    assert not apart.paired
+    assert apart.log_bounds(0.05)[1] - apart.log_bounds(0.05)[0] > 0.05
+
+
+def test_pairs_meet_by_the_number_of_their_round() -> None:
+    drift = np.linspace(1, 2, 60)
+    base = Series(series(1).durations * drift, ROUNDS, "a")
+    keep = np.arange(60) % 3 != 0
+    new = Series((series(2).durations * drift)[keep], ROUNDS[keep], "a")
+    found = contrast(base, new)
+    assert found.paired
+    assert math.exp(found.shift.estimate) == pytest.approx(1, abs=0.003)
+
+
+def test_series_of_very_different_length_are_not_cut_to_the_shorter() -> None:
+    found = contrast(series(1, count=20), series(2, noise=0.05, count=1300))
+    assert not found.paired
+    assert found.shift.first.size == 1300
+
+
+def test_noise_between_sweeps_widens_unpaired_intervals_alone() -> None:
+    base, new = series(1), series(2)
+    apart = Series(new.durations, ROUNDS, "b")
+    assert contrast(base, new, 0.01).log_bounds(0.05) == contrast(base, new).log_bounds(0.05)
+    low, high = contrast(base, apart, 0.01).log_bounds(0.05)
+    assert (high - low) / 2 == pytest.approx(1.96 * 0.01 * math.sqrt(2), rel=0.05)
+
+
+def test_ticks_widen_the_interval() -> None:
+    coarse = Series(np.repeat([3616.0, 3648.0], 30), ROUNDS, "b")
+    low, high = contrast(coarse, Series(coarse.durations, ROUNDS, "c")).log_bounds(0.05)
+    assert high - low >= 2 * 0.125 * 2 * 32 / 3632
+
+
+def test_summaries_stand_for_samples_with_their_own_error() -> None:
+    base = Series(np.array([50_000.0]), relative_error=0.001)
+    both = contrast(base, Series(np.array([51_000.0]), relative_error=0.001))
+    low, high = both.log_bounds(0.05)
+    assert both.log_ratio == pytest.approx(math.log(1.02))
+    assert (high - low) / 2 == pytest.approx(1.96 * 0.001 * math.sqrt(2), rel=1e-3)
+    mixed = contrast(base, series(1, 51_000.0, together=""))
+    assert mixed.log_ratio == pytest.approx(math.log(1.02), abs=0.002)
+    assert mixed.log_bounds(0.05)[1] - mixed.log_bounds(0.05)[0] < 0.02
+
+
+def test_the_inverse_comparison_has_the_inverse_interval() -> None:
+    base, new = series(1, together=""), series(2, 51_000.0, together="")
+    low, high = contrast(base, new).log_bounds(0.01)
+    back_low, back_high = contrast(new, base).log_bounds(0.01)
+    assert (-back_high, -back_low) == pytest.approx((low, high), abs=1e-6)

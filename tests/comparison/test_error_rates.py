@@ -1,0 +1,68 @@
+"""The stated error rate and power, on a few hundred simulated comparisons; benchmarks/ has the larger table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from cuprof.comparison import Verdict
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.comparison_error_rates import (
+    SCENARIOS,
+    SLOWDOWN,
+    Scenario,
+    any_called,
+    called,
+    estimated_noise_errors,
+    gaussian,
+    misses,
+    simulate,
+    verdicts,
+)
+
+COUNT = 200
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+QUICK = [name for name in BY_NAME if "two modes" not in name]  # whose 2000 samples a series take a minute
+STRONGLY_CORRELATED = "autocorrelation 0.6, paired"
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_equal_times_are_called_different_no_more_often_than_stated(name: str) -> None:
+    equal = simulate(BY_NAME[name], 1.0, COUNT)
+    single = verdicts(equal)
+    # Of 200 at 5 %, 10 are expected and more than 17 come once in a hundred runs; the seed is fixed.
+    assert called(single, Verdict.SLOWER, Verdict.FASTER) <= 0.05
+    assert misses(equal, 1.0) <= (0.12 if name == STRONGLY_CORRELATED else 0.085)
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("deviation", [0.003, 0.01])
+def test_a_slowdown_of_one_and_a_half_percent_is_found(deviation: float, together: bool) -> None:
+    slower = simulate(Scenario("", gaussian(deviation), together=together), SLOWDOWN, 2 * COUNT, seed=2)
+    assert called(verdicts(slower), Verdict.SLOWER) >= 0.95
+    assert called(verdicts(slower, 100), Verdict.SLOWER) >= 0.90
+    assert called(verdicts(slower), Verdict.SAME, Verdict.FASTER) <= 0.01
+
+
+def test_a_difference_that_matters_is_not_called_same() -> None:
+    border = simulate(Scenario("", gaussian(0.005)), 1.01, 2 * COUNT, seed=3)
+    assert called(verdicts(border), Verdict.SAME) <= 0.05
+
+
+def test_the_rate_holds_for_all_comparisons_together() -> None:
+    equal = simulate(Scenario("", gaussian(0.02)), 1.0, 3 * COUNT, seed=4)
+    assert any_called(verdicts(equal, 20), Verdict.SLOWER, Verdict.FASTER) <= 0.05
+
+
+def test_the_rate_holds_between_sweeps_with_the_noise_estimated() -> None:
+    assert estimated_noise_errors(0.003, 20, 60) <= 0.1
+
+
+def test_a_common_drift_does_not_blind_a_comparison_of_the_same_rounds() -> None:
+    drifting = simulate(BY_NAME["common drift of 5 %, paired"], SLOWDOWN, COUNT, seed=5)
+    assert called(verdicts(drifting), Verdict.SLOWER) >= 0.9
+    assert sum(each.paired for each in drifting) > COUNT / 2

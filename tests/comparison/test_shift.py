@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cuprof.comparison.shift import critical, effective_count, shift_between, shift_of_pairs, spread_ties
+
+RNG = np.random.default_rng
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 40, 1000])
+@pytest.mark.parametrize("error_rate", [0.5, 0.05, 1e-3, 1e-6])
+def test_critical_values_are_students(freedom: int, error_rate: float) -> None:
+    assert critical(error_rate, freedom) == pytest.approx(stats.t.isf(error_rate / 2, freedom), rel=2e-3)
+
+
+def test_infinite_freedom_is_the_normal_distribution() -> None:
+    assert critical(0.05, math.inf) == pytest.approx(1.959964, abs=1e-5)
+
+
+def test_the_estimates_are_those_of_hodges_and_lehmann() -> None:
+    base, new = RNG(1).normal(0, 1, 31), RNG(2).normal(3, 2, 44)
+    differences = new[:, None] - base[None, :]
+    assert shift_between(base, new).estimate == pytest.approx(np.median(differences), abs=0.02)
+    walsh = (base[:, None] + base[None, :]) / 2
+    expected = np.median(walsh[np.triu_indices(base.size)])
+    assert shift_of_pairs(base).estimate == pytest.approx(expected, abs=0.02)
+
+
+def test_the_paired_interval_is_wilcoxons() -> None:
+    values = RNG(3).normal(1, 1, 25)
+    low, high = shift_of_pairs(values).bounds(0.05)
+    assert stats.wilcoxon(values - (low - 0.06)).pvalue < 0.05 < stats.wilcoxon(values - (low + 0.06)).pvalue
+    assert stats.wilcoxon(values - (high + 0.06)).pvalue < 0.05 < stats.wilcoxon(values - (high - 0.06)).pvalue
+
+
+def test_the_unpaired_interval_holds_unequal_spreads_and_sizes() -> None:
+    rng, missed = RNG(4), 0
+    for _ in range(300):
+        low, high = shift_between(rng.normal(0, 0.1, 200), rng.normal(0, 3, 20)).bounds(0.05)
+        missed += not low <= 0 <= high
+    assert missed <= 27  # 15 expected; above 27 at most once in 400 runs
+
+
+@pytest.mark.parametrize("error_rate", [0.05, 1e-4, 1e-9])
+def test_a_lower_error_rate_never_gives_a_narrower_interval(error_rate: float) -> None:
+    shift = shift_between(RNG(5).normal(0, 1, 12), RNG(6).normal(0, 1, 9))
+    low, high = shift.bounds(error_rate)
+    wider_low, wider_high = shift.bounds(error_rate / 2)
+    assert wider_low <= low <= shift.estimate <= high <= wider_high
+
+
+def test_too_few_samples_stretch_the_range_and_one_says_nothing() -> None:
+    few = shift_of_pairs(np.array([0.0, 1.0, 2.0, 3.0]))
+    low, high = few.bounds(1e-6)
+    assert low < 0
+    assert high > 3
+    assert shift_between(np.array([1.0]), np.arange(5.0)).bounds(0.05) == (-math.inf, math.inf)
+
+
+def test_effective_count_of_independent_and_correlated_samples() -> None:
+    independent = [effective_count(RNG(seed).normal(0, 1, 500)) for seed in range(20)]
+    assert np.median(independent) == 500
+    correlated = []
+    for seed in range(20):
+        rng = RNG(seed)
+        values = np.zeros(500)
+        for place in range(1, 500):
+            values[place] = 0.6 * values[place - 1] + rng.normal()
+        correlated.append(effective_count(values))
+    assert 60 < np.median(correlated) < 150  # 500 · 0.4 / 1.6 = 125, less the caution
+
+
+def test_a_trend_leaves_few_independent_samples() -> None:
+    assert effective_count(np.arange(200.0)) < 20
+
+
+def test_ties_are_spread_evenly_over_their_tick() -> None:
+    durations = np.array([64.0, 96.0, 96.0, 96.0, 96.0, 160.0])
+    spread, tick = spread_ties(durations)
+    assert tick == 32.0
+    assert sorted(spread) == pytest.approx([64.0, 84.0, 92.0, 100.0, 108.0, 160.0])
+    assert np.abs(spread - durations).max() <= tick / 2
+
+
+@pytest.mark.parametrize("durations", [[1.0, 2.0, 4.5], [7.0, 7.0, 7.0], [3.0]])
+def test_samples_without_ties_or_without_a_second_value_stay(durations: list[float]) -> None:
+    spread, tick = spread_ties(np.array(durations))
+    assert (spread.tolist(), tick) == (durations, 0.0)

@@ -1,0 +1,203 @@
+"""Which trial answers for a lost worker: conversations with a worker that says what a test tells it to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.config.model import LimitsConfig
+from cuprof.engine import runner as runner_module
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.worker_process import WorkerDiedError
+from cuprof.family import Point
+from cuprof.records import Outcome, State
+from cuprof.worker.messages import Finished, Job, JobDone, TrialJob, WorkerSettings
+from cuprof.worker.status_page import NO_TRIAL, Phase, Status
+
+LIMITS = LimitsConfig(build_s=10, check_s=20, trial_s=30)
+OK = "ok"
+
+
+def at(index: int, phase: Phase, age_s: float = 0.0) -> Status:
+    return Status(index, phase, time.monotonic_ns() - int(age_s * 1e9))
+
+
+def died(index: int, phase: Phase, cause: str = "SIGSEGV") -> WorkerDiedError:
+    return WorkerDiedError(cause, at(index, phase), "the log")
+
+
+class Worker:
+    """Play a script: a status changes the page, an int finishes that trial, an error is raised, the rest is said."""
+
+    def __init__(self, script: list[Any]) -> None:
+        self.script = iter(script)
+        self.given: list[Job] = []
+        self.jobs: list[list[str]] = []
+        self.ended: list[str] = []
+        self.page = self
+        self.status = at(NO_TRIAL, Phase.IDLE)
+
+    def read(self) -> Status:
+        return self.status
+
+    def send(self, job: Job) -> None:
+        self.given.append(job)
+        self.jobs.append([trial.variant for trial in job.trials])
+
+    def messages(self) -> Iterator[Any]:
+        for entry in self.script:
+            if isinstance(entry, Status):
+                self.status = entry
+                yield None
+            elif isinstance(entry, int):
+                yield Finished(entry, Outcome(f"id {self.jobs[-1][entry]}", State.OK))
+            elif isinstance(entry, BaseException):
+                raise entry
+            else:
+                yield entry
+
+    def kill(self) -> None:
+        self.ended.append("killed")
+
+    def close(self) -> None:
+        self.ended.append("closed")
+
+
+class Stage:
+    """A runner whose workers follow scripts, one after another."""
+
+    def __init__(self, *scripts: list[Any]) -> None:
+        self.workers = [Worker(script) for script in scripts]
+        self.begun = iter(self.workers)
+        self.watched: list[tuple[str, Phase]] = []
+
+    def run(self, *jobs: str) -> list[tuple[str, str, str]]:
+        with JobRunner(
+            WorkerSettings(), LIMITS, lambda trial, phase: self.watched.append((trial.variant, phase))
+        ) as one:
+            return [
+                (outcome.identity.removeprefix("id "), outcome.state.value, outcome.message)
+                for variants in jobs
+                for outcome in one.run(make_job(variants))
+            ]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def make(*scripts: list[Any]) -> Stage:
+        made = Stage(*scripts)
+        monkeypatch.setattr(runner_module, "WorkerProcess", lambda _: next(made.begun))
+        return made
+
+    return make
+
+
+def make_job(variants: str) -> Job:
+    trials = tuple(TrialJob(f"id {name}", name, Point(), "") for name in variants)
+    return Job(Path(), "cpu", Point(), trials, 0)
+
+
+def test_a_job_without_trouble(stage: Any) -> None:
+    played = stage([at(0, Phase.CHECK), 0, at(1, Phase.TIME), 1, JobDone()])
+    assert played.run("ab") == [("a", OK, ""), ("b", OK, "")]
+    assert played.watched == [("a", Phase.CHECK), ("b", Phase.TIME)]
+
+
+def test_the_trial_at_which_the_worker_died_is_blamed_and_the_others_go_on(stage: Any) -> None:
+    played = stage([0, died(1, Phase.CHECK)], [0, JobDone()])
+    assert played.run("abc") == [("a", OK, ""), ("b", "crashed", "SIGSEGV while checking"), ("c", OK, "")]
+    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["c"]]]
+
+
+def test_a_death_before_anything_is_blamed_on_all(stage: Any) -> None:
+    played = stage([died(NO_TRIAL, Phase.INPUTS, "SIGKILL")])
+    message = "SIGKILL while making inputs and reference"
+    assert played.run("ab") == [("a", "crashed", message), ("b", "crashed", message)]
+
+
+def test_a_death_after_the_trial_was_answered_is_not_blamed_on_it(stage: Any) -> None:
+    played = stage([at(0, Phase.CHECK), 0, died(0, Phase.CHECK)], [0, JobDone()])
+    assert played.run("ab") == [("a", OK, ""), ("b", OK, "")]
+
+
+def test_a_death_between_jobs_is_blamed_on_nobody_at_first(stage: Any) -> None:
+    late = died(NO_TRIAL, Phase.IDLE)
+    played = stage([0, JobDone(), late], [0, JobDone()])
+    assert played.run("a", "b") == [("a", OK, ""), ("b", OK, "")]
+
+
+def test_a_death_in_the_inputs_of_a_new_worker_is_blamed(stage: Any) -> None:
+    played = stage([0, JobDone(), died(NO_TRIAL, Phase.INPUTS)], [died(NO_TRIAL, Phase.INPUTS)])
+    assert [row[:2] for row in played.run("a", "bc")] == [("a", OK), ("b", "crashed"), ("c", "crashed")]
+
+
+def test_a_death_after_some_were_answered_leaves_them_answered(stage: Any) -> None:
+    played = stage([1, died(NO_TRIAL, Phase.INPUTS)], [died(NO_TRIAL, Phase.INPUTS)])
+    assert [row[:2] for row in played.run("ab")] == [("b", OK), ("a", "crashed")]
+
+
+@pytest.mark.parametrize(
+    ("phase", "age_s", "stopped"),
+    [
+        (Phase.BUILD, 9, ""), (Phase.BUILD, 11, "stopped after 10 s while building"),
+        (Phase.CHECK, 19, ""), (Phase.CHECK, 21, "stopped after 20 s while checking"),
+        (Phase.TIME, 19, ""), (Phase.TIME, 21, "stopped after 20 s while timing"),
+    ],
+)  # fmt: skip
+def test_each_phase_has_its_limit(stage: Any, phase: Phase, age_s: float, stopped: str) -> None:
+    script = [at(0, phase, age_s), 0, 1, JobDone()]
+    alone = [script] if stopped and phase is Phase.BUILD else []  # once more, without building side by side
+    played = stage(*alone, script, [0, JobDone()])
+    state = "timed_out" if stopped else OK
+    assert played.run("ab") == [("a", state, stopped), ("b", OK, "")]
+    assert ("killed" in played.workers[0].ended) == bool(stopped)
+
+
+def test_a_death_while_sources_are_built_side_by_side_is_told_by_building_one_by_one(stage: Any) -> None:
+    played = stage([died(0, Phase.BUILD)], [died(1, Phase.BUILD)], [0, JobDone()])
+    assert played.run("ab") == [("b", "crashed", "SIGSEGV while building"), ("a", OK, "")]
+    assert [job.build_ahead for worker in played.workers for job in worker.given] == [True, False, False]
+
+
+def test_endless_inputs_time_every_trial_out(stage: Any) -> None:
+    played = stage([at(NO_TRIAL, Phase.INPUTS, 31)])
+    assert [row[1] for row in played.run("ab")] == ["timed_out"] * 2
+
+
+def test_what_was_said_before_counts_before_a_limit_does(stage: Any) -> None:
+    """An engine that was stopped for a while finds old news first."""
+    played = stage([0, at(1, Phase.IDLE), 1, JobDone()])
+    played.workers[0].status = at(0, Phase.CHECK, 1000)
+    assert played.run("ab") == [("a", OK, ""), ("b", OK, "")]
+
+
+def test_a_hang_after_the_trial_was_answered_is_not_blamed_on_it(stage: Any) -> None:
+    played = stage([0, at(0, Phase.CHECK, 21)], [0, JobDone()])
+    assert played.run("ab") == [("a", OK, ""), ("b", OK, "")]
+
+
+def test_a_fault_of_the_job_is_that_of_every_trial_left(stage: Any) -> None:
+    played = stage([0, JobDone("OSError: no", "trace")])
+    assert played.run("abc") == [("a", OK, ""), ("b", "crashed", "OSError: no"), ("c", "crashed", "OSError: no")]
+
+
+def test_a_worker_that_answers_nothing_is_no_endless_loop(stage: Any) -> None:
+    assert stage([JobDone()]).run("a") == [("a", "crashed", "the worker gave no answer")]
+
+
+def test_a_lost_device_means_a_new_worker_for_the_rest(stage: Any) -> None:
+    lost = Finished(0, Outcome("id a", State.LAUNCH_ERROR, "illegal address"), lost=True)
+    played = stage([lost], [0, JobDone()])
+    assert played.run("ab") == [("a", "launch_error", "illegal address"), ("b", OK, "")]
+    assert played.workers[0].ended == ["closed"]
+
+
+def test_an_interrupt_kills_the_worker(stage: Any) -> None:
+    played = stage([at(0, Phase.CHECK), KeyboardInterrupt()])
+    with pytest.raises(KeyboardInterrupt):
+        played.run("a")
+    assert played.workers[0].ended[0] == "killed"

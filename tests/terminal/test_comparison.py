@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from cuprof.comparison import Comparison, Entry, Options, Series, Side, compare
+from cuprof.family.point import Point
+from cuprof.records import Measure, State
+from cuprof.terminal.comparison import comparison_lines, markdown_lines, print_comparison, summary
+
+
+def side(kind: str, times: dict[int, float], seed: int, **changes: object) -> Side:
+    rng = np.random.default_rng(seed)
+    entries = [
+        Entry(
+            "reduction",
+            "last|warp",
+            Point(n=n, dtype="float32"),
+            Point(block=64),
+            "cuda",
+            "Test GPU",
+            "d",
+            identity=f"{seed} {n}",
+            series={Measure.COLD: Series(1000 * time * (1 + 0.003 * rng.standard_normal(60)))},
+        )
+        for n, time in times.items()
+    ]
+    return Side(kind, "sweep", f"sweep {seed}", [*entries, *changes.pop("more", ())], **changes)  # type: ignore[arg-type, misc]
+
+
+@pytest.fixture
+def found() -> Comparison:
+    gone = Entry("reduction", "gone", Point(n=1), Point())
+    broken = Entry("reduction", "last|warp", Point(n=7), Point(), state=State.CRASHED, message="SIGSEGV while timing")
+    right = Entry("reduction", "last|warp", Point(n=7), Point(), series={Measure.COLD: Series(np.ones(9))})
+    base = side("1", {1024: 50.0, 2048: 90.0, 4096: 200.0}, 1, more=(gone, right), notes=("sweep 1 is not finished",))
+    new = side("2", {1024: 53.0, 2048: 80.0, 4096: 200.1}, 2, more=(broken,))
+    return compare(base, new, Options(noise=0.001))
+
+
+def test_the_table_says_the_worst_first_within_its_width(found: Comparison) -> None:
+    lines = [line.text for line in comparison_lines(found, 80)]
+    assert max(map(len, lines[:12])) <= 80
+    words = [line.split()[0] for line in lines if line.split() and line.split()[0] in ("SLOWER", "faster", "same")]
+    assert words == ["SLOWER", "faster", "same"]
+    assert any(line.startswith("BROKEN reduction/last|warp · n=7: crashed: SIGSEGV") for line in lines)
+    assert any("1 only in BASE: reduction/gone" in line for line in lines)
+    assert "warning: sweep 1 is not finished" in lines
+    assert any("5.0% (Holm)" in line and "±0.10% (as given by --noise)" in line for line in lines)
+    assert lines[-1] == summary(found) == "1 slower, 1 faster, 1 same, 1 broken"
+
+
+def test_numbers_are_whole_at_any_width(found: Comparison) -> None:
+    for width in (20, 80, 200):
+        text = "\n".join(line.text for line in comparison_lines(found, width))
+        for row in found.rows:
+            assert f"{row.judgement.low:.4f} to {row.judgement.high:.4f}" in text
+
+
+def test_many_equal_trials_are_counted_unless_asked_for() -> None:
+    times = dict.fromkeys(range(1, 31), 50.0)
+    found = compare(side("1", times, 1), side("2", times, 2), Options(noise=0.0))
+    text = "\n".join(line.text for line in comparison_lines(found, 120))
+    assert "and 30 more that are the same" in text
+    everything = [line.text for line in comparison_lines(found, 120, everything=True)]
+    assert sum(line.startswith("same") for line in everything) == 30
+
+
+def test_markdown_is_a_table_that_bars_in_names_do_not_break(found: Comparison) -> None:
+    lines = list(markdown_lines(found))
+    assert lines[0] == "**1 slower, 1 faster, 1 same, 1 broken**"
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 5
+    assert all(line.replace("\\|", "").count("|") == table[0].count("|") for line in table)
+
+
+def test_json_has_every_row_and_the_rule(found: Comparison, capsys: pytest.CaptureFixture[str]) -> None:
+    print_comparison(found, "json")
+    data = json.loads(capsys.readouterr().out)
+    assert data["counts"] == {"slower": 1, "faster": 1, "same": 1, "undecided": 0}
+    assert data["rule"] == {"effect": 0.01, "error_rate": 0.05, "correction": "holm"}
+    assert (data["exit_code"], data["broken"][0]["state"]) == (1, "crashed")
+    row = next(row for row in data["rows"] if row["verdict"] == "slower")
+    assert row["low"] < row["ratio"] < row["high"]
+    assert row["base"]["problem"] == {"n": 1024, "dtype": "float32"}
+    assert row["base_ns"] == pytest.approx(50_000, rel=0.01)
