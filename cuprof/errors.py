@@ -1,17 +1,17 @@
 """Every error that cuprof raises on purpose.
 
-    CuprofError                 root; `exit_code` is what the command line ends with
-    ├── UsageError              the request cannot be carried out as it stands (exit code 2)
-    │   ├── UnknownNameError    a name that does not exist; carries the nearest names
-    │   ├── SelectionError      a value out of range, or a selection that leaves nothing
-    │   ├── FamilyError         a family.py that cannot be imported or is not valid
-    │   └── ConfigError         configuration that does not compose or validate
-    ├── StoreError              the database cannot be opened, read or written (exit code 2)
-    ├── MissingDependencyError  an optional package or program is absent; carries what mends it (exit code 2)
-    ├── BuildError              a compiler refused a source; carries the compiler's log
-    ├── LaunchError             a launch or a device operation failed
-    ├── WorkerError             a worker process could not be started or broke its protocol
-    └── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
+CuprofError                 root; `exit_code` is what the command line ends with
+├── UsageError              the request cannot be carried out as it stands (exit code 2)
+│   ├── UnknownNameError    a name that does not exist; carries the nearest names
+│   ├── SelectionError      a value out of range, or a selection that leaves nothing
+│   ├── FamilyError         a family.py that cannot be imported or is not valid
+│   └── ConfigError         configuration that does not compose or validate
+├── StoreError              the database cannot be opened, read or written (exit code 2)
+├── MissingDependencyError  an optional package or program is absent; carries what mends it (exit code 2)
+├── BuildError              a compiler refused a source; carries the compiler's log
+├── LaunchError             a launch or a device operation failed
+├── WorkerError             a worker process could not be started or broke its protocol
+└── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ MOST_LAUNCHES = 6
 
 
 def launches_text(study: Study, trial: Mapping[Any, Any], metric: str) -> str:
-    """Return the metric launch by launch: "scalar_prods 9, sum_taps 1", or "first of 4 launches: 67123456" of one kernel.
+    """Return the metric launch by launch: "scalar_prods 9, sum_taps 1", or "first of 4 launches: 671" for one.
 
     Empty for a single launch and where every launch has the same value, which the trial's own value then is or sums.
     """

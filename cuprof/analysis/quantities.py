@@ -94,12 +94,13 @@ class Scale:
             return "∞" if value > 0 else "−∞"
         scaled = self.number(value)
         size = abs(scaled)
-        if 0 < size < 10.0 ** (1 - self.decimals) and self.decimals:
-            text = f"{Decimal(f'{scaled:.2g}'):f}"
+        short = Decimal(f"{scaled:.2g}")
+        if self.decimals and 0 < abs(short) < Decimal(10) ** (1 - self.decimals):
+            text = f"{short:f}"
         else:
             text = f"{scaled:,.{min(self.decimals, max(0, 3 - math.floor(math.log10(size))) if size else 3)}f}"
         if scaled and float(text.replace(",", "")) == 0:
-            text = f"{Decimal(f'{scaled:.2g}'):f}"
+            text = f"{short:f}"
         text = text.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
         return f"{text}\N{NO-BREAK SPACE}{self.unit}" if unit and self.unit else text
 

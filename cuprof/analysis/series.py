@@ -42,7 +42,8 @@ def scaling(study: Study) -> Scaling | None:
         axis: {problem[axis] for problem in study.right["problem"] if _differ(problem, study.reference) <= {axis}}
         for axis in study.reference
     }
-    numeric = {axis: values for axis, values in lines.items() if len(values) > 1 and all(map(_is_number, values))}
+    fewest = 3 if study.experiment.problems else 2  # two of a study's named problems that share axes are no series
+    numeric = {axis: values for axis, values in lines.items() if len(values) >= fewest and all(map(_is_number, values))}
     if not numeric:
         return None
     axis = max(numeric, key=lambda name: len(numeric[name]))

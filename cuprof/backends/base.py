@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from cuprof.errors import LaunchError
-from cuprof.family import Arrays, Point, Program, Signature, Variant
-from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
+from cuprof.family import Arrays, Point, Program, Signature, Tolerance, Variant
+from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 
 POISON_BYTE = 0xFF
 """Outputs and scratch hold this byte everywhere before a checked run: NaN as any IEEE float, -1 as any integer."""
@@ -105,6 +105,12 @@ class Session(Protocol):
 
     def restore_inputs(self, inputs: Arrays) -> None:
         """Write the inputs anew, at the same addresses."""
+
+    def check_in_place(self, runnable: Any, reference: Arrays, tolerance: Tolerance, seed: int) -> Check | None:
+        """Return the passed check where the device itself finds everything right, without copying outputs.
+
+        None says nothing: the outputs are then fetched and compared on the host.
+        """
 
     def fetch(self, runnable: Any) -> dict[str, np.ndarray]:
         """Return the outputs as host arrays, by name."""

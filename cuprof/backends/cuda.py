@@ -15,14 +15,15 @@ import numpy as np
 
 from cuprof.backends.base import POISON_BYTE, DeviceLostError, ReadingOptions
 from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.cuda_compare import DeviceComparison
 from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_for, load_driver
 from cuprof.backends.cuda_facts import read_facts
 from cuprof.backends.cuda_timing import CudaTimer
 from cuprof.backends.nvrtc import pick_arch
 from cuprof.errors import LaunchError, MissingDependencyError
-from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Variant
+from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.measure.device_state import StateMonitor
-from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
+from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 
 READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
 """Blocks of 512 threads a multiprocessor that the calibration tries; the best of them is the read bandwidth."""
@@ -65,7 +66,7 @@ class CudaBackend:
         self.stream.use()
         self.cache = cache or BuildCache()
         self.arch = pick_arch(self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR"))
-        self._modules: dict[int, Any] = {}
+        self.multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
         self._timer: CudaTimer | None = None
 
     @property
@@ -90,9 +91,8 @@ class CudaBackend:
         best = 0.0
         monitor = StateMonitor.find(self.facts().uuid)
         others = monitor.other_processes({os.getpid()}) if monitor else []
-        multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
         for blocks_per_multiprocessor in READ_BLOCKS:
-            launch = self.timer.reader(buffer, multiprocessors * blocks_per_multiprocessor)
+            launch = self.timer.reader(buffer, self.multiprocessors * blocks_per_multiprocessor)
             enqueue = _on_stream(launch, self.stream.ptr)
             readings = [self.timer.cold(enqueue).duration_ns for _ in range(13)]
             best = max(best, size / (statistics.median(readings[3:]) * 1e-9))
@@ -153,6 +153,7 @@ class CudaSession:
         self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None = None
         backend.stream.synchronize()
         self._checksums: dict[str, int] = {}
+        self._comparison: tuple[Arrays, DeviceComparison] | None = None
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -182,10 +183,11 @@ class CudaSession:
             call(self.driver.cuMemcpyDtoD(address, array.data.ptr, array.nbytes), f"fill __constant__ {symbol}")
         stream = self.backend.stream.ptr
         actions = [self._action(module, step, addresses, stream) for step in program.steps]
-        used = [cubin.kernels[launch.kernel] for launch in program.launches if launch.kernel in cubin.kernels]
+        names = {launch.kernel for launch in program.launches}
+        used = [cubin.kernels[name] for name in names if name in cubin.kernels]
         facts = BuildFacts(
-            registers=max((kernel.registers for kernel in used), default=None),
-            shared_bytes=max((kernel.shared_bytes for kernel in used), default=None),
+            registers=max((self._resource(module, name, "NUM_REGS") for name in names), default=None),
+            shared_bytes=max((self._resource(module, name, "SHARED_SIZE_BYTES") for name in names), default=None),
             spill_bytes=max((kernel.spill_bytes for kernel in used), default=None),
             cached=cached,
             build_ns=build_ns,
@@ -199,6 +201,12 @@ class CudaSession:
         if self.options.graph and steps > 1:
             enqueue, steps = self._as_graph(enqueue), 1
         return CudaRunnable(enqueue, results, facts, steps=steps, keep=(module,))
+
+    def _resource(self, module: Any, kernel: str, attribute: str) -> int:
+        """Return a loaded kernel's resource; unlike the compiler's log it is there when NVRTC answers from its cache."""
+        function = call(self.driver.cuModuleGetFunction(module, kernel.encode()), f"find kernel {kernel}")
+        name = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
+        return int(call(self.driver.cuFuncGetAttribute(name, function), f"read {attribute} of {kernel}"))
 
     def _as_graph(self, enqueue: Callable[[], object]) -> Callable[[], None]:
         """Return a replay of what `enqueue` puts on the stream, as one CUDA graph."""
@@ -236,6 +244,19 @@ class CudaSession:
     def watch_inputs(self) -> None:
         """Remember what the inputs hold."""
         self._checksums = {name: self._checksum(name) for name in self.inputs}
+
+    def check_in_place(
+        self, runnable: CudaRunnable, reference: Arrays, tolerance: Tolerance, seed: int
+    ) -> Check | None:
+        """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
+        if not DeviceComparison.fits(self.outputs, reference):
+            return None
+        try:
+            if self._comparison is None or self._comparison[0] is not reference:
+                self._comparison = (reference, DeviceComparison(self.backend, reference))
+            return self._comparison[1].check(runnable.results, tolerance, seed)
+        except self.backend.cupy.cuda.memory.OutOfMemoryError:
+            return None
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten since `watch_inputs`, by checksums taken on the device."""
@@ -278,6 +299,7 @@ class CudaSession:
     def close(self) -> None:
         """Free the session's device and page-locked memory."""
         self.inputs, self.outputs, self.scratch, self._pinned = {}, {}, self.backend.cupy.empty(1, "u1"), None
+        self._comparison = None
         self.backend.cupy.get_default_memory_pool().free_all_blocks()
         self.backend.cupy.get_default_pinned_memory_pool().free_all_blocks()
 

@@ -22,10 +22,10 @@ HOLD_LEAST_NS = 20_000
 FLUSH_FACTOR = 4
 """The flush reads this many times the L2 cache; its replacement policy is not strictly least-recently-used."""
 OWN_COST_READINGS = 64
-EMPTY_KERNEL_NS = 350.0
+EMPTY_KERNEL_NS = 275.0
 """What an empty kernel is taken to last. By its own clock it lasts 0, by CUPTI's time stamps 0.6 µs, the difference
-being the device's ramp up and down around it; between the two, no kernel's duration is off by more than 0.35 µs from
-either view (measured on an H200; docs/measurement.md has the table)."""
+being the device's ramp up and down around it; with a value between them, no duration is off by more than about 0.4 µs
+from either view (measured on an H200)."""
 TICKET_MASK = 0xFFFFFFFF
 
 

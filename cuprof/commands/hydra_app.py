@@ -41,13 +41,19 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
         CuprofError: the configuration does not compose (nothing has run).
         KeyboardInterrupt: the user stopped it.
     """
-    from cuprof.commands.hydra_arguments import read_arguments
+    from cuprof.commands.hydra_arguments import added_folders, read_arguments
     from cuprof.config.overrides import split_axes
+    from cuprof.config.studies import expand_studies
 
     options, typed = read_arguments(command_name, argv)
-    arguments = split_axes(typed)
+    project = find_project()
+    settings = expand_studies(typed, [*project.conf_folders, *added_folders(options)])
+    arguments = split_axes(settings)
     flags = set(options)
     is_run = not flags & {"--cfg", "--info", "--hydra-help", "--shell-completion"}
+    if settings != typed and flags & {"--cfg", "--info"}:
+        one = next(setting for setting in settings if setting not in typed).partition(",")[0]
+        raise ConfigError(f"this experiment stands for several, and --cfg and --info show one: write {one}")
     if is_run and arguments.multirun and "--multirun" not in flags:
         if "--run" in flags:
             raise ConfigError(
@@ -55,7 +61,6 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
             )
         options.append("--multirun")
     several = "--multirun" in options
-    project = find_project()
     folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
     records = JobRecords(folder if several else None)
     job = Job(task, project, arguments.given, _command_line(command_name, argv), records)
@@ -76,8 +81,9 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
     from cuprof.config.build import build_config
     from cuprof.config.explain import explain
     from cuprof.config.overrides import split_axes
+    from cuprof.config.studies import expand_studies
 
-    arguments = split_axes(overrides)
+    arguments = split_axes(expand_studies(overrides, (project or find_project()).conf_folders))
     try:
         with initialize_config_dir(str(bundled("conf")), version_base="1.3", job_name="cuprof"):
             composed = hydra_compose("config", list(arguments.overrides), return_hydra_config=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from cuprof.config.build import list_settings
@@ -52,6 +53,11 @@ _FLAGS = (
     ("--shell-completion", "-sc"),
     ("--hydra-help",),
 )
+
+
+def added_folders(options: Sequence[str]) -> list[Path]:
+    """Return the folder of configuration that `--config-dir` adds, if any."""
+    return [Path(options[place + 1]) for place, option in enumerate(options) if option == "--config-dir"]
 
 
 class _Parser(argparse.ArgumentParser):

@@ -21,7 +21,7 @@ report. What is stored already is not measured again; an interrupted sweep goes 
 Exit code: 0 fine, 1 some trial failed, 2 bad input.
 
 settings:
-  experiment=NAME        the study to run (default: reduction); see cuprof list experiments
+  experiment=NAME        the study to run (default: reduction); see cuprof list experiments; all_studies runs all five
   variants=A,B           names or patterns (cuda_*, !cpu_*); all by default
   problem.AXIS=V,W       values of a problem axis; arithmetic such as 2**24 and range(10,20) work
   problem.preset=NAME    a named problem of the family
@@ -51,6 +51,7 @@ examples:
   cuprof sweep
   cuprof sweep experiment=reduction problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
   cuprof sweep experiment=reduction measure=quick dry_run=true
+  cuprof sweep experiment=all_studies measure=quick
   cuprof sweep experiment=reduction device.cuda=0,1 hydra/launcher=joblib"""
 
 

@@ -34,6 +34,8 @@ from cuprof.report.figure import (
 WIDE = 30.0
 """Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""
 MOST_MAPS = 6
+FEWEST_CHOICES = 3
+"""Two choices of tunables are two numbers, which tables hold; from three on they are drawn."""
 
 
 def standard_figures(study: Study, styles: Styles) -> list[Figure]:
@@ -146,7 +148,7 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
         ends = {"y0": min(mine) - 0.5, "y1": max(mine) + 0.5}  # beside the device's own bars only
         shapes.append({"type": "line", "xref": "x", "yref": "y", "x0": at, "x1": at, **ends, "line": line})
         side = "right" if at > 0.5 * most / scale.divisor else "left"
-        words = f"roof, {label(device.label, 22)}: {format_value('bandwidth', top)}"
+        words = f"roof, {label(device.label, 16)}: {format_value('bandwidth', top)}"
         annotations.append(
             {
                 "x": at,
@@ -204,7 +206,7 @@ def rate_figure(study: Study, styles: Styles) -> Figure | None:
     more = (*notes, "No variant comes near the read bandwidth of its device, so this is drawn in its place.")
     axis = {
         "title": {"text": axis_title("Arithmetic rate", scale)},
-        "range": [0, float(frame["rate"].max() / scale.divisor) * 1.2],
+        "range": [0, float(frame["rate"].max() / scale.divisor) * 1.4],
     }
     layout = _rows_layout(len(frame), axis)
     return Figure("figure-rate", "Arithmetic rate by variant", [trace], layout, text, more)
@@ -337,15 +339,15 @@ def distribution_figure(study: Study, styles: Styles) -> Figure | None:
         f"Samples of {count(len(frame), 'variant')} around their medians ({len(pooled)} samples); the widest middle "
         f"half is that of {shorten(widest[1])}, {widest[0]:{'.2g' if widest[0] < 10 else '.0f'}} % of its median."
     )
-    axis = {"title": {"text": "Deviation from the variant's median (%)"}, "range": [low, high], "zeroline": True}
+    axis = {"title": {"text": "Deviation from the median (%)"}, "range": [low, high], "zeroline": True}
     return Figure(
         "figure-distribution", "Distribution of the samples", data, _rows_layout(len(frame), axis), text, tuple(more)
     )
 
 
 def tunables_figures(study: Study, styles: Styles) -> list[Figure]:
-    """Return a map of the times over the tunables for every variant that was measured with more than one choice."""
-    maps = tunable_maps(study)
+    """Return a map of the times over the tunables for every variant that was measured with several choices."""
+    maps = {name: frame for name, frame in tunable_maps(study).items() if len(frame) >= FEWEST_CHOICES}
     figures = [
         _tunables(name, frame, i, styles[name].color) for i, (name, frame) in enumerate(list(maps.items())[:MOST_MAPS])
     ]

@@ -257,12 +257,14 @@ class TrialRunner:
     def _check(self, candidate: Candidate) -> None:
         self.session.poison(candidate.runnable)
         self.session.run(candidate.runnable)
-        outputs = self.session.fetch(candidate.runnable)
         tolerance = self.workload.tolerance
         own = candidate.variant.tolerance
         if own is not None:
             tolerance = own(self.job.problem, self.workload.inputs, self.workload.reference)
-        candidate.check = compare(outputs, self.workload.reference, tolerance, self.workload.seed)
+        reference, seed = self.workload.reference, self.workload.seed
+        candidate.check = self.session.check_in_place(candidate.runnable, reference, tolerance, seed) or compare(
+            self.session.fetch(candidate.runnable), reference, tolerance, seed
+        )
         damaged = self.session.damaged_inputs()
         if damaged:
             self._restore_inputs()

@@ -163,6 +163,13 @@ def racy(problem: Point, tune: Point) -> Program:
     )
 
 
+@family.cuda("racy_cuda", source="racy.cu", tunables=(GROUP,), constraint=shows_a_race, expected="wrong")
+def racy_cuda(problem: Point, tune: Point) -> Program:
+    """All input channels added to one sum in shared memory at once, without synchronisation: wrong."""
+    arguments = ("input", "filters", "bias", "output", problem.N, problem.D1)
+    return Program(steps=(Launch("add_channels", (problem.N**2, problem.D2), (tune.group,), arguments),))
+
+
 @family.opencl("parallel_d2", source="parallel_d2.cl", tunables=(GROUP,))
 def parallel_d2(problem: Point, tune: Point) -> Program:
     """One work-item an output, which adds up the input channels; padding by tests."""

@@ -27,7 +27,12 @@ def test_a_column_of_times_has_one_unit_in_which_the_smallest_is_one_or_more(val
 
 def test_rounding_never_leaves_nothing() -> None:
     assert Scale("s", 1.0, 1).format(0.0004) == "0.0004"
-    assert [Scale("×", 1.0, 2).format(value) for value in (0.0000961, 0.0072, 0.25)] == ["0.000096", "0.0072", "0.25"]
+    assert [Scale("×", 1.0, 2).format(value) for value in (0.0000961, 0.0072, 0.25, 0.0996)] == [
+        "0.000096",
+        "0.0072",
+        "0.25",
+        "0.10",
+    ]
     assert Scale("s", 1.0, 1).format(-12.34) == "−12.3"
     assert Scale("", 1.0, 1).format(math.inf) == "∞"
 

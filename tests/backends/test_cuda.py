@@ -81,7 +81,8 @@ def test_a_kernel_computes_and_its_resources_are_known(session: Any, inputs: dic
     runnable = prepare(session, launch("scale", "x", "y", N, 2.0))
     assert np.array_equal(result(session, runnable), 2 * inputs["x"])
     assert runnable.build.registers > 0
-    assert (runnable.build.shared_bytes, runnable.build.spill_bytes) == (0, 0)
+    assert runnable.build.shared_bytes == 0
+    assert runnable.build.spill_bytes in (0, None)  # None where NVRTC answers from its own cache, without a log
     assert prepare(session, launch("scale", "x", "y", N, 3.0)).build.cached
 
 
@@ -174,12 +175,12 @@ def test_launch_latency_is_not_measured(backend: Any) -> None:
 
     def slowly() -> None:
         spin(stream)
-        for _ in range(3000):  # the host dawdles between two launches
+        for _ in range(1_000_000):  # for milliseconds, the host dawdles between two launches
             pass
         spin(stream)
 
     held = median_ns(lambda: backend.timer.cold(slowly))
-    assert held <= 4_000 + 2_500
+    assert held <= 4_000 + 3_500  # the second launch costs what one after another does; dawdling alone takes 30 µs
 
 
 def test_the_clock_is_read_beside_each_sample(backend: Any) -> None:

@@ -28,6 +28,18 @@ def note(config: SweepConfig, project: Project) -> int:
     return 0
 
 
+def name_experiment(config: SweepConfig, project: Project) -> int:
+    """Add the experiment's name to a file."""
+    with (project.root / "experiments.txt").open("a", encoding="utf-8") as file:
+        print(config.experiment, file=file)
+    return 0
+
+
+def fail_at_convlab(config: SweepConfig, project: Project) -> int:
+    """End with 1 for one experiment, else with 0."""
+    return name_experiment(config, project) or int(config.experiment == "convlab")
+
+
 def fail_when_quick(config: SweepConfig, project: Project) -> int:
     """End with 1 for measure=quick, else with 0."""
     note(config, project)

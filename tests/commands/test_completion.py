@@ -16,7 +16,7 @@ Cli = Callable[..., Result]
         ("cuprof sweep measu", "measure="),
         ("cuprof sweep measure=qu", "measure=quick"),
         ("cuprof sweep measure=quick measure.tar", "measure.target="),
-        ("cuprof report experiment=reduction_", "experiment=reduction_scaling"),
+        ("cuprof report experiment=filter", "experiment=filter3x3"),
         ("cuprof list fam", "families"),
         ("cuprof query --for", "--format"),
     ],

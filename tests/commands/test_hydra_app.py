@@ -191,3 +191,29 @@ def test_nearest_names_are_kept_with_the_error(project: Project) -> None:
     with pytest.raises(UnknownNameError) as caught:
         run("sweep", ["experiment=reducton"], tasks.break_down)
     assert "reduction" in caught.value.known
+
+
+def test_an_experiment_of_several_runs_each_and_keeps_the_worst_exit_code(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["experiment=all_studies", "measure=quick"]
+    assert run("sweep", argv, tasks.name_experiment) == 0
+    names = (project.root / "experiments.txt").read_text().split()
+    assert names == ["reduction", "cuconv", "convlab", "filter3x3", "cnn_layer"]
+    assert "job 4: experiment=cnn_layer measure=quick" in " ".join(capsys.readouterr().err.split())
+    assert run("sweep", argv, tasks.fail_at_convlab) == 1
+    assert (project.root / "experiments.txt").read_text().split() == 2 * names
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["experiment=all_studies", "problem.n=1"], "problem.n is of one family"),
+        (["experiment=all_studies", "--cfg", "job"], "--cfg and --info show one: write experiment=reduction"),
+        (["experiment=all_studies", "--run"], "leave --run out"),
+    ],
+)
+def test_an_experiment_of_several_says_what_it_cannot(project: Project, argv: list[str], message: str) -> None:
+    with pytest.raises(CuprofError) as caught:
+        run("sweep", argv, tasks.break_down)
+    assert message in str(caught.value)

@@ -16,7 +16,7 @@ CHOICES = [
     f"{group}={file.stem}"
     for group in GROUPS
     for file in sorted((bundled("conf") / group).glob("*.yaml"))
-    if not file.name.startswith("_")
+    if not file.name.startswith("_") and file.stem != "all_studies"  # stands for several: tests/config/test_studies.py
 ]
 
 

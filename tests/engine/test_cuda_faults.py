@@ -27,7 +27,7 @@ FAULTS: dict[str, tuple[State, str]] = {
     "cuda_endless": (State.TIMED_OUT, r"stopped after 10 s while checking"),
     "cuda_shared": (State.LAUNCH_ERROR, r"ask for 1048576 bytes of shared memory a block: .*INVALID_VALUE.*"),
     "cuda_threads": (State.LAUNCH_ERROR, r"launch few_threads: .*(INVALID_VALUE|OUT_OF_RESOURCES).*"),
-    "cuda_scratch": (State.LAUNCH_ERROR, r"out of device memory: .*"),
+    "cuda_scratch": (State.LAUNCH_ERROR, r"put the inputs on the device: out of device memory: .*"),
     "cuda_does_not_compile": (State.COMPILE_ERROR, r"NVRTC refused broken\.cu for sm_\d+: broken\.cu\(2\): error: .*"),
     "cuda_no_such_kernel": (State.LAUNCH_ERROR, r'find kernel absent \(extern "C"\?\): .*NOT_FOUND.*'),
     "cuda_nan": (State.WRONG_RESULT, r"y\[64\] = nan, .*; 1 of 128 elements are wrong"),

@@ -12,8 +12,10 @@ from cuprof.errors import MissingDependencyError
 from cuprof.family import Family, Fill, Launch, Point
 from cuprof.family.loader import load_family
 from cuprof.project import bundled
+from tests.kernels.conftest import CompileVariant
 
 RIGHT = ("parallel_d2", "local_memory", "local_memory_at_once", "unrolled")
+RACY = ("racy", "racy_cuda")
 LAYERS = ("conv1_1", "conv1_2", "conv2_1", "conv2_2", "conv3_1", "conv3_2", "conv4_1", "conv4_2", "conv5")
 ODD = ({"N": 1, "D1": 1, "D2": 1}, {"N": 5, "D1": 3, "D2": 7}, {"N": 17, "D1": 2, "D2": 3}, {"N": 9, "D1": 21, "D2": 5})
 
@@ -44,8 +46,8 @@ def refusal(family: Family, variant: str, problem: object, **values: object) -> 
 
 
 def test_the_study_has_its_variants_and_layers(family: Family) -> None:
-    assert set(family.variants) == {"racy", *RIGHT, "sequential", "cpu_parallel", "cudnn", "torch_cpu"}
-    assert [name for name, variant in family.variants.items() if variant.expected == "wrong"] == ["racy"]
+    assert set(family.variants) == {*RACY, *RIGHT, "sequential", "cpu_parallel", "cudnn", "torch_cpu"}
+    assert [name for name, variant in family.variants.items() if variant.expected == "wrong"] == [*RACY]
     assert tuple(family.presets) == LAYERS
     repeats = {"conv3_2": 2, "conv4_2": 2, "conv5": 3}
     products = sum(repeats.get(name, 1) * p["D1"] * p["D2"] * 9 * p["N"] ** 2 for name, p in family.presets.items())
@@ -62,10 +64,20 @@ def test_racy_starts_from_zero_and_ends_with_bias_and_relu(family: Family) -> No
     assert (finish.kernel, finish.block, finish.grid) == ("finish", (64, 1), (1, 3))
 
 
-def test_racy_is_not_defined_where_no_race_could_show(family: Family) -> None:
-    assert "nothing to race" in refusal(family, "racy", {"N": 32, "D1": 1, "D2": 64})
-    assert "fewer than 64 outputs" in refusal(family, "racy", {"N": 1, "D1": 64, "D2": 63})
-    assert refusal(family, "racy", {"N": 2, "D1": 2, "D2": 16}) is None
+@pytest.mark.parametrize("variant", RACY)
+def test_racy_is_not_defined_where_no_race_could_show(family: Family, variant: str) -> None:
+    assert "nothing to race" in str(refusal(family, variant, {"N": 32, "D1": 1, "D2": 64}))
+    assert "fewer than 64 outputs" in str(refusal(family, variant, {"N": 1, "D1": 64, "D2": 63}))
+    assert refusal(family, variant, {"N": 2, "D1": 2, "D2": 16}) is None
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100"])
+def test_racy_cuda_compiles_with_its_race_in_shared_memory(
+    family: Family, compile_variant: CompileVariant, arch: str
+) -> None:
+    cubin = compile_variant(family, "racy_cuda", Point(family.presets["conv1_2"]), {}, arch)
+    assert cubin.kernels["add_channels"].shared_bytes >= 4
+    assert cubin.kernels["add_channels"].spill_bytes == 0
 
 
 def test_local_memory_is_refused_beyond_what_a_group_has(family: Family) -> None:
@@ -170,6 +182,15 @@ def test_torch_on_the_cpu_is_right(family: Family, problem: dict[str, int]) -> N
     pytest.importorskip("torch")
     check = check_variant(family, "torch_cpu", problem)
     assert check.passed, check.message
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_check_catches_the_race_in_shared_memory_every_time(family: Family, layer: str) -> None:
+    for _ in range(3):
+        check = check_variant(family, "racy_cuda", family.presets[layer])
+        assert not check.passed
+        assert check.error > 10
 
 
 @pytest.mark.gpu

@@ -85,7 +85,7 @@ vectorised_by_four  block=256,       5.12  0.2  818.4    81.8   11.71×       84
                     items=16
 broken              block=64        WRONG
 opencl_tree                       skipped
-cpu_serial                        4210.00  0.2    1.0     5.0    0.01×
+cpu_serial                           4210  0.2    1.0     5.0    0.01×
 
 WRONG broken: sum[0] = 1.5, expected 2.25 ± 0.01
 skipped opencl_tree: no CUDA device was found; install the NVIDIA driver, then: pip install 'cuprof[cuda13]'

@@ -176,6 +176,9 @@ class Refusing:
     def watch_inputs(self) -> None:
         return None
 
+    def check_in_place(self, *_: Any) -> None:
+        return None
+
     def damaged_inputs(self) -> tuple[str, ...]:
         return ()
 
