@@ -203,7 +203,7 @@ class CudaSession:
         return CudaRunnable(enqueue, results, facts, steps=steps, keep=(module,))
 
     def _resource(self, module: Any, kernel: str, attribute: str) -> int:
-        """Return a loaded kernel's resource; unlike the compiler's log it is there when NVRTC answers from its cache."""
+        """Return a loaded kernel's resource, which is there even when NVRTC answers from its cache, without a log."""
         function = call(self.driver.cuModuleGetFunction(module, kernel.encode()), f"find kernel {kernel}")
         name = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
         return int(call(self.driver.cuFuncGetAttribute(name, function), f"read {attribute} of {kernel}"))

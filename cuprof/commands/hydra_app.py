@@ -68,6 +68,14 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
     return records.exit_code(arguments.jobs if several else None) if is_run else 0
 
 
+def prestart_worker(argv: Sequence[str]) -> None:
+    """Start a worker process while the command still composes and imports, unless only Hydra is asked something."""
+    if not any(argument.startswith("-") for argument in argv):
+        from cuprof.engine.launch import prestart
+
+        prestart()
+
+
 def compose(overrides: Sequence[str], project: Project | None = None) -> SweepConfig:
     """Return the configuration that the command line would compose from `overrides`, without running anything.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from cuprof.project import Project
@@ -55,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     from cuprof.commands import hydra_app
 
+    hydra_app.prestart_worker(argv)
     return hydra_app.run("ncu-collect", argv, task)
 
 
@@ -76,6 +79,7 @@ def task(config: SweepConfig, project: Project) -> int:
     setting = make_setting(config.ncu, project)
     with Store.open(config.store.url or project.database_url) as store, make_observer() as observer:
         checked = check_trials(config, project, store, observer)
+        Thread(target=_import_ahead, daemon=True).start()
         result = collect(
             checked.trials,
             checked.outcomes,
@@ -90,6 +94,12 @@ def task(config: SweepConfig, project: Project) -> int:
     _print_failures(result)
     wrong = any(outcome.state in FAILED for outcome in checked.outcomes.values())
     return max(result.exit_code, 1 if wrong else 0)
+
+
+def _import_ahead() -> None:
+    """Import, while ncu works, what its report is read and printed with."""
+    for module in ("ncu_report", "pandas"):
+        importlib.import_module(module)
 
 
 def _print_counters(

@@ -62,6 +62,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     from cuprof.commands import hydra_app
 
+    hydra_app.prestart_worker(argv)
     return hydra_app.run("sweep", argv, task)
 
 

@@ -14,7 +14,7 @@ from cuprof.engine.sweep import run_sweep
 from cuprof.family.point import Coordinate, Point
 from cuprof.project import Project
 from cuprof.store import Store
-from cuprof.terminal.observer import Observer
+from cuprof.engine.observer import Observer
 
 SHARE_OF_EFFECT = 0.2
 """The interval of each median is narrowed to this part of the effect: two of them, corrected for many comparisons,

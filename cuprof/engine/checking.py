@@ -11,7 +11,7 @@ from cuprof.engine.sweep import Sweep, open_runner
 from cuprof.project import Project
 from cuprof.records import Outcome, State, Trial
 from cuprof.store import Store
-from cuprof.terminal.observer import Observer
+from cuprof.engine.observer import Observer
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from cuprof.records import FAILED, DeviceFacts, Outcome, State, SweepFacts, Tria
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.trials import StoredTrial
-from cuprof.terminal.observer import Observer
+from cuprof.engine.observer import Observer
 from cuprof.worker.messages import Job, TrialJob, WorkerSettings
 from cuprof.worker.status_page import Phase
 
@@ -80,7 +80,7 @@ def run_sweep(config: SweepConfig, project: Project, observer: Observer) -> Swee
 
 def preview(config: SweepConfig, project: Project) -> Preview:
     """Return the trials of a sweep and what is stored of each, without running or storing anything."""
-    from cuprof.terminal.observer import SilentObserver
+    from cuprof.engine.observer import SilentObserver
 
     with open_runner(config, SilentObserver()) as (runner, _):
         prepared = prepare(config, project, runner)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pickle
 import signal
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
-from multiprocessing.connection import Pipe
-from pathlib import Path
 from typing import Any
 
+from cuprof.engine.launch import take
 from cuprof.errors import WorkerError
-from cuprof.worker.messages import Calibrate, Calibrated, Describe, Described, Stop, WorkerSettings
-from cuprof.worker.status_page import Status, StatusPage
+from cuprof.worker.messages import Calibrate, Calibrated, Describe, Described, WorkerSettings
+from cuprof.worker.status_page import Status
 
 POLL_S = 0.05
 START_LIMIT_S = 120.0
@@ -41,29 +36,12 @@ class WorkerDiedError(WorkerError):
 
 
 class WorkerProcess:
-    """One worker with its pipe, its status page and its log; use as a context manager.
-
-    The worker runs in a process group of its own, so an interrupt from the terminal reaches the engine alone and
-    whatever a variant starts is ended with it.
-    """
+    """One worker with its pipe, its status page and its log; use as a context manager."""
 
     def __init__(self, settings: WorkerSettings) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="cuprof-")
-        folder = Path(self._folder.name)
-        self._log_path = folder / "worker.log"
-        self.page = StatusPage(folder / "status", create=True)
-        self.pipe, theirs = Pipe()
-        with self._log_path.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "cuprof.worker", str(theirs.fileno()), str(folder / "status")],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env=_environment(),
-            )
-        theirs.close()
+        self._launched = take()
+        self.page, self.pipe = self._launched.page, self._launched.pipe
+        self._process, self._log_path = self._launched.process, self._launched.log_path
         self.pipe.send(settings)
 
     def __enter__(self) -> WorkerProcess:
@@ -119,21 +97,11 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the worker and whatever it started, at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._launched.kill()
 
     def close(self) -> None:
-        """Ask the worker to end, make sure that it does, and remove its files."""
-        try:
-            self.pipe.send(Stop())
-            self._process.wait(timeout=5)
-        except (OSError, subprocess.TimeoutExpired):
-            pass
-        self.kill()
-        self.pipe.close()
-        self.page.close()
-        self._folder.cleanup()
+        """End the worker and remove its files."""
+        self._launched.discard()
 
     def log_tail(self) -> str:
         """Return the end of what the worker printed."""
@@ -165,10 +133,3 @@ class WorkerProcess:
             code = self._process.wait()
         cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return WorkerDiedError(cause, status, self.log_tail())
-
-
-def _environment() -> dict[str, str]:
-    """Return the worker's environment: ours, with this cuprof importable and Python's output unbuffered."""
-    package_parent = str(Path(__file__).resolve().parents[2])
-    paths = [package_parent, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONUNBUFFERED": "1"}

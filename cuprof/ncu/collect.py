@@ -13,7 +13,7 @@ from cuprof.ncu.job import Phase, Progress
 from cuprof.ncu.metrics import catalog
 from cuprof.ncu.setting import Setting
 from cuprof.records import FAILED, Outcome, Profile, State, Trial
-from cuprof.terminal.observer import Observer
+from cuprof.engine.observer import Observer
 
 
 class ProfileStore(Protocol):

@@ -1,5 +1,5 @@
 """What the user sees: progress while a sweep runs, tables when it is done."""
 
-from cuprof.terminal.observer import Observer
+from cuprof.engine.observer import Observer
 
 __all__ = ["Observer"]

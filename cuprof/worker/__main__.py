@@ -5,8 +5,10 @@ python -m cuprof.worker PIPE_FD STATUS_FILE
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
+import importlib
 import signal
 import sys
 import traceback
@@ -103,12 +105,20 @@ def main(arguments: list[str]) -> int:
     _die_with_parent()
     pipe = Connection(int(arguments[0]))
     page = StatusPage(Path(arguments[1]))
+    _import_ahead()
     settings: WorkerSettings = pipe.recv()
     try:
         Worker(pipe, page, settings).serve()
     except BrokenPipeError:
         return 1
     return 0
+
+
+def _import_ahead() -> None:
+    """Import what most jobs need while the engine is still busy with its own start; what is absent is told later."""
+    for module in ("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.trials"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
 
 
 def _die_with_parent() -> None:

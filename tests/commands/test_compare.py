@@ -14,7 +14,7 @@ from cuprof.comparison.rule import Rule
 from cuprof.comparison.sample_more import sample_more
 from cuprof.project import Project
 from cuprof.store import Store
-from cuprof.terminal.observer import SilentObserver
+from cuprof.engine.observer import SilentObserver
 from tests.conftest import Result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))

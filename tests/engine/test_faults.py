@@ -39,8 +39,8 @@ FAULTS: dict[str, tuple[State, str, str]] = {
 ALL = (
     "sound_first", "segfault", "aborts", "exits", "exits_at_once", "killed", "sound_between", "hangs",
     "builds_for_ever", "hangs_while_timed", "raises", "raises_in_make", "raises_while_timed", "allocates", "rebinds",
-    "returns_nothing", "closes_everything", "writes_to_sockets", "leaves_a_child", "prints", "wrong", "overwrites_input",
-    "nan", "unwritten", "right_at_first", "lacks_a_module", "imports", "sound_last",
+    "returns_nothing", "closes_everything", "writes_to_sockets", "leaves_a_child", "prints", "wrong",
+    "overwrites_input", "nan", "unwritten", "right_at_first", "lacks_a_module", "imports", "sound_last",
 )  # fmt: skip
 
 

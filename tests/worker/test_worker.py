@@ -109,7 +109,7 @@ def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
 
 def test_closing_leaves_no_process_and_no_file() -> None:
     worker = WorkerProcess(WorkerSettings())
-    process, folder = psutil.Process(worker.pid), Path(worker._folder.name)
+    process, folder = psutil.Process(worker.pid), Path(worker._launched.folder.name)
     worker.describe(("cpu",))
     worker.close()
     assert not process.is_running()

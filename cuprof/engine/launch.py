@@ -1,0 +1,103 @@
+"""Start worker processes, one of them ahead of time if asked.
+
+A worker needs most of a second to import what it works with. A command that is going to need one calls `prestart`
+before it imports and composes its own things, so both happen at once. Only the standard library is imported here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+
+from cuprof.worker.status_page import StatusPage
+
+
+@dataclass
+class Launched:
+    """A worker process that waits for its settings.
+
+    The worker runs in a process group of its own, so an interrupt from the terminal reaches the engine alone and
+    whatever a variant starts is ended with it.
+    """
+
+    process: subprocess.Popen[bytes]
+    pipe: Connection
+    page: StatusPage
+    log_path: Path
+    folder: tempfile.TemporaryDirectory[str]
+
+    def kill(self) -> None:
+        """End the worker and whatever it started, at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def discard(self) -> None:
+        """End the worker and remove its files. What it found out has been received; nothing in it is worth a wait."""
+        self.kill()
+        self.pipe.close()
+        self.page.close()
+        self.folder.cleanup()
+
+
+_spare: Launched | None = None
+
+
+def prestart() -> None:
+    """Start the worker that the next `take` returns; it is ended with this process if nobody takes it."""
+    global _spare
+    if _spare is None:
+        _spare = _launch()
+        atexit.register(_discard_spare)
+
+
+def take() -> Launched:
+    """Return the worker that was started ahead, if it is still alive, or a new one."""
+    global _spare
+    spare, _spare = _spare, None
+    if spare is not None and spare.process.poll() is None:
+        return spare
+    if spare is not None:
+        spare.discard()
+    return _launch()
+
+
+def _discard_spare() -> None:
+    global _spare
+    if _spare is not None:
+        _spare.discard()
+        _spare = None
+
+
+def _launch() -> Launched:
+    folder = tempfile.TemporaryDirectory(prefix="cuprof-")
+    status, log_path = Path(folder.name, "status"), Path(folder.name, "worker.log")
+    page = StatusPage(status, create=True)
+    ours, theirs = Pipe()
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cuprof.worker", str(theirs.fileno()), str(status)],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=_environment(),
+        )
+    theirs.close()
+    return Launched(process, ours, page, log_path, folder)
+
+
+def _environment() -> dict[str, str]:
+    """Return the worker's environment: ours, with this cuprof importable and Python's output unbuffered."""
+    package_parent = str(Path(__file__).resolve().parents[2])
+    paths = [package_parent, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONUNBUFFERED": "1"}
