@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,13 +153,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     answers: dict[str, Answer] = {}
     with tempfile.TemporaryDirectory(prefix="cuprof-profilers-") as folder:
         work = Path(folder)
-        answers["ncu, bare, nothing built"] = run_bare(work, "cubins")  # fills the cache of the rows after it
-        if not arguments.no_unbuilt:
-            answers["cuprof ncu-collect, nothing built"] = run_cuprof(work, "cubins-own", timed_before=False)
-        answers["ncu, bare"] = run_bare(work, "cubins")
-        answers["cuprof ncu-collect"] = run_cuprof(work, "cubins", timed_before=True)
-        answers["nsight-python"] = run_nsight(work, "cubins")
-        answers["ncu, a process a trial"] = run_singles(work, "cubins")
+        ways: dict[str, Callable[[], Answer]] = {
+            "ncu, bare, nothing built": lambda: run_bare(work, "cubins"),  # fills the cache of the rows after it
+            "cuprof ncu-collect, nothing built": lambda: run_cuprof(work, "cubins-own", timed_before=False),
+            "ncu, bare": lambda: run_bare(work, "cubins"),
+            "cuprof ncu-collect": lambda: run_cuprof(work, "cubins", timed_before=True),
+            "nsight-python": lambda: run_nsight(work, "cubins"),
+            "ncu, a process a trial": lambda: run_singles(work, "cubins"),
+        }
+        if arguments.no_unbuilt:
+            del ways["cuprof ncu-collect, nothing built"]
+        for name, way in ways.items():
+            answers[name] = way()
+            print(f"{name}: {answers[name].fault or f'{answers[name].wall_s:.2f} s'}", file=sys.stderr, flush=True)
     return report("profilers", COLUMNS, make_rows(answers), arguments.out, make_criteria(answers))
 
 

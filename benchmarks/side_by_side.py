@@ -165,7 +165,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         tools = list_tools(Path(folder), arguments.cap_s)
         for name in arguments.tools:
             rows[name] = make_row(tools[name], tools[name].start(Path(folder)))
-            print(f"{name}: done", file=sys.stderr, flush=True)
+            wall = rows[name]["wall s"]
+            print(f"{name}: {rows[name]['found'] if wall is None else f'{wall:.2f} s'}", file=sys.stderr, flush=True)
     return report("side_by_side", COLUMNS, list(rows.values()), arguments.out, make_criteria(rows))
 
 

@@ -46,7 +46,7 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
         result = import_report(report, setting, store)
         assert (result.joined, result.foreign, result.name, result.cache_mode) == ((ONE,), 1, "by hand", "cold")
         rows = store.query("SELECT identity, name, metric, value FROM counters WHERE metric = 'launch__grid_dim_z'")
-        assert rows.values.tolist() == [[ONE, "scale/v1", "launch__grid_dim_z", 9.0]]
+        assert rows.values.tolist() == [[ONE, "scale/v1 · n=2^10 · block=256", "launch__grid_dim_z", 9.0]]
         foreign = store.query("SELECT name FROM profile WHERE trial_id IS NULL")
         assert foreign.name.tolist() == ["by hand"]
     (kept,) = (tmp_path / "artifacts").iterdir()
