@@ -71,13 +71,19 @@ def task(config: SweepConfig, project: Project) -> int:
         return 0
     from cuprof.engine.checking import check_trials
     from cuprof.ncu.collect import collect
+    from cuprof.ncu.head_start import Batch
     from cuprof.ncu.setting import make_setting
     from cuprof.records import FAILED
     from cuprof.store import Store
     from cuprof.terminal.progress import make_observer
 
     setting = make_setting(config.ncu, project)
-    with Store.open(config.store.url or project.database_url) as store, make_observer() as observer:
+    device_index = (config.device.cuda or (0,))[0]
+    with (
+        Store.open(config.store.url or project.database_url) as store,
+        make_observer() as observer,
+        Batch(setting, device_index) as ahead,
+    ):
         checked = check_trials(config, project, store, observer)
         Thread(target=_import_ahead, daemon=True).start()
         result = collect(
@@ -88,6 +94,7 @@ def task(config: SweepConfig, project: Project) -> int:
             sweep_id=checked.sweep_id,
             observer=observer,
             retry=config.retry,
+            ahead=ahead,
         )
         observer.close()
         _print_counters(checked.trials, result, setting, store, config.output)

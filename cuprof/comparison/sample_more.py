@@ -10,11 +10,11 @@ from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.stored import read_configuration, read_entries
 from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
+from cuprof.engine.observer import Observer
 from cuprof.engine.sweep import run_sweep
 from cuprof.family.point import Coordinate, Point
 from cuprof.project import Project
 from cuprof.store import Store
-from cuprof.engine.observer import Observer
 
 SHARE_OF_EFFECT = 0.2
 """The interval of each median is narrowed to this part of the effect: two of them, corrected for many comparisons,

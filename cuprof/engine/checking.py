@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.sweep import Sweep, open_runner
 from cuprof.project import Project
 from cuprof.records import Outcome, State, Trial
 from cuprof.store import Store
-from cuprof.engine.observer import Observer
 
 
 @dataclass(frozen=True)

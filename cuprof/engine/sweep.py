@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
 from cuprof.engine.runner import JobRunner
@@ -19,7 +20,6 @@ from cuprof.records import FAILED, DeviceFacts, Outcome, State, SweepFacts, Tria
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.trials import StoredTrial
-from cuprof.engine.observer import Observer
 from cuprof.worker.messages import Job, TrialJob, WorkerSettings
 from cuprof.worker.status_page import Phase
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
+from cuprof.engine.observer import Observer
 from cuprof.ncu.batch import run_batch
 from cuprof.ncu.executable import list_metric_names
+from cuprof.ncu.head_start import Batch
 from cuprof.ncu.job import Phase, Progress
 from cuprof.ncu.metrics import catalog
 from cuprof.ncu.setting import Setting
 from cuprof.records import FAILED, Outcome, Profile, State, Trial
-from cuprof.engine.observer import Observer
 
 
 class ProfileStore(Protocol):
@@ -64,6 +65,7 @@ def collect(
     sweep_id: int | None,
     observer: Observer,
     retry: str = "",
+    ahead: Batch | None = None,
 ) -> CollectResult:
     """Profile the trials whose counters are not stored yet.
 
@@ -73,6 +75,7 @@ def collect(
     Args:
         trials: already enlisted in the store.
         outcomes: identity → what checking the trial came to. Only trials known to be right are profiled.
+        ahead: an ncu process of this setting that already waits, for the first batch.
         retry: "" leaves trials that failed under ncu as stored, "failed" tries those again, "all" profiles everything.
 
     Raises:
@@ -87,7 +90,7 @@ def collect(
         done = store.profiled(identities, setting.cache_mode, setting.requested, failed=not retry)
     observer.started(len(right), len(done))
     todo = [trial for trial in right if trial.identity not in done]
-    run = _Run(setting, store, sweep_id, observer)
+    run = _Run(setting, store, sweep_id, observer, ahead)
     for device_trials in _by_device(todo):
         for batch in _chunks(device_trials, setting.batch):
             run.profile(batch)
@@ -100,8 +103,16 @@ def collect(
 class _Run:
     """Hold what changes while a collection goes on: the setting (metrics fall away) and the profiles made."""
 
-    def __init__(self, setting: Setting, store: ProfileStore, sweep_id: int | None, observer: Observer) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        store: ProfileStore,
+        sweep_id: int | None,
+        observer: Observer,
+        ahead: Batch | None,
+    ) -> None:
         self.setting, self.profiles = setting, list[Profile]()
+        self._ahead = ahead
         self._store, self._sweep_id, self._observer = store, sweep_id, observer
 
     def profile(self, trials: Sequence[Trial]) -> None:
@@ -109,7 +120,8 @@ class _Run:
         by_identity = {trial.identity: trial for trial in trials}
         left = tuple(trials)
         while left:
-            result = run_batch(left, self.setting, self._shows(by_identity))
+            ahead, self._ahead = self._ahead, None
+            result = run_batch(left, self.setting, self._shows(by_identity), ahead)
             if result.unknown_metrics:
                 self._leave_out(result.unknown_metrics)
             for trial, profile in ((by_identity[found.identity or ""], found) for found in result.profiles):

@@ -49,54 +49,63 @@ class ProcessResult:
             return f"signal {-self.returncode}"
 
 
-def run_watched(
-    command: Sequence[str],
-    log: Path,
-    progress: Path,
-    limit_s: float,
-    *,
-    environment: Mapping[str, str] | None = None,
-    tick: Callable[[], None] = lambda: None,
-) -> ProcessResult:
-    """Run ncu until it ends, or stop it when its trials stand still.
-
-    ncu and the process it profiles get a process group of their own: Ctrl-C reaches only us, and nothing is left
-    behind when ncu dies.
+class NcuProcess:
+    """One ncu process with a process group of its own: Ctrl-C reaches only us, and nothing is left behind.
 
     Args:
         command: the full argument list.
         log: file for its output.
-        progress: file that grows whenever a trial begins or ends.
-        limit_s: seconds that a trial may take.
         environment: of the process; our own when None.
-        tick: called at every poll, for progress display.
 
     Raises:
         ProfilerError: the program cannot be started.
     """
-    began = time.monotonic()
-    timed_out = interrupted = False
-    with log.open("wb") as sink:
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.command, self._log = tuple(command), log
+        with log.open("wb") as sink:
+            try:
+                self._process = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    env=None if environment is None else dict(environment),
+                )
+            except OSError as error:
+                raise ProfilerError(f"{command[0]} could not be started ({error}); check ncu.path") from error
+
+    @property
+    def pid(self) -> int:
+        """Return the process id."""
+        return self._process.pid
+
+    def watch(self, progress: Path, limit_s: float, tick: Callable[[], None] = lambda: None) -> ProcessResult:
+        """Wait until ncu ends, or stop it when its trials stand still.
+
+        Args:
+            progress: file that grows whenever a trial begins or ends.
+            limit_s: seconds that a trial may take.
+            tick: called at every poll, for progress display.
+        """
+        began = time.monotonic()
+        timed_out = interrupted = False
         try:
-            process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=None if environment is None else dict(environment),
-            )
-        except OSError as error:
-            raise ProfilerError(f"{command[0]} could not be started ({error}); check ncu.path") from error
-        try:
-            timed_out = _watch(process, progress, limit_s, tick)
+            timed_out = _watch(self._process, progress, limit_s, tick)
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            _stop(process)
-    output = log.read_text(encoding="utf-8", errors="replace")
-    duration_ns = int((time.monotonic() - began) * 1e9)
-    return ProcessResult(tuple(command), process.returncode, output, timed_out, interrupted, duration_ns)
+            _stop(self._process)
+        output = self._log.read_text(encoding="utf-8", errors="replace")
+        duration_ns = int((time.monotonic() - began) * 1e9)
+        return ProcessResult(self.command, self._process.returncode, output, timed_out, interrupted, duration_ns)
+
+    def kill(self) -> None:
+        """End ncu and what it profiles at once, if they still run."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
 
 def _watch(process: subprocess.Popen[bytes], progress: Path, limit_s: float, tick: Callable[[], None]) -> bool:

@@ -21,6 +21,7 @@ from cuprof.backends.cuda import CudaBackend, CudaSession
 from cuprof.family import Family, Point, Program, Variant
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
+from cuprof.ncu.head_start import read_device_index, wait_for_job
 from cuprof.ncu.job import Job, JobTrial, Phase, ProgressWriter, range_name, read_job, trial_points
 from cuprof.plan.memory import scratch_bytes
 
@@ -28,9 +29,8 @@ from cuprof.plan.memory import scratch_bytes
 class Profiling:
     """Carry out one job; inputs and session are kept while the problem stays the same."""
 
-    def __init__(self, job: Job, progress: ProgressWriter) -> None:
-        self.job, self.progress = job, progress
-        self.backend = CudaBackend(job.device_index)
+    def __init__(self, job: Job, progress: ProgressWriter, backend: CudaBackend) -> None:
+        self.job, self.progress, self.backend = job, progress, backend
         self._families: dict[str, Family] = {}
         self._session: tuple[tuple[str, Point], CudaSession] | None = None
 
@@ -112,11 +112,21 @@ def named_range(name: str) -> Iterator[None]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the job in the file named by the first argument; return 1 where the device context was lost."""
-    job = read_job(Path(arguments[0]))
+    """Run the job in the file named by the first argument, waiting until it is there.
+
+    Return 1 where the device context was lost, or nobody is left to write the file.
+    """
+    path = Path(arguments[0])
+    index = read_device_index(path)
+    backend = None if index is None else CudaBackend(index)
+    if not wait_for_job(path):
+        return 1
+    job = read_job(path)
+    if backend is None or backend.index != job.device_index:
+        backend = CudaBackend(job.device_index)
     with ProgressWriter(job.progress_path) as progress:
         try:
-            Profiling(job, progress).run()
+            Profiling(job, progress, backend).run()
         except DeviceLostError as error:
             sys.stderr.write(f"{error}\n")
             return 1

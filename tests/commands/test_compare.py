@@ -12,9 +12,9 @@ from cuprof.comparison import Verdict, compare, load_sides
 from cuprof.comparison.compare import Options
 from cuprof.comparison.rule import Rule
 from cuprof.comparison.sample_more import sample_more
+from cuprof.engine.observer import SilentObserver
 from cuprof.project import Project
 from cuprof.store import Store
-from cuprof.engine.observer import SilentObserver
 from tests.conftest import Result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))

@@ -77,10 +77,13 @@ def main() -> None:
     options, target = parse(sys.argv[1:])
     if not target:
         refuse("No target application specified.")
+    job_file = Path(target[-1])
+    while not job_file.exists():  # as the real target does: it may be started before anybody knows its trials
+        time.sleep(0.01)
     play = next_play()
     if play.get("ignore_interrupt"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    job = json.loads(Path(target[-1]).read_text())
+    job = json.loads(job_file.read_text())
     progress = dict(play.get("progress", {}))
     if "all" in progress:
         progress = {trial["identity"]: progress["all"] for trial in job["trials"]}

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.engine.observer import SilentObserver
 from cuprof.errors import ProfilerError
 from cuprof.ncu.collect import CollectResult, collect
 from cuprof.ncu.setting import Setting
 from cuprof.records import DeviceFacts, Outcome, State, Trial, Unavailable
-from cuprof.engine.observer import SilentObserver
 
 ONE, TWO, CRASH, HANG = "1" * 32, "2" * 32, "c" * 32, "f" * 32
 THROUGH = ["preparing", "launching", "done"]
