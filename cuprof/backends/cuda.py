@@ -4,45 +4,24 @@ from __future__ import annotations
 
 import os
 import statistics
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from cuprof.backends.base import POISON_BYTE, DeviceLostError, ReadingOptions
+from cuprof.backends.base import ReadingOptions
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.cuda_compare import DeviceComparison
-from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_for, load_driver
+from cuprof.backends.cuda_driver import call, load_driver
 from cuprof.backends.cuda_facts import read_facts
+from cuprof.backends.cuda_session import CudaSession, CupyErrors, on_stream
 from cuprof.backends.cuda_timing import CudaTimer
 from cuprof.backends.nvrtc import pick_arch
-from cuprof.errors import LaunchError, MissingDependencyError
-from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
+from cuprof.errors import MissingDependencyError
+from cuprof.family import Arrays, Program, Signature, Variant
 from cuprof.measure.device_state import StateMonitor
-from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
+from cuprof.records import Calibration, DeviceFacts, Measure
 
 READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
 """Blocks of 512 threads a multiprocessor that the calibration tries; the best of them is the read bandwidth."""
-ALIGNMENT = 256
-"""Bytes; scratch buffers start at multiples of it, as allocations of the driver do."""
-
-
-@dataclass
-class CudaRunnable:
-    """A variant ready to run: `enqueue()` puts one execution on the session's stream."""
-
-    enqueue: Callable[[], object]
-    results: Mapping[str, tuple[int, Any]]
-    build: BuildFacts = field(default_factory=BuildFacts)
-    steps: int = 1
-    holds_back: bool = True
-    """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
-    expired_in_a_row: int = 0
-    keep: tuple[Any, ...] = ()
 
 
 class CudaBackend:
@@ -93,7 +72,7 @@ class CudaBackend:
         others = monitor.other_processes({os.getpid()}) if monitor else []
         for blocks_per_multiprocessor in READ_BLOCKS:
             launch = self.timer.reader(buffer, self.multiprocessors * blocks_per_multiprocessor)
-            enqueue = _on_stream(launch, self.stream.ptr)
+            enqueue = on_stream(launch, self.stream.ptr)
             readings = [self.timer.cold(enqueue).duration_ns for _ in range(13)]
             best = max(best, size / (statistics.median(readings[3:]) * 1e-9))
         return Calibration(
@@ -107,7 +86,7 @@ class CudaBackend:
         self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
     ) -> CudaSession:
         """Copy the inputs to the device and allocate outputs and the scratch arena."""
-        with _CupyErrors(self.cupy, "put the inputs on the device"):
+        with CupyErrors(self.cupy, "put the inputs on the device"):
             return CudaSession(self, signature, inputs, options, scratch_bytes)
 
     def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
@@ -128,283 +107,3 @@ class CudaBackend:
     def _attribute(self, name: str) -> int:
         attribute = getattr(self.driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(call(self.driver.cuDeviceGetAttribute(attribute, self.index), f"read device attribute {name}"))
-
-
-class CudaSession:
-    """Inputs, outputs and scratch of one problem in device memory."""
-
-    def __init__(
-        self,
-        backend: CudaBackend,
-        signature: Signature,
-        inputs: Arrays,
-        options: ReadingOptions,
-        scratch_bytes: int,
-    ) -> None:
-        cupy = backend.cupy
-        self.backend, self.options, self.signature = backend, options, signature
-        self.driver = backend.driver
-        self.inputs = {name: cupy.asarray(array) for name, array in inputs.items()}
-        self.outputs = {name: cupy.empty(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
-        self.scratch = cupy.empty(max(scratch_bytes, 1), cupy.uint8)
-        self._host_inputs = inputs
-        if options.cupti:
-            backend.timer.use_cupti()
-        self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None = None
-        backend.stream.synchronize()
-        self._checksums: dict[str, int] = {}
-        self._comparison: tuple[Arrays, DeviceComparison] | None = None
-
-    def prepare(
-        self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
-    ) -> CudaRunnable:
-        """Build and bind; `text` is the variant's source with its includes expanded."""
-        if program is None:
-            return self._prepare_call(variant, problem, tunables)
-        started = time.monotonic_ns()
-        cubin, cached = self.backend.cache.compile(
-            text,
-            name=variant.source or variant.name,
-            arch=self.backend.arch,
-            defines=program.defines,
-            options=program.options,
-        )
-        build_ns = time.monotonic_ns() - started
-        module = self.backend.load(cubin.image)
-        addresses = self._addresses(program)
-        for symbol, source in program.constants.items():
-            address, size = call(
-                self.driver.cuModuleGetGlobal(module, symbol.encode()),
-                f"find __constant__ {symbol} of {variant.source}",
-            )
-            array = self.inputs[source]
-            if array.nbytes > size:
-                raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {array.nbytes}")
-            call(self.driver.cuMemcpyDtoD(address, array.data.ptr, array.nbytes), f"fill __constant__ {symbol}")
-        stream = self.backend.stream.ptr
-        actions = [self._action(module, step, addresses, stream) for step in program.steps]
-        names = {launch.kernel for launch in program.launches}
-        used = [cubin.kernels[name] for name in names if name in cubin.kernels]
-        facts = BuildFacts(
-            registers=max((self._resource(module, name, "NUM_REGS") for name in names), default=None),
-            shared_bytes=max((self._resource(module, name, "SHARED_SIZE_BYTES") for name in names), default=None),
-            spill_bytes=max((kernel.spill_bytes for kernel in used), default=None),
-            cached=cached,
-            build_ns=build_ns,
-            log=cubin.log,
-        )
-        results = {
-            name: (addresses[program.results.get(name, name)], spec) for name, spec in self.signature.outputs.items()
-        }
-        enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
-        steps = len(actions)
-        if self.options.graph and steps > 1:
-            enqueue, steps = self._as_graph(enqueue), 1
-        return CudaRunnable(enqueue, results, facts, steps=steps, keep=(module,))
-
-    def _resource(self, module: Any, kernel: str, attribute: str) -> int:
-        """Return a loaded kernel's resource, which is there even when NVRTC answers from its cache, without a log."""
-        function = call(self.driver.cuModuleGetFunction(module, kernel.encode()), f"find kernel {kernel}")
-        name = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
-        return int(call(self.driver.cuFuncGetAttribute(name, function), f"read {attribute} of {kernel}"))
-
-    def _as_graph(self, enqueue: Callable[[], object]) -> Callable[[], None]:
-        """Return a replay of what `enqueue` puts on the stream, as one CUDA graph."""
-        driver, stream = self.driver, self.backend.stream.ptr
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        call(driver.cuStreamBeginCapture(stream, mode), "begin a graph")
-        enqueue()
-        graph = call(driver.cuStreamEndCapture(stream), "end a graph")
-        executable = call(driver.cuGraphInstantiate(graph, 0), "make a graph executable")
-        return lambda: call(driver.cuGraphLaunch(executable, stream), "launch a graph")
-
-    def _prepare_call(self, variant: Variant, problem: Point, tunables: Point) -> CudaRunnable:
-        started = time.monotonic_ns()
-        with self._errors(f"prepare {variant.name}"):
-            function = variant.make(problem, tunables, MappingProxyType(self.inputs), MappingProxyType(self.outputs))
-        results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
-        facts = BuildFacts(build_ns=time.monotonic_ns() - started)
-        return CudaRunnable(function, results, facts, steps=8)
-
-    def poison(self, runnable: CudaRunnable) -> None:
-        """Overwrite outputs and scratch."""
-        for array in (*self.outputs.values(), self.scratch):
-            call(
-                self.driver.cuMemsetD8Async(array.data.ptr, POISON_BYTE, array.nbytes, self.backend.stream.ptr),
-                "poison a buffer",
-            )
-        self.backend.stream.synchronize()
-
-    def run(self, runnable: CudaRunnable) -> None:
-        """Execute once and wait."""
-        with self._errors("execute"):
-            runnable.enqueue()
-            self.backend.stream.synchronize()
-
-    def watch_inputs(self) -> None:
-        """Remember what the inputs hold."""
-        self._checksums = {name: self._checksum(name) for name in self.inputs}
-
-    def check_in_place(
-        self, runnable: CudaRunnable, reference: Arrays, tolerance: Tolerance, seed: int
-    ) -> Check | None:
-        """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
-        if not DeviceComparison.fits(self.outputs, reference):
-            return None
-        try:
-            if self._comparison is None or self._comparison[0] is not reference:
-                self._comparison = (reference, DeviceComparison(self.backend, reference))
-            return self._comparison[1].check(runnable.results, tolerance, seed)
-        except self.backend.cupy.cuda.memory.OutOfMemoryError:
-            return None
-
-    def damaged_inputs(self) -> tuple[str, ...]:
-        """Return the inputs that were overwritten since `watch_inputs`, by checksums taken on the device."""
-        return tuple(name for name, known in self._checksums.items() if self._checksum(name) != known)
-
-    def restore_inputs(self, inputs: Arrays) -> None:
-        """Copy the inputs to the device anew."""
-        for name, array in inputs.items():
-            self.inputs[name].set(array)
-        self.backend.stream.synchronize()
-
-    def _checksum(self, name: str) -> int:
-        return self.backend.timer.checksum(self.inputs[name])
-
-    def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
-        """Copy the outputs to new host arrays."""
-        found = {}
-        for name, (address, spec) in runnable.results.items():
-            host = np.empty(spec.shape, spec.dtype)
-            call(self.driver.cuMemcpyDtoH(host.ctypes.data, address, host.nbytes), f"fetch output {name}")
-            found[name] = host
-        return found
-
-    def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1) -> Any:
-        """Execute and time; see `CudaTimer` for what each measure is."""
-        timer = self.backend.timer
-        blocking = self.options.blocking and runnable.holds_back
-        with self._errors("execute"):
-            if measure is Measure.TOTAL:
-                return timer.total(self._uploads(), runnable.enqueue, self._downloads(runnable))
-            if measure is Measure.HOT:
-                reading = timer.hot(runnable.enqueue, batch, blocking)
-            else:
-                reading = timer.cold(runnable.enqueue, self.options.flush, blocking)
-        if blocking:  # other variants are read in between, so each keeps a count of its own
-            runnable.expired_in_a_row = runnable.expired_in_a_row + 1 if reading.suspect else 0
-            runnable.holds_back = runnable.expired_in_a_row < 2
-        return reading
-
-    def close(self) -> None:
-        """Free the session's device and page-locked memory."""
-        self.inputs, self.outputs, self.scratch, self._pinned = {}, {}, self.backend.cupy.empty(1, "u1"), None
-        self._comparison = None
-        self.backend.cupy.get_default_memory_pool().free_all_blocks()
-        self.backend.cupy.get_default_pinned_memory_pool().free_all_blocks()
-
-    def _addresses(self, program: Program) -> dict[str, int]:
-        addresses = {name: array.data.ptr for name, array in (*self.inputs.items(), *self.outputs.items())}
-        offset = 0
-        for name, spec in program.scratch.items():
-            addresses[name] = self.scratch.data.ptr + offset
-            offset += -(-spec.nbytes // ALIGNMENT) * ALIGNMENT
-        if offset > self.scratch.nbytes:
-            raise LaunchError(f"scratch of {offset} bytes asked for, {self.scratch.nbytes} set aside")
-        self._sizes = {
-            **{name: array.nbytes for name, array in (*self.inputs.items(), *self.outputs.items())},
-            **{name: spec.nbytes for name, spec in program.scratch.items()},
-        }
-        return addresses
-
-    def _action(
-        self, module: Any, step: Launch | Fill, addresses: Mapping[str, int], stream: int
-    ) -> Callable[[], None]:
-        if isinstance(step, Fill):
-            address, size, value = addresses[step.buffer], self._sizes[step.buffer], step.value
-            memset = self.driver.cuMemsetD8Async
-            return lambda: call(memset(address, value, size, stream), f"fill {step.buffer}")
-        function = call(
-            self.driver.cuModuleGetFunction(module, step.kernel.encode()), f'find kernel {step.kernel} (extern "C"?)'
-        )
-        if step.shared_bytes > 48 * 1024:
-            attribute = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call(
-                self.driver.cuFuncSetAttribute(function, attribute, step.shared_bytes),
-                f"ask for {step.shared_bytes} bytes of shared memory a block",
-            )
-        arguments = [addresses[value] if isinstance(value, str) else as_scalar(value) for value in step.args]
-        return _on_stream(
-            PackedLaunch(step.kernel, function, step.grid, step.block, arguments, step.shared_bytes), stream
-        )
-
-    def _uploads(self) -> list[tuple[int, int, int]]:
-        host, _ = self._host_buffers()
-        return [(self.inputs[name].data.ptr, array.ctypes.data, array.nbytes) for name, array in host.items()]
-
-    def _downloads(self, runnable: CudaRunnable) -> list[tuple[int, int, int]]:
-        _, host = self._host_buffers()
-        return [(array.ctypes.data, runnable.results[name][0], array.nbytes) for name, array in host.items()]
-
-    def _host_buffers(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Return host copies of inputs and outputs to transfer from and to, page-locked if the options say so."""
-        if self._pinned is None:
-            allocate = self._page_locked if self.options.pinned else np.empty
-            inputs = {name: allocate(array.shape, array.dtype) for name, array in self._host_inputs.items()}
-            for name, array in self._host_inputs.items():
-                inputs[name][...] = array
-            outputs = {
-                name: allocate(spec.shape, np.dtype(spec.dtype)) for name, spec in self.signature.outputs.items()
-            }
-            self._pinned = (inputs, outputs)
-        return self._pinned
-
-    def _page_locked(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        count = int(np.prod(shape, dtype=np.int64))
-        memory = self.backend.cupy.cuda.alloc_pinned_memory(max(count * dtype.itemsize, 1))
-        return np.frombuffer(memory, dtype, count).reshape(shape)
-
-    def _errors(self, what: str) -> _CupyErrors:
-        return _CupyErrors(self.backend.cupy, what)
-
-
-class _CupyErrors:
-    """Turn CuPy's exceptions into cuprof's."""
-
-    def __init__(self, cupy: Any, what: str) -> None:
-        self.cupy, self.what = cupy, what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        status = getattr(error, "status", None)
-        if isinstance(status, int):
-            if status in CONTEXT_LOST or "CUDA" in type(error).__name__:
-                raise error_for(status, self.what) from error
-            raise LaunchError(f"{self.what}: {error}") from error
-        if isinstance(error, self.cupy.cuda.memory.OutOfMemoryError):
-            raise LaunchError(f"{self.what}: out of device memory: {error}") from error
-        if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
-            raise DeviceLostError(f"{self.what}: {str(error).splitlines()[0]}") from error
-
-
-def as_scalar(value: int | float | np.generic) -> np.generic:
-    """Return a kernel's scalar argument: Python ints as int32, Python floats as float32, NumPy scalars as they are."""
-    if isinstance(value, np.generic):
-        return value
-    return np.int32(value) if isinstance(value, int) else np.float32(value)
-
-
-def _on_stream(launch: PackedLaunch, stream: int) -> Callable[[], None]:
-    return lambda: launch(stream)
-
-
-def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:
-    def enqueue() -> None:
-        for action in actions:
-            action()
-
-    return enqueue

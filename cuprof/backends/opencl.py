@@ -18,6 +18,7 @@ from cuprof.backends.nvrtc import KernelFacts, read_resources
 from cuprof.backends.opencl_timing import OpenClTimer
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
+from cuprof.family.program import as_scalar
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
 
 NO_DEVICE_REMEDY = (
@@ -387,13 +388,6 @@ class OpenClSession:
         array, _ = cl.enqueue_map_buffer(self.backend.queue, buffer, both, 0, shape, dtype)
         mappings.append(array)
         return array  # type: ignore[no-any-return]
-
-
-def as_scalar(value: int | float | np.generic) -> np.generic:
-    """Return a kernel's scalar argument: Python ints as int32, Python floats as float32, NumPy scalars as they are."""
-    if isinstance(value, np.generic):
-        return value
-    return np.int32(value) if isinstance(value, int) else np.float32(value)
 
 
 def _same_length(grid: tuple[int, ...], block: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -86,3 +86,10 @@ class Program:
     def launches(self) -> tuple[Launch, ...]:
         """Return the kernel launches alone."""
         return tuple(step for step in self.steps if isinstance(step, Launch))
+
+
+def as_scalar(value: int | float | np.generic) -> np.generic:
+    """Return a kernel's scalar argument: Python ints as int32, Python floats as float32, NumPy scalars as they are."""
+    if isinstance(value, np.generic):
+        return value
+    return np.int32(value) if isinstance(value, int) else np.float32(value)

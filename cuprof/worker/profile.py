@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.base import DeviceLostError, ReadingOptions
-from cuprof.backends.cuda import CudaBackend, CudaSession
+from cuprof.backends.cuda import CudaBackend
+from cuprof.backends.cuda_session import CudaSession
 from cuprof.family import Family, Point, Program, Variant
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family

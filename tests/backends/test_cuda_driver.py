@@ -11,9 +11,9 @@ import pytest
 
 from cuprof.backends import cuda_driver
 from cuprof.backends.base import DeviceLostError
-from cuprof.backends.cuda import as_scalar
 from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call
 from cuprof.errors import LaunchError
+from cuprof.family.program import as_scalar
 
 
 class FakeDriver:
