@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -18,7 +19,12 @@ TIMING_VERSION = 1
 HOLD_LIMIT_NS = 50_000_000
 """A held stream lets go by itself after this time, so a call that synchronises costs a reading and no deadlock."""
 HOLD_LEAST_NS = 20_000
-"""Shortest hold where the clock is read from it: at a counter resolution of 32 ns the clock is good to 0.2 %."""
+"""Shortest hold where the SM clock is read from it."""
+CLOCK_STEPS = 200
+"""Steps of the device's nanosecond counter that a hold lasts at least: the SM clock is then good to 0.5 %. The counter
+steps by 32 ns on an H200 and by about a microsecond on older devices."""
+LEAST_CLOCK_STEPS = 50
+"""Over fewer steps than this, no SM clock is told: its error would exceed what samples are left out for."""
 FLUSH_FACTOR = 4
 """The flush reads this many times the L2 cache; its replacement policy is not strictly least-recently-used."""
 OWN_COST_READINGS = 64
@@ -72,6 +78,7 @@ class CudaTimer:
         self._end = call(self.driver.cuEventCreate(flags), "create an event")
         self.cupti: CuptiClock | None = None
         self.correction_ns = 0.0
+        self.clock_step_ns, self.hold_least_ns = 1, HOLD_LEAST_NS
         self.own_costs = self._measure_own_costs()
 
     def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
@@ -111,13 +118,13 @@ class CudaTimer:
         elif flush == "dirty":
             self.driver.cuMemsetD8Async(self.flush_buffer.data.ptr, 0, self.flush_buffer.nbytes, stream)
         clock_from_flush = flush == "clean"
-        elapsed, suspect = self._framed(enqueue, 1, blocking, 0 if clock_from_flush else HOLD_LEAST_NS)
+        elapsed, suspect = self._framed(enqueue, 1, blocking, 0 if clock_from_flush else self.hold_least_ns)
         clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
         return Reading(max(elapsed - self.correction_ns, 0.0), clock, suspect)
 
     def hot(self, enqueue: Callable[[], object], batch: int, blocking: bool = True) -> Reading:
         """Time `batch` executions back to back; the duration is one execution's share."""
-        elapsed, suspect = self._framed(enqueue, batch, blocking, HOLD_LEAST_NS)
+        elapsed, suspect = self._framed(enqueue, batch, blocking, self.hold_least_ns)
         return Reading(max(elapsed - self.correction_ns, 0.0) / batch, self._clock(1) if blocking else None, suspect)
 
     def total(
@@ -179,20 +186,37 @@ class CudaTimer:
 
     def _clock(self, word: int) -> float | None:
         """Return the SM clock in MHz from the stamp at this word."""
-        cycles, ns = int(self._words[word]), int(self._words[word + 1])
-        return cycles / ns * 1e3 if ns else None
+        return clock_mhz(int(self._words[word]), int(self._words[word + 1]), self.clock_step_ns)
 
     def _measure_own_costs(self) -> dict[str, float]:
         """Measure what a pair of events adds, and keep the correction: an empty kernel reads `EMPTY_KERNEL_NS`."""
         empty = self._kernel("empty", 1, 1, [])
-        nothing = [self.cold(lambda: None, "none").duration_ns for _ in range(OWN_COST_READINGS)]
-        kernel = [self.cold(lambda: empty(self.stream.ptr), "none").duration_ns for _ in range(OWN_COST_READINGS)]
+        holds_ns: list[int] = []
+
+        def read(enqueue: Callable[[], object]) -> float:
+            duration_ns = self.cold(enqueue, "none").duration_ns
+            holds_ns.append(int(self._words[2]))
+            return duration_ns
+
+        nothing = [read(lambda: None) for _ in range(OWN_COST_READINGS)]
+        kernel = [read(lambda: empty(self.stream.ptr)) for _ in range(OWN_COST_READINGS)]
         empty_kernel_ns = statistics.median(kernel[8:])
         self.correction_ns = max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0)
-        return {"empty_events_ns": statistics.median(nothing[8:]), "empty_kernel_ns": empty_kernel_ns}
+        self.clock_step_ns = max(math.gcd(*holds_ns), 1)
+        self.hold_least_ns = max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
+        return {
+            "empty_events_ns": statistics.median(nothing[8:]),
+            "empty_kernel_ns": empty_kernel_ns,
+            "clock_step_ns": float(self.clock_step_ns),
+        }
 
     def _kernel(self, name: str, blocks: int, threads: int, arguments: list[Any]) -> PackedLaunch:
         function = call(
             self.driver.cuModuleGetFunction(self.module, f"cuprof_{name}".encode()), f"find kernel cuprof_{name}"
         )
         return PackedLaunch(f"cuprof_{name}", function, (blocks,), (threads,), arguments)
+
+
+def clock_mhz(cycles: int, duration_ns: int, step_ns: int) -> float | None:
+    """Return the clock from two counters' differences, or None where the time's steps are too coarse for it."""
+    return cycles / duration_ns * 1e3 if duration_ns >= LEAST_CLOCK_STEPS * step_ns else None
