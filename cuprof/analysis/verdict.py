@@ -12,6 +12,7 @@ from cuprof.analysis.failures import WORDS, failure_groups, surprising_passes
 from cuprof.analysis.orders import about_equal, published_order, winners
 from cuprof.analysis.quantities import choose_scale, count, format_ratio, format_value, shorten
 from cuprof.analysis.ratio import CONFIDENCE, METHOD, Ratio
+from cuprof.analysis.sampling_notes import sampling_notes
 from cuprof.analysis.study import Study, extreme
 from cuprof.records import FAILED
 
@@ -209,6 +210,7 @@ def _cautions(study: Study) -> tuple[str, ...]:
             cautions.append(f"Skipped: {names} ({group.message.rstrip('.')}).")
     for name in surprising_passes(study):
         cautions.append(f"{name} is kept because it is known to be wrong, yet its check passed here. It is not ranked.")
+    cautions += sampling_notes(study.trials)
     if study.best["tunables_label"].astype(bool).any() and _tuned(study):
         cautions.append(
             "Each variant stands with the fastest of its measured tunables; the more were tried, the luckier the best "
