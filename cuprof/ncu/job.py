@@ -53,8 +53,8 @@ class Job:
         seed: seed of the inputs.
         device_index: ordinal of the CUDA device.
         progress_path: file that `ProgressWriter` appends to.
-        warm_up: executions of a trial before the range, not profiled: a library chooses its algorithm and loads its
-            kernels there, and hot counters find the caches as a previous execution left them.
+        warm_up: executions of a trial before the range, not profiled, so that hot counters find the caches as a
+            previous execution left them. A library call has one at least: it chooses its algorithm there.
         flush_before: whether the caches are flushed between warm-up and range. Never needed with cache control "all".
     """
 

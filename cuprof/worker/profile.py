@@ -57,7 +57,7 @@ class Profiling:
         session = self._open(family, trial, problem)
         runnable = self._prepare(session, family, variant, problem, tunables, program)
         session.poison(runnable)
-        for _ in range(self.job.warm_up):
+        for _ in range(max(self.job.warm_up, int(program is None))):
             session.run(runnable)
         if self.job.flush_before:
             self.backend.timer.flush()
