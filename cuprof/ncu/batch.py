@@ -9,7 +9,7 @@ from pathlib import Path
 from cuprof.errors import ProfilerError
 from cuprof.ncu.artifact import keep_artifact
 from cuprof.ncu.console import find_explanation
-from cuprof.ncu.head_start import Batch
+from cuprof.ncu.head_start import Batch, BatchFiles
 from cuprof.ncu.job import Job, Progress, job_trial, read_progress, write_job
 from cuprof.ncu.process import ProcessResult
 from cuprof.ncu.report_file import Report, read_report
@@ -35,9 +35,14 @@ def run_batch(
         ProfilerError: ncu failed for a reason that is no trial's own (permission, disk, arguments, another profiler).
     """
     started_at = time.time()
-    with ahead or Batch(setting, _device_index(trials)) as batch:
-        files = batch.files
+
+    def give_job(files: BatchFiles) -> None:
         write_job(_job(trials, setting, files.progress), files.job)
+
+    if ahead is not None:
+        give_job(ahead.files)
+    with ahead or Batch(setting, _device_index(trials), give_job) as batch:
+        files = batch.files
         result = batch.process.watch(
             files.progress, setting.time_limit_s, tick=lambda: on_progress(read_progress(files.progress))
         )

@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -57,9 +58,12 @@ class Batch:
     Args:
         setting: what ncu is asked to collect.
         device_index: the CUDA device that the process opens while it waits.
+        prepare: called before the process is started; writes the job where its trials are known already.
     """
 
-    def __init__(self, setting: Setting, device_index: int = 0) -> None:
+    def __init__(
+        self, setting: Setting, device_index: int = 0, prepare: Callable[[BatchFiles], None] = lambda _: None
+    ) -> None:
         self.setting = setting
         self._folder = tempfile.TemporaryDirectory(prefix="cuprof-ncu-")
         self.files = BatchFiles(Path(self._folder.name))
@@ -68,6 +72,7 @@ class Batch:
             setting.executable.path, setting.collection, self.files.report, [*setting.target, str(self.files.job)]
         )
         try:
+            prepare(self.files)
             self.process = NcuProcess(command, self.files.folder / "ncu.log", _environment())
         except BaseException:
             self._folder.cleanup()
