@@ -82,6 +82,7 @@ def collect(
         ProfilerError: ncu cannot work here at all; what was stored until then stays.
         KeyboardInterrupt: after the trials that were through have been stored.
     """
+    _ = setting.executable.version  # raises where ncu does not run or is too old
     skipped = {trial.identity: reason for trial in trials if (reason := _reason_to_skip(trial, outcomes))}
     right = [trial for trial in trials if trial.identity not in skipped]
     identities = [trial.identity for trial in right]

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from cuprof.errors import ProfilerError
@@ -21,12 +21,39 @@ _INSTALL = "install Nsight Compute (it comes with the CUDA toolkit) or name the 
 _VERSION = re.compile(r"Version\s+(\d+)\.(\d+)\.(\d+)(?:\.(\d+))?")
 
 
-@dataclass(frozen=True)
 class NcuExecutable:
-    """Name a usable ncu: where it is and which release."""
+    """Name an ncu: where it is and which release.
 
-    path: Path
-    version: tuple[int, ...]
+    Args:
+        path: the program.
+        version: its release; when None, the program is asked at once and answers while the caller goes on.
+    """
+
+    def __init__(self, path: Path, version: tuple[int, ...] | None = None) -> None:
+        self.path, self._version = path, version
+        self._answer: Future[tuple[int, ...]] | None = None
+        if version is None:
+            thread = ThreadPoolExecutor(1, thread_name_prefix="ncu-version")
+            self._answer = thread.submit(_read_version, path)
+            thread.shutdown(wait=False)
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Return the release, waiting for the answer if need be.
+
+        Raises:
+            ProfilerError: the program does not run, or is older than `OLDEST`.
+        """
+        if self._version is None:
+            assert self._answer is not None
+            version = self._answer.result()
+            if version[:2] < OLDEST:
+                raise ProfilerError(
+                    f"{self.path} is Nsight Compute {'.'.join(map(str, version))}, and cuprof needs "
+                    f"{'.'.join(map(str, OLDEST))} or newer; {_INSTALL}"
+                )
+            self._version = version
+        return self._version
 
     @property
     def version_text(self) -> str:
@@ -35,26 +62,23 @@ class NcuExecutable:
 
 
 def get_executable(
-    override: str = "", environment: Mapping[str, str] | None = None, root: Path = Path("/")
+    override: str = "", environment: Mapping[str, str] | None = None, root: Path = Path("/"), *, wait: bool = True
 ) -> NcuExecutable:
-    """Find ncu, run it for its version and return both.
+    """Find ncu and run it for its version.
 
     Args:
         override: `ncu.path`; when given, nothing else is looked at.
         environment: PATH, CUDA_HOME and CUDA_PATH are read from it; the process's own when None.
         root: file system root below which the usual installation folders lie.
+        wait: whether to wait for the version; else `NcuExecutable.version` waits and raises.
 
     Raises:
         ProfilerError: there is none, it does not run, or it is older than `OLDEST`.
     """
-    path = _get_path(override, os.environ if environment is None else environment, root)
-    version = _read_version(path)
-    if version[:2] < OLDEST:
-        raise ProfilerError(
-            f"{path} is Nsight Compute {'.'.join(map(str, version))}, and cuprof needs "
-            f"{'.'.join(map(str, OLDEST))} or newer; {_INSTALL}"
-        )
-    return NcuExecutable(path, version)
+    executable = NcuExecutable(_get_path(override, os.environ if environment is None else environment, root))
+    if wait:
+        _ = executable.version
+    return executable
 
 
 def list_metric_names(executable: NcuExecutable) -> list[str]:

@@ -73,7 +73,7 @@ def make_setting(config: NcuConfig, project: Project, seed: int = 0) -> Setting:
         raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
     whole = [f"section:{name}" for name in config.sections] + ([f"set:{config.set}"] if config.set else [])
     return Setting(
-        executable=get_executable(config.path),
+        executable=get_executable(config.path, wait=False),
         collection=Collection(
             metrics=(*metrics, *companions(metrics)),
             section_set=config.set,

@@ -16,6 +16,7 @@ import pytest
 from cuprof.engine.observer import SilentObserver
 from cuprof.errors import ProfilerError
 from cuprof.ncu.collect import CollectResult, collect
+from cuprof.ncu.executable import NcuExecutable
 from cuprof.ncu.setting import Setting
 from cuprof.records import DeviceFacts, Outcome, State, Trial, Unavailable
 
@@ -370,7 +371,7 @@ def test_artifacts_that_cannot_be_written_are_reported(fake_ncu, run, make_setti
 
 def test_an_ncu_that_cannot_be_started_is_reported(run, make_setting, tmp_path: Path) -> None:
     setting = make_setting()
-    gone = replace(setting, executable=replace(setting.executable, path=tmp_path / "gone"))
+    gone = replace(setting, executable=NcuExecutable(tmp_path / "gone", (2025, 3, 1)))
     with pytest.raises(ProfilerError, match=r"gone could not be started .* check ncu\.path"):
         run(ONE, setting=gone)
 
