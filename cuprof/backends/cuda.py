@@ -47,6 +47,7 @@ class CudaBackend:
         self.arch = pick_arch(self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR"))
         self.multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
         self._timer: CudaTimer | None = None
+        self._facts: DeviceFacts | None = None
 
     @property
     def timer(self) -> CudaTimer:
@@ -59,7 +60,9 @@ class CudaBackend:
 
     def facts(self) -> DeviceFacts:
         """Return the device's name, memory and the versions that its timings depend on."""
-        return read_facts(self.index)
+        if self._facts is None:
+            self._facts = read_facts(self.index)
+        return self._facts
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""
