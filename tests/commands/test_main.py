@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -34,18 +33,13 @@ def test_every_commands_help_has_examples(cli: Cli, command: str) -> None:
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["sweep", "--help"], ["ncu-collect", "--help"]])
-def test_help_is_quick_and_imports_nothing_heavy(argv: list[str]) -> None:
+def test_help_imports_nothing_heavy(argv: list[str]) -> None:
     code = (
         "import sys; from cuprof.commands.main import main; main(sys.argv[1:]); "
         f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)"
     )
-    seconds = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        run = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
-        seconds.append(time.perf_counter() - begun)
-        assert run.stderr.strip() == "[]"
-    assert min(seconds) < 0.3
+    run = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
+    assert run.stderr.strip() == "[]"
 
 
 def test_version(cli: Cli) -> None:

@@ -225,4 +225,4 @@ def test_views_stay_quick_with_thousands_of_trials(tmp_path: Path) -> None:
         rows = {name: len(store.query(name)) for name in ("best", "before_after", "slowest", "counters_before_after")}
         took = time.perf_counter() - start
     assert rows == {"best": 100, "before_after": 400, "slowest": 20, "counters_before_after": 400}
-    assert took < 4  # 0.5 s on two cores of 2024; a plan that reads a view once a row takes minutes
+    assert took < 60  # half a second when nothing else runs; a plan that reads a view once a row takes minutes
