@@ -6,7 +6,7 @@ struct Found {
     unsigned long long failing;         // elements outside their tolerance, NaN among them
     unsigned long long largest_error;   // bits of the largest |output - expected| / allowed of those inside
     unsigned long long largest_distance;  // bits of the largest |output - expected| where the tolerance is finite
-    unsigned long long unused;
+    unsigned long long examined;        // elements looked at: all of them, or nothing is said
     double squared_distance;            // sums over elements whose tolerance is finite
     double squared_expected;
 };
@@ -20,10 +20,11 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
     const OUT* __restrict__ output, const double* __restrict__ expected, const double* __restrict__ absolute,
     double one_absolute, double relative, unsigned long long count, Found* found) {
     const double limit = __longlong_as_double(0x7ff0000000000000ll);
-    unsigned long long failing = 0;
+    unsigned long long failing = 0, examined = 0;
     double error = 0.0, distance = 0.0, squared_distance = 0.0, squared_expected = 0.0;
     for (unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x; i < count;
          i += (unsigned long long)gridDim.x * 256) {
+        ++examined;
         const double is = (double)output[i];
         const double should = expected[i];
         const double magnitude = fabs(should) < limit ? fabs(should) : 0.0;
@@ -43,6 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
     }
     for (int lane = 16; lane > 0; lane /= 2) {
         failing += __shfl_down_sync(0xffffffffu, failing, lane);
+        examined += __shfl_down_sync(0xffffffffu, examined, lane);
         error = fmax(error, __shfl_down_sync(0xffffffffu, error, lane));
         distance = fmax(distance, __shfl_down_sync(0xffffffffu, distance, lane));
         squared_distance += __shfl_down_sync(0xffffffffu, squared_distance, lane);
@@ -50,6 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
     }
     if (threadIdx.x % 32 == 0) {
         if (failing) atomicAdd(&found->failing, failing);
+        atomicAdd(&found->examined, examined);
         raise(&found->largest_error, error);
         raise(&found->largest_distance, distance);
         atomicAdd(&found->squared_distance, squared_distance);

@@ -105,8 +105,11 @@ class DeviceComparison:
         blocks = max(1, min(-(-count // THREADS), BLOCKS_A_MULTIPROCESSOR * backend.multiprocessors))
         PackedLaunch("cuprof_compare", _kernel(backend, dtype), (blocks,), (THREADS,), arguments)(backend.stream.ptr)
         backend.stream.synchronize()
-        failing, error, distance, _, squared_distance, squared_expected = FOUND.unpack(self._found.get().tobytes())
-        if failing or not (math.isfinite(squared_distance) and math.isfinite(squared_expected)):
+        failing, error, distance, examined, squared_distance, squared_expected = FOUND.unpack(
+            self._found.get().tobytes()
+        )
+        finite = math.isfinite(squared_distance) and math.isfinite(squared_expected)
+        if failing or examined != count or not finite:
             return None
         if squared_expected:
             relative = math.sqrt(squared_distance / squared_expected)
