@@ -10,7 +10,7 @@ and the memory needed is that of the largest one. A session belongs to the threa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -147,6 +147,3 @@ class Backend(Protocol):
         Raises:
             LaunchError: the device's memory does not suffice.
         """
-
-
-BackendTable = Mapping[str, Backend]

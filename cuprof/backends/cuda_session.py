@@ -16,13 +16,11 @@ from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
+from cuprof.plan.memory import ALIGNMENT
 from cuprof.records import BuildFacts, Check, Measure
 
 if TYPE_CHECKING:
     from cuprof.backends.cuda import CudaBackend
-
-ALIGNMENT = 256
-"""Bytes; scratch buffers start at multiples of it, as allocations of the driver do."""
 
 
 @dataclass

@@ -100,11 +100,6 @@ class CudaTimer:
         """Return a launch of one thread that runs for the given time by the device's clock."""
         return self._kernel("spin", 1, 1, [np.uint64(duration_ns), 0])
 
-    def flush(self) -> None:
-        """Fill the caches with other, clean data, and wait."""
-        self._flush(self.stream.ptr)
-        self.stream.synchronize()
-
     def cold(self, enqueue: Callable[[], object], flush: str = "clean", blocking: bool = True) -> Reading:
         """Time one execution with the caches full of other data.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cuprof.commands.arguments import CommandParser
 from cuprof.project import find_project
 
 if TYPE_CHECKING:
@@ -37,12 +38,11 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="cuprof ncu-import",
-        description="Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become "
+    parser = CommandParser(
+        "ncu-import",
+        "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become "
         "rows of their own. The files are copied to the project's artifacts.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        EXAMPLES,
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .ncu-rep file")
     parser.add_argument("--name", default="", help="what launches outside our ranges go by (default: the file's name)")

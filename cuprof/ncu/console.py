@@ -63,11 +63,6 @@ def list_unknown_metrics(output: str) -> list[str]:
     return list(dict.fromkeys(_plain(name) for found in names for name in found))
 
 
-def no_kernels(output: str) -> bool:
-    """Return whether ncu says that it profiled nothing."""
-    return "No kernels were profiled" in output
-
-
 def list_queried_metrics(output: str) -> list[str]:
     """Return the base names (without .sum, .avg, …) that `ncu --query-metrics` prints."""
     rows = re.findall(r"^([A-Za-z][\w.]*__\w+)\s+(?:Counter|Ratio|Throughput)\b", output, re.MULTILINE)

@@ -55,7 +55,6 @@ class Job:
         progress_path: file that `ProgressWriter` appends to.
         warm_up: executions of a trial before the range, not profiled, so that hot counters find the caches as a
             previous execution left them. A library call has one at least: it chooses its algorithm there.
-        flush_before: whether the caches are flushed between warm-up and range. Never needed with cache control "all".
     """
 
     trials: tuple[JobTrial, ...]
@@ -63,7 +62,6 @@ class Job:
     device_index: int
     progress_path: str
     warm_up: int = 1
-    flush_before: bool = False
 
 
 @dataclass(frozen=True)

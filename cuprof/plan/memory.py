@@ -10,6 +10,9 @@ from cuprof.family.point import Point
 from cuprof.family.program import Program
 from cuprof.records import DeviceFacts
 
+ALIGNMENT = 256
+"""Bytes; scratch buffers start at multiples of it, as allocations of the CUDA driver do."""
+
 
 def device_bytes(family: Family, problem: Point, programs: Iterable[Program] = ()) -> int:
     """Return the bytes of a problem's inputs and outputs and of the largest scratch among the programs.
@@ -28,6 +31,11 @@ def signature_bytes(signature: Signature) -> int:
 def scratch_bytes(program: Program) -> int:
     """Return the bytes of a program's scratch buffers."""
     return sum(array.nbytes for array in program.scratch.values())
+
+
+def arena_bytes(program: Program | None) -> int:
+    """Return the bytes of an arena that a program's scratch buffers fit in, each at a multiple of `ALIGNMENT`."""
+    return scratch_bytes(program) + ALIGNMENT * len(program.scratch) if program is not None else 0
 
 
 def check_memory(family: Family, problem: Point, needed: int, device: DeviceFacts) -> None:

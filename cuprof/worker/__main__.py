@@ -25,7 +25,6 @@ from cuprof.worker.messages import (
     Described,
     Job,
     JobDone,
-    Stop,
     WorkerSettings,
 )
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
@@ -49,8 +48,6 @@ class Worker:
             try:
                 message = self.pipe.recv()
             except EOFError:
-                return
-            if isinstance(message, Stop):
                 return
             if isinstance(message, Describe):
                 self.page.enter(NO_TRIAL, Phase.START)

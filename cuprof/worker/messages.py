@@ -1,7 +1,7 @@
 """What engine and worker say to each other, pickled over a pipe.
 
-engine → worker   Describe, Calibrate, Job, Stop
-worker → engine   Described, Calibrated, Finished (a trial), JobDone, Note
+engine → worker   Describe, Calibrate, Job
+worker → engine   Described, Calibrated, Finished (a trial), JobDone
 """
 
 from __future__ import annotations
@@ -103,15 +103,3 @@ class JobDone:
     fault: str = ""
     log: str = ""
     unavailable: bool = False
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something a person should know."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Ask the worker to end."""

@@ -12,19 +12,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from cuprof.backends.base import DeviceLostError, ReadingOptions
 from cuprof.backends.cuda import CudaBackend
 from cuprof.backends.cuda_session import CudaSession
-from cuprof.family import Family, Point, Program, Variant
+from cuprof.family import Family, Point, Program
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
 from cuprof.ncu.head_start import read_device_index, wait_for_job
 from cuprof.ncu.job import Job, JobTrial, Phase, ProgressWriter, range_name, read_job, trial_points
-from cuprof.plan.memory import scratch_bytes
+from cuprof.plan.memory import arena_bytes
 
 
 class Profiling:
@@ -55,22 +54,14 @@ class Profiling:
         variant = family.variant(trial.variant)
         program: Program | None = variant.make(problem, tunables) if variant.kind == "kernel" else None
         session = self._open(family, trial, problem)
-        runnable = self._prepare(session, family, variant, problem, tunables, program)
+        text = source_text(family, variant) if program is not None else ""
+        runnable = session.prepare(variant, problem, tunables, program, text)
         session.poison(runnable)
         for _ in range(max(self.job.warm_up, int(program is None))):
             session.run(runnable)
-        if self.job.flush_before:
-            self.backend.timer.flush()
         self.progress.write(trial.identity, Phase.LAUNCHING)
         with named_range(range_name(trial.identity)):
             session.run(runnable)
-
-    def _prepare(
-        self, session: CudaSession, family: Family, variant: Variant, problem: Point, tunables: Point,
-        program: Program | None,
-    ) -> Any:  # fmt: skip
-        text = source_text(family, variant) if program is not None else ""
-        return session.prepare(variant, problem, tunables, program, text)
 
     def _family(self, folder: str) -> Family:
         if folder not in self._families:
@@ -96,7 +87,7 @@ class Profiling:
             variant = family.variants.get(trial.variant)
             if (trial.family_folder, problem) == key and variant is not None and variant.kind == "kernel":
                 program = variant.make(problem, tunables)
-                needed = max(needed, scratch_bytes(program) + 256 * len(program.scratch))
+                needed = max(needed, arena_bytes(program))
         return needed
 
 

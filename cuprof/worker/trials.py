@@ -17,7 +17,7 @@ from cuprof.measure.device_state import StateMonitor
 from cuprof.measure.energy import measure_energy
 from cuprof.measure.method import reading_options, stopping_rule
 from cuprof.measure.sampling import Sampler
-from cuprof.plan.memory import scratch_bytes
+from cuprof.plan.memory import arena_bytes
 from cuprof.records import Check, Measure, Outcome, State, Timing
 from cuprof.worker.check import compare
 from cuprof.worker.messages import Finished, Job, TrialJob
@@ -63,11 +63,6 @@ class Workload:
                 )
         tolerance = family.tolerance(job.problem, inputs, reference)
         return cls(family, signature, inputs, reference, tolerance, job.seed)
-
-
-def _arena_bytes(candidate: Candidate) -> int:
-    program = candidate.program
-    return scratch_bytes(program) + 256 * len(program.scratch) if program else 0
 
 
 def _shape(array: Any) -> tuple[int, ...] | None:
@@ -140,7 +135,7 @@ class TrialRunner:
             self.backend.build_ahead((c.variant, c.program, c.job.source_text) for c in ready if c.program)
         options = reading_options(self.job.measure)
         while ready:
-            arena = max(map(_arena_bytes, ready))
+            arena = max(arena_bytes(candidate.program) for candidate in ready)
             self.enter(NO_TRIAL, Phase.INPUTS)
             try:
                 self.session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
@@ -148,9 +143,9 @@ class TrialRunner:
                 break
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 for candidate in ready:
-                    if _arena_bytes(candidate) == arena:
+                    if arena_bytes(candidate.program) == arena:
                         yield self._failure(candidate, Phase.INPUTS, error)
-                ready = [candidate for candidate in ready if _arena_bytes(candidate) < arena]
+                ready = [candidate for candidate in ready if arena_bytes(candidate.program) < arena]
         else:
             return
         try:

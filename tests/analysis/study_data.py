@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from cuprof.analysis import Study, load_study
 from cuprof.family import Point
 from cuprof.records import (
     Calibration,
@@ -241,3 +243,26 @@ def reduction(scale: Callable[[str, int], float] | None = None, *, gpu: bool = T
         for name, factor in (("cpu_serial", 0.9e-3), ("cpu_numpy", 0.25e-3), ("cpu_parallel", 0.3e-3)):
             made.append(Made(name, 2.0 + n * factor, problem, kind="cpu", device=CPU, origin="CPU", spread=0.04))
     return made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def make_study(store: Store, tmp_path: Path) -> Callable[..., Study]:
+    """Return a function: trials (and the text of a study.yaml) → the study."""
+
+    def make(trials: Sequence[Made], yaml: str = "", files: dict[str, str] | None = None, **facts: Any) -> Study:
+        folder = tmp_path / "experiments" / facts.get("experiment", "invented")
+        if yaml or files:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "study.yaml").write_text(yaml, encoding="utf-8")
+            for name, text in (files or {}).items():
+                (folder / name).write_text(text, encoding="utf-8")
+        sweep = fill(store, trials, **facts)
+        return load_study(store, facts.get("experiment", "invented"), sweep_id=sweep, folders=[folder.parent])
+
+    return make

@@ -33,8 +33,6 @@ from cuprof.worker.messages import (
     Finished,
     Job,
     JobDone,
-    Note,
-    Stop,
     TrialJob,
     WorkerSettings,
 )
@@ -64,8 +62,6 @@ MESSAGES = (
     Job(Path("/a b/ü"), "cuda", Point(n=2**24, dtype="float32"), (), 5, MeasureConfig(), {Measure.HOT: "x"}),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
-    Note("text"),
-    Stop(),
 )
 
 
