@@ -131,4 +131,4 @@ def _kernel(backend: CudaBackend, dtype: str) -> Any:
 
 
 def _on_device(backend: CudaBackend, array: np.ndarray) -> Any:
-    return backend.cupy.asarray(np.ascontiguousarray(array, dtype=np.float64))
+    return backend.upload(np.ascontiguousarray(array, dtype=np.float64))

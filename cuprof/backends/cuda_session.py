@@ -51,7 +51,7 @@ class CudaSession:
         cupy = backend.cupy
         self.backend, self.options, self.signature = backend, options, signature
         self.driver = backend.driver
-        self.inputs = {name: cupy.asarray(array) for name, array in inputs.items()}
+        self.inputs = {name: backend.upload(array) for name, array in inputs.items()}
         self.outputs = {name: cupy.empty(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
         self.scratch = cupy.empty(max(scratch_bytes, 1), cupy.uint8)
         self._host_inputs = inputs
@@ -172,8 +172,7 @@ class CudaSession:
     def restore_inputs(self, inputs: Arrays) -> None:
         """Copy the inputs to the device anew."""
         for name, array in inputs.items():
-            self.inputs[name].set(array)
-        self.backend.stream.synchronize()
+            self.backend.upload(array, self.inputs[name])
 
     def _checksum(self, name: str) -> int:
         return self.backend.timer.checksum(self.inputs[name])

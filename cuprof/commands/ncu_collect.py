@@ -13,6 +13,7 @@ from cuprof.project import Project
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.ncu.collect import CollectResult
+    from cuprof.ncu.head_start import Batch
     from cuprof.ncu.setting import Setting
     from cuprof.records import Trial
     from cuprof.store import Store
@@ -69,21 +70,23 @@ def task(config: SweepConfig, project: Project) -> int:
 
         print_preview(preview(config, project), config.output)
         return 0
-    from cuprof.engine.checking import check_trials
-    from cuprof.ncu.collect import collect
     from cuprof.ncu.head_start import Batch
     from cuprof.ncu.setting import make_setting
+
+    setting = make_setting(config.ncu, project)
+    # ncu starts before the store and the engine are imported, which takes as long as ncu's own start does.
+    with Batch(setting, (config.device.cuda or (0,))[0]) as ahead:
+        return _collect(config, project, setting, ahead)
+
+
+def _collect(config: SweepConfig, project: Project, setting: Setting, ahead: Batch) -> int:
+    from cuprof.engine.checking import check_trials
+    from cuprof.ncu.collect import collect
     from cuprof.records import FAILED
     from cuprof.store import Store
     from cuprof.terminal.progress import make_observer
 
-    setting = make_setting(config.ncu, project)
-    device_index = (config.device.cuda or (0,))[0]
-    with (
-        Store.open(config.store.url or project.database_url) as store,
-        make_observer() as observer,
-        Batch(setting, device_index) as ahead,
-    ):
+    with Store.open(config.store.url or project.database_url) as store, make_observer() as observer:
         checked = check_trials(config, project, store, observer)
         Thread(target=_import_ahead, daemon=True).start()
         result = collect(

@@ -12,7 +12,7 @@ from cuprof.config.model import SweepConfig
 from cuprof.errors import ConfigError, UnknownNameError
 from cuprof.family.point import Coordinate
 
-_RECORDED = ("experiment", "presets", "command_line", "composed")
+_RECORDED = ("experiment", "presets", "optional", "command_line", "composed")
 """Fields of SweepConfig that no key of the same name sets."""
 
 
@@ -50,7 +50,12 @@ def build_config(
         presets = ()
     values["problem"] = problem
     return SweepConfig(
-        experiment=experiment, presets=presets, command_line=command_line, composed=dict(composed), **values
+        experiment=experiment,
+        presets=presets,
+        optional=frozenset(name for name in values.get("tune", {}) if f"tune.{name}" not in given),
+        command_line=command_line,
+        composed=dict(composed),
+        **values,
     )
 
 

@@ -184,6 +184,7 @@ class SweepConfig:
         problem: problem axis → values; axes left out take the family's default.
         presets: names of the family's presets; each fixes its axes, the others vary as `problem` says.
         tune: tunable → values; tunables left out take their default.
+        optional: tunables that the experiment names and nobody typed; variants chosen from it need not have them.
         retry: "" leaves failed trials as they are stored, "failed" tries those again, "all" measures everything anew.
         dry_run: list the trials and what is stored; run nothing.
         output: how the results are printed.
@@ -198,6 +199,7 @@ class SweepConfig:
     problem: Axes = field(default_factory=dict, hash=False)
     presets: tuple[str, ...] = ()
     tune: Axes = field(default_factory=dict, hash=False)
+    optional: frozenset[str] = field(default=frozenset(), compare=False)
     measure: MeasureConfig = MeasureConfig()
     check: CheckConfig = CheckConfig()
     device: DeviceConfig = DeviceConfig()

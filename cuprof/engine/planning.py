@@ -70,6 +70,7 @@ def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: 
         problem=config.problem,
         tune=config.tune,
         presets=config.presets,
+        optional=config.optional,
     )
     backends: tuple[str, ...] = tuple(
         dict.fromkeys(variant.backend for variant in read_selection(family, selection).variants)

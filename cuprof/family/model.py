@@ -18,15 +18,17 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cuprof.errors import FamilyError, UnknownNameError
 from cuprof.family.point import Coordinate, Point
 from cuprof.family.program import Array, Program
 
-Arrays = Mapping[str, np.ndarray]
+if TYPE_CHECKING:
+    # Planning and composing need no NumPy, and it takes longer to import than everything else here.
+    import numpy as np
+
+Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 Constraint = Callable[[Point, Point], str | None]
 """Called with (problem, tunables); returns the reason why the combination is not defined, or None when it is."""
 BackendName = Literal["cuda", "opencl", "cpu"]

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-Argument = str | int | float | np.generic
+Argument: TypeAlias = "str | int | float | np.generic"
 """A kernel argument: a buffer's name, or a scalar (a Python int becomes int32, a Python float float32)."""
 
 
@@ -30,6 +32,8 @@ class Array:
     @property
     def nbytes(self) -> int:
         """Return the size in bytes."""
+        import numpy as np
+
         return self.size * np.dtype(self.dtype).itemsize
 
 
@@ -90,6 +94,8 @@ class Program:
 
 def as_scalar(value: int | float | np.generic) -> np.generic:
     """Return a kernel's scalar argument: Python ints as int32, Python floats as float32, NumPy scalars as they are."""
+    import numpy as np
+
     if isinstance(value, np.generic):
         return value
     return np.int32(value) if isinstance(value, int) else np.float32(value)

@@ -24,6 +24,8 @@ class Selection:
         problem: values by axis; arithmetic as text is evaluated. An axis that is not named has its default.
         tune: values by tunable, "all" for every allowed one. A tunable that is not named has its default.
         presets: names of the family's problems. A preset fixes its axes; the others vary as `problem` says.
+        optional: tunables among `tune` that the chosen variants need not have, as long as the family does: an
+            experiment's own, when only some of its variants are chosen.
     """
 
     family: str
@@ -31,6 +33,7 @@ class Selection:
     problem: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
     tune: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
     presets: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         problem = {name: _values(f"problem.{name}", given) for name, given in self.problem.items()}

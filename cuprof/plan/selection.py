@@ -46,7 +46,7 @@ def read_selection(family: Family, selection: Selection) -> Choice:
     """
     variants = select_variants(family, selection.variants)
     axes, notes = _problem_axes(family, selection)
-    grids, lacking = _tunable_axes(variants, selection.tune, family)
+    grids, lacking = _tunable_axes(variants, selection, family)
     problems = sum(math.prod(map(len, values.values())) for _, values in axes)
     count = problems * sum(math.prod(map(len, grid.values())) for grid in grids.values())
     if count > MAX_COMBINATIONS:
@@ -122,16 +122,18 @@ def _problem_axes(
 
 
 def _tunable_axes(
-    variants: Sequence[Variant], tune: Mapping[str, Sequence[Coordinate]], family: Family
+    variants: Sequence[Variant], selection: Selection, family: Family
 ) -> tuple[dict[str, dict[str, tuple[Coordinate, ...]]], dict[str, tuple[str, ...]]]:
     """Return the values by tunable for each variant, and for each variant what was asked that it does not allow."""
     grids: dict[str, dict[str, tuple[Coordinate, ...]]] = {
         variant.name: {tunable.name: (tunable.default,) for tunable in variant.tunables} for variant in variants
     }
     lacking: dict[str, list[str]] = {}
-    for name, given in tune.items():
+    for name, given in selection.tune.items():
         having = [variant for variant in variants if variant.tunable(name)]
         if not having:
+            if name in selection.optional and any(variant.tunable(name) for variant in family.variants.values()):
+                continue
             raise _unknown_tunable(name, variants, family)
         for variant, share in tunable_values(name, given, having).items():
             grids[variant][name] = share.taken

@@ -27,6 +27,12 @@ def test_presets_are_no_axis() -> None:
     assert config.problem == {"n": (4,)}
 
 
+def test_tunables_that_nobody_typed_are_optional() -> None:
+    tune = {"block": [64], "items": [1]}
+    assert build(("tune.block", "variants"), tune=tune).optional == {"items"}
+    assert build().optional == frozenset()
+
+
 def test_an_axis_typed_by_hand_replaces_the_experiments_presets() -> None:
     assert build(("problem.n",), problem={"preset": ["A"], "n": [4]}).presets == ()
     assert build(("problem.n", "problem.preset"), problem={"preset": ["A"], "n": [4]}).presets == ("A",)

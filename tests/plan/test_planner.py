@@ -85,6 +85,13 @@ def test_variants_by_pattern_and_kind(vector, variants, chosen):
     assert {trial.variant for trial in made.trials} == chosen
 
 
+def test_an_experiments_own_tunable_is_left_out_where_no_chosen_variant_has_it(vector):
+    chosen = {"variants": ("cpu_whole",), "tune": {"chunk": (64,)}}
+    assert labels(vector, **chosen, optional=frozenset({"chunk"})) == labels(vector, variants=("cpu_whole",))
+    with pytest.raises(UnknownNameError, match="unknown tunable 'chunks'"):
+        labels(vector, variants=("cpu_whole",), tune={"chunks": (1,)}, optional=frozenset({"chunks"}))
+
+
 @pytest.mark.parametrize(
     ("selection", "said"),
     [
