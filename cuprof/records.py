@@ -179,6 +179,21 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Energy:
+    """What one execution takes from the device's supply.
+
+    Args:
+        energy_j: joules of one execution, the device's idle consumption included.
+        mean_w: mean power over the loop of executions that was measured.
+        idle_w: mean power just before it, nothing running.
+    """
+
+    energy_j: float
+    mean_w: float
+    idle_w: float
+
+
+@dataclass(frozen=True)
 class Timing:
     """One measure of one trial.
 
@@ -187,7 +202,9 @@ class Timing:
             never mixed.
         stopped_by: "interval" (narrow enough), "samples" (the most allowed), "time" (a time bound, also one below the
             least samples) or "excluded" (too many left out; where all were, they count all the same).
-        details: what the method adds (correction_ns, batch size, flush, throttled samples, energy_j, …).
+        details: what the method adds (correction_ns, batch size, flush, throttled samples, …).
+        rotation: equal for timings whose samples of the same round were taken side by side; empty: of none.
+        energy: of an execution, where it was asked for and the device tells.
     """
 
     measure: Measure
@@ -196,6 +213,8 @@ class Timing:
     summary: Summary
     stopped_by: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    rotation: str = ""
+    energy: Energy | None = None
 
 
 @dataclass(frozen=True)

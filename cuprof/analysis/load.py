@@ -30,6 +30,10 @@ SUMMARY = {
     "count": "sample_count",
     "excluded": "excluded_count",
     "stopped_by": "stopped_by",
+    "energy_j": "energy_j",
+    "mean_w": "mean_w",
+    "idle_w": "idle_w",
+    "rotation": "rotation",
 }
 CHUNK = 400
 """Keys in one IN (…): SQLite takes no more than 999 parameters in older builds."""
@@ -234,7 +238,6 @@ def _trial_row(
     timings: Mapping[int, Mapping[str, Mapping[str, Any]]],
 ) -> dict[str, Any]:
     device_id = (run.device_id if run else None) or member.device_id or trial.device_id
-    started = (run.started_at if run else None) or 0.0
     reason = "; ".join(text for text in (member.unavailable_reason, member.unavailable_remedy) if text)
     return {
         "trial_id": trial.id,
@@ -259,8 +262,6 @@ def _trial_row(
         "check_error": run.check_error if run else None,
         "check_message": (run.check_message if run else None) or "",
         "registers": run.build_registers if run else None,
-        "started_at": started,
-        "ended_at": started + (run.duration_ns if run else 0) / 1e9,
         "useful_bytes": trial.useful_bytes,
         "flops": trial.flops,
         "timings": timings.get(run.id, {}) if run else {},
@@ -274,8 +275,7 @@ def _read_timings(session: Session, run_ids: Sequence[int]) -> dict[int, dict[st
         query = sa.select(models.Timing).where(models.Timing.run_id.in_(chunk)).order_by(models.Timing.id)
         for timing in session.scalars(query):
             summary = {name: getattr(timing, column) for name, column in SUMMARY.items()}
-            details = timing.details or {}
-            summary.update(energy_j=details.get("energy_j"), timing_id=timing.id)
+            summary["timing_id"] = timing.id
             result.setdefault(timing.run_id, {})[timing.measure] = summary
     return result
 

@@ -23,6 +23,7 @@ UNMEASURED = {
     "total": "Times with transfers were not measured in this sweep; measure.modes=[cold,total] asks for them.",
     "hot": "Hot times were not measured in this sweep; measure.modes=[cold,hot] asks for them.",
     "energy": "Energy was not measured in this sweep; measure.energy=true asks for it.",
+    "power": "Power was not measured in this sweep; measure.energy=true asks for it.",
 }
 SMALL_PRINT = "Small print after a device's name is a published figure, measured by others on that machine."
 

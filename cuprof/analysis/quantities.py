@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-Dimension = Literal["time", "bandwidth", "rate", "share", "ratio", "energy", "count", "plain"]
+Dimension = Literal["time", "bandwidth", "rate", "share", "ratio", "energy", "power", "count", "plain"]
 
 UNITS: dict[Dimension, tuple[tuple[str, float], ...]] = {
     "time": (("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)),
@@ -20,6 +20,7 @@ UNITS: dict[Dimension, tuple[tuple[str, float], ...]] = {
     "share": (("%", 0.01),),
     "ratio": (("×", 1.0),),
     "energy": (("µJ", 1e-6), ("mJ", 1e-3), ("J", 1.0)),
+    "power": (("W", 1.0),),
     "count": (("", 1.0),),
     "plain": (("", 1.0),),
 }
@@ -40,6 +41,7 @@ PUBLISHED_UNITS: dict[str, tuple[Dimension, float]] = {
     "×": ("ratio", 1.0),
     "J": ("energy", 1.0),
     "mJ": ("energy", 1e-3),
+    "W": ("power", 1.0),
 }
 
 
@@ -65,6 +67,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("share", "share", "Share of the measured peak", "share"),
         Quantity("speedup", "speedup", "Speedup", "ratio"),
         Quantity("energy", "energy_j", "Energy", "energy"),
+        Quantity("power", "mean_w", "Mean power", "power"),
         Quantity("registers", "registers", "Registers a thread", "count"),
         Quantity("error", "check_error", "Error / allowed", "plain"),
     )

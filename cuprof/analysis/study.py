@@ -155,9 +155,5 @@ def best_of_tunables(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _measured_together(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
-    """Return whether round numbers of two runs mean the same moments: same sweep and device, at overlapping times."""
-    if one["run_sweep_id"] != other["run_sweep_id"] or one["device"] != other["device"]:
-        return False
-    starts, ends = (one["started_at"], other["started_at"]), (one["ended_at"], other["ended_at"])
-    shortest = min(end - start for start, end in zip(starts, ends, strict=True))
-    return bool(min(ends) - max(starts) > 0.5 * shortest > 0)
+    """Return whether round numbers of two runs mean the same moments."""
+    return bool(one["rotation"]) and one["rotation"] == other["rotation"]

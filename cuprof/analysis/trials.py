@@ -3,9 +3,9 @@
 Columns: trial_id, run_id, run_sweep_id, ordinal, identity, family, variant, contender (the variant, with its device
 where it ran on several), order, kind, backend, expected, description, origin, device, problem and tunables
 (Points), problem_label, problem_name, tunables_label, state, message, log, check_error, check_message, registers,
-started_at, ended_at (seconds), useful_bytes, flops, {cold,hot,total}_{ns,low_ns,high_ns,count,excluded,stopped_by},
-time_* (the measure that ranks: cold, else hot), time_measure, energy_j, bandwidth (bytes/s), rate (FLOP/s),
-share (of the device's measured read bandwidth), speedup (against the baseline at the same problem).
+useful_bytes, flops, {cold,hot,total}_{ns,low_ns,high_ns,count,excluded,stopped_by}, time_* (the measure that ranks:
+cold, else hot), time_measure, rotation, energy_j, mean_w and idle_w of that measure, bandwidth (bytes/s), rate
+(FLOP/s), share (of the device's measured read bandwidth), speedup (against the baseline at the same problem).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from cuprof.analysis.study import Device
 
 MEASURES = ("cold", "hot", "total")
 TIMED = ("ns", "low_ns", "high_ns", "count", "excluded", "stopped_by")
+OF_RANKING = ("rotation", "energy_j", "mean_w", "idle_w")
 KINDS = {"kernel": 0, "library": 1, "cpu": 2}
 
 
@@ -66,10 +67,9 @@ def _row(row: Mapping[str, Any], several: set[str], experiment: Experiment) -> d
     made["time_measure"] = ranking
     for name in TIMED:
         made[f"time_{name}"] = made[f"{ranking}_{name}"] if ranking else None
-    made["energy_j"] = timings.get(ranking, {}).get("energy_j")
-    return {
-        name: float("nan") if value is None and name.endswith(("_ns", "_j")) else value for name, value in made.items()
-    }
+    made |= {name: timings.get(ranking, {}).get(name) for name in OF_RANKING}
+    numbers = ("_ns", "_j", "_w")
+    return {name: float("nan") if value is None and name.endswith(numbers) else value for name, value in made.items()}
 
 
 def _ran_on_several(rows: Iterable[Mapping[str, Any]]) -> set[str]:

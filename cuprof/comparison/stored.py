@@ -38,26 +38,14 @@ WHERE m.sweep_id = :sweep
 ORDER BY m.ordinal
 """
 TIMINGS = """
-SELECT t.id, t.run_id, t.measure, t.method FROM timing t WHERE t.run_id IN ({keys}) ORDER BY t.id
+SELECT t.id, t.run_id, t.measure, t.method, t.rotation FROM timing t WHERE t.run_id IN ({keys}) ORDER BY t.id
 """
 SAMPLES = """
 SELECT s.timing_id, s.round, s.duration_ns FROM sample s
 WHERE s.timing_id IN ({keys}) AND s.excluded = '' AND s.duration_ns > 0 ORDER BY s.timing_id, s.ordinal
 """
-RUNS = """
-SELECT r.id, r.sweep_id, r.started_at, r.state, m.ordinal, t.problem_id, v.backend
-FROM run r
-JOIN trial t ON t.id = r.trial_id
-JOIN variant v ON v.id = t.variant_id
-JOIN sweep_trial m ON m.sweep_id = r.sweep_id AND m.trial_id = r.trial_id
-WHERE r.sweep_id IN ({keys}) AND r.state <> 'skipped' ORDER BY m.ordinal, r.id
-"""
 CONFIGURATIONS = "SELECT id, configuration FROM sweep WHERE id IN ({keys})"
 CHUNK = 400
-SAME_JOB_S = 0.05
-"""Trials that were given to a worker together start within this time of one another."""
-ROTATION = 16
-"""Trials in one rotation where a sweep's configuration does not say."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +104,7 @@ def read_entries(store: Store, sweep_ids: Sequence[int], variants: Collection[st
     runs = sorted({int(row["run_id"]) for row in rows.values() if row["run_id"] is not None})
     owners = sorted({int(row["run_sweep_id"]) for row in rows.values() if row["run_sweep_id"] is not None})
     configurations = {int(row["id"]): _plain(row) for row in _by_keys(store, CONFIGURATIONS, owners)}
-    marks = _marks(store, owners, configurations)
-    timings = _timings(store, runs, marks)
+    timings = _timings(store, runs)
     return [_entry(row, timings, configurations) for row in rows.values()]
 
 
@@ -150,9 +137,7 @@ def _entry(
     )
 
 
-def _timings(
-    store: Store, runs: Sequence[int], marks: Mapping[int, str]
-) -> dict[int, dict[Measure, tuple[str, Series]]]:
+def _timings(store: Store, runs: Sequence[int]) -> dict[int, dict[Measure, tuple[str, Series]]]:
     """Return run → measure → method and samples; of two methods in one run, the later one."""
     rows = list(_by_keys(store, TIMINGS, runs))
     samples: dict[int, Any] = {}
@@ -165,38 +150,10 @@ def _timings(
         if taken is None:
             continue
         series = Series(
-            taken["duration_ns"].to_numpy(np.float64), taken["round"].to_numpy(np.int64), marks.get(row["run_id"], "")
+            taken["duration_ns"].to_numpy(np.float64), taken["round"].to_numpy(np.int64), row["rotation"] or ""
         )
         found[int(row["run_id"])][Measure(row["measure"])] = row["method"], series
     return found
-
-
-def _marks(store: Store, sweeps: Sequence[int], configurations: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
-    """Return run → a mark that runs share which were sampled in the same rounds.
-
-    A worker is given the trials of one problem and back end together and samples them in rotations of the configured
-    size, in the order of the sweep; when it dies, what is left is given to another. Runs of one job carry nearly the
-    same start, and later starts tell what was still left.
-    """
-    jobs: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for run in _by_keys(store, RUNS, sweeps):
-        if not pd.isna(run["started_at"]):
-            jobs[run["sweep_id"], run["problem_id"], run["backend"]].append(run)
-    marks: dict[int, str] = {}
-    for (sweep_id, problem_id, backend), runs in jobs.items():
-        measuring = configurations.get(int(sweep_id), {}).get("measure") or {}
-        size = int(measuring.get("rotation", ROTATION)) if measuring.get("interleave", True) else 1
-        begun = {int(run["id"]): run["started_at"].timestamp() for run in runs}
-        start = -1.0
-        for moment in sorted(begun.values()):
-            if moment - start <= SAME_JOB_S:
-                continue
-            start = moment
-            left = [key for key in begun if begun[key] >= start]
-            for place, key in enumerate(left):
-                if begun[key] - start <= SAME_JOB_S:
-                    marks[key] = f"{store.place} {sweep_id} {problem_id} {backend} {start:.3f} {place // size}"
-    return marks
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cuprof.records import Energy
+
 LOOP_S = 1.0
 """The counter of data-centre boards moves every 20 to 100 ms, so a second holds 10 to 50 of its steps and both ends
 of the loop are taken right at one."""
@@ -19,28 +21,17 @@ class EnergyReading:
     """Energy of repeated executions.
 
     Args:
-        energy_j: of one execution, the device's idle consumption included.
-        mean_w: mean power over the loop.
-        idle_w: mean power just before it, nothing running.
         executions: how many the loop held.
         seconds: how long it took.
     """
 
-    energy_j: float
-    mean_w: float
-    idle_w: float
+    energy: Energy
     executions: int
     seconds: float
 
     def as_details(self) -> dict[str, Any]:
-        """Return what is stored beside a timing."""
-        return {
-            "energy_j": self.energy_j,
-            "mean_w": self.mean_w,
-            "idle_w": self.idle_w,
-            "energy_executions": self.executions,
-            "energy_seconds": self.seconds,
-        }
+        """Return what is stored in a timing's details."""
+        return {"energy_executions": self.executions, "energy_seconds": self.seconds}
 
 
 def measure_energy(
@@ -71,7 +62,7 @@ def measure_energy(
     seconds = end.at_s - start.at_s
     joules = (end.energy_mj - start.energy_mj) / 1000
     idle_w = (before.energy_mj - idle.energy_mj) / 1000 / (before.at_s - idle.at_s)
-    return EnergyReading(joules / executions, joules / seconds, idle_w, executions, seconds)
+    return EnergyReading(Energy(joules / executions, joules / seconds, idle_w), executions, seconds)
 
 
 @dataclass(frozen=True)

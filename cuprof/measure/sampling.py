@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -69,6 +70,7 @@ class Sampler:
         Every round takes one sample of each runnable still in play, in an order drawn anew, so drift of clocks and
         temperature hits all alike and samples of one round can be paired.
         """
+        rotation = secrets.token_hex(8)
         subjects = [Subject(key, runnable) for key, runnable in runnables]
         self._warm_up(subjects, measure)
         active = list(subjects)
@@ -91,7 +93,7 @@ class Sampler:
                 if timing is None:
                     going_on.append(subject)
                 else:
-                    yield subject.key, timing
+                    yield subject.key, replace(timing, rotation=rotation)
             active = going_on
 
     def _warm_up(self, subjects: Sequence[Subject], measure: Measure) -> None:

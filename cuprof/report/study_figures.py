@@ -40,7 +40,7 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     title = spec.title or f"{heading} over {fact_label(spec.x)}"
     notes = [spec.note] if spec.note else []
     identity = f"figure-study-{index}"
-    low = dimension in ("time", "energy")
+    low = dimension in ("time", "energy", "power")
     best = extreme(measured, "value", largest=not low)
     text = (
         f"{heading} over {fact_label(spec.x)}; the {'lowest' if low else 'highest'} measured value is "

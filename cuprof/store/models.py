@@ -12,7 +12,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from cuprof.store.columns import BigId, Json, Real, Text, UtcTime
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration; a database that says so needs no look at the migrations."""
 
 NAMING = {
@@ -225,6 +225,10 @@ class Timing(Base):
     q1_ns: Mapped[float | None]
     q3_ns: Mapped[float | None]
     details: Mapped[dict[str, Any]]
+    rotation: Mapped[Word]
+    energy_j: Mapped[float | None]
+    mean_w: Mapped[float | None]
+    idle_w: Mapped[float | None]
 
 
 class Sample(Base):

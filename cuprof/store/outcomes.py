@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
-from cuprof.records import BuildFacts, Check, Measure, Outcome, Sample, State, Summary, Timing
+from cuprof.records import BuildFacts, Check, Energy, Measure, Outcome, Sample, State, Summary, Timing
 from cuprof.store.models import Run, SweepTrial, Trial
 from cuprof.store.models import Sample as SampleRow
 from cuprof.store.models import Timing as TimingRow
@@ -99,6 +99,8 @@ def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
         "excluded_count": summary.excluded,
         **{name: getattr(summary, name) for name in _FIGURES},
         "details": timing.details,
+        "rotation": timing.rotation,
+        **{name: getattr(timing.energy, name, None) for name in _ENERGY},
     }
     timing_id = insert_row(connection, TimingRow, row)
     samples = [
@@ -130,9 +132,12 @@ def _read_timing(connection: Connection, row: dict[str, Any]) -> Timing:
         summary=Summary(count=row["sample_count"], excluded=row["excluded_count"], **figures),
         stopped_by=row["stopped_by"],
         details=row["details"],
+        rotation=row["rotation"],
+        energy=None if row["energy_j"] is None else Energy(*(row[name] for name in _ENERGY)),
     )
 
 
+_ENERGY = ("energy_j", "mean_w", "idle_w")
 _FIGURES = (
     "median_ns",
     "low_ns",

@@ -36,7 +36,7 @@ JSON_COLUMNS = (
         "expected",
     ),
     *(f"{measure}_{part}" for measure in ("cold", "hot", "total") for part in ("ns", "low_ns", "high_ns", "count")),
-    *("energy_j", "bandwidth", "share", "speedup"),
+    *("energy_j", "mean_w", "idle_w", "bandwidth", "share", "speedup"),
 )
 """What `output=json` gives of each trial; times in ns, bandwidth in bytes a second, share and speedup plain."""
 

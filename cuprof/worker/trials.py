@@ -219,7 +219,9 @@ class TrialRunner:
             return batch
 
         reading = measure_energy(execute, lambda: monitor.energy_mj() or 0)
-        return replace(timing, details={**timing.details, **reading.as_details()}) if reading else timing
+        if reading is None:
+            return timing
+        return replace(timing, energy=reading.energy, details={**timing.details, **reading.as_details()})
 
     def _sampler(self, measure: Measure, current: list[int], settle: bool) -> Sampler:
         config = self.job.measure

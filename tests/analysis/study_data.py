@@ -18,6 +18,7 @@ from cuprof.records import (
     Check,
     CounterValue,
     DeviceFacts,
+    Energy,
     Finding,
     LaunchRecord,
     Measure,
@@ -175,10 +176,9 @@ def _outcome(made: Made, trial: Trial, index: int) -> Outcome:
     timings = [_timing(Measure.COLD, made.time, made, index)]
     if made.total is not None:
         timings.append(_timing(Measure.TOTAL, made.total, made, index))
-    start = START if made.overlaps else START + 100.0 * index
     check = Check(True, made.error, 1e-6, 1e-7, "", 7)
     return Outcome(
-        trial.identity, State.OK, check=check, timings=tuple(timings), started_at=start, duration_ns=10_000_000_000
+        trial.identity, State.OK, check=check, timings=tuple(timings), started_at=START, duration_ns=10_000_000_000
     )
 
 
@@ -202,8 +202,9 @@ def _timing(measure: Measure, time: float, made: Made, index: int) -> Timing:
         q3_ns=float(np.quantile(values, 0.75)),
     )
     samples = tuple(Sample(i, float(value)) for i, value in enumerate(values))
-    details = {"energy_j": made.energy_j} if made.energy_j is not None else {}
-    return Timing(measure, "method-1", samples, summary, "interval", details)
+    energy = Energy(made.energy_j, 250.0, 100.0) if made.energy_j is not None else None
+    rotation = "together" if made.overlaps else f"alone-{index}"
+    return Timing(measure, "method-1", samples, summary, "interval", {}, rotation, energy)
 
 
 STEPS = ("interleaved_divergent", "interleaved_compacted", "sequential", "first_add", "last_warp")

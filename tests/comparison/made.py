@@ -37,7 +37,7 @@ class Made:
     device: DeviceFacts = GPU
     samples: int = 60
     method: str = "m1"
-    started: float = 0.0
+    rotation: str = "one"
     excluded: int = 0
 
 
@@ -73,7 +73,8 @@ def fill(
     trials = [_trial(each, family) for each in made]
     store.enlist(sweep, trials)
     for each, trial in zip(made, trials, strict=True):
-        timings = tuple(_timing(each, measure, rng) for measure in each.measures) if each.state is State.OK else ()
+        measures = each.measures if each.state is State.OK else ()
+        timings = tuple(_timing(each, measure, rng, f"{mark} {each.rotation}") for measure in measures)
         store.record(
             sweep,
             Outcome(
@@ -81,7 +82,7 @@ def fill(
                 state=each.state,
                 message=each.message,
                 timings=timings,
-                started_at=START + 1000 * sweep + each.started,
+                started_at=START + 1000 * sweep,
                 duration_ns=seed,
             ),
         )
@@ -110,10 +111,10 @@ def _trial(made: Made, family: str) -> Trial:
     )
 
 
-def _timing(made: Made, measure: Measure, rng: np.random.Generator) -> Timing:
+def _timing(made: Made, measure: Measure, rng: np.random.Generator, rotation: str) -> Timing:
     values = 1000 * made.time * (1 + made.noise * rng.standard_normal(made.samples))
     samples = tuple(
         Sample(number, float(value) * (9 if number < made.excluded else 1), None, "x" if number < made.excluded else "")
         for number, value in enumerate(values)
     )
-    return Timing(measure, made.method, samples, summarise(samples), "interval")
+    return Timing(measure, made.method, samples, summarise(samples), "interval", rotation=rotation)

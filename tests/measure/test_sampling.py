@@ -285,3 +285,10 @@ def test_the_details_hold_no_clock_where_none_was_read(bench: Callable[..., Benc
     )
     assert "median_sm_clock_mhz" not in timing.details
     assert timing.details["throttle_reasons"] == []
+
+
+def test_timings_of_one_call_share_a_rotation_and_those_of_another_do_not(clock: FakeClock) -> None:
+    bench = Bench(clock)
+    first = [timing.rotation for _, timing in bench.sample(Kernel([50.0]), Kernel([60.0]))]
+    second = [timing.rotation for _, timing in bench.sample(Kernel([50.0]))]
+    assert first[0] == first[1] != second[0] != ""

@@ -13,6 +13,7 @@ from cuprof.records import (
     Check,
     CounterValue,
     DeviceFacts,
+    Energy,
     Finding,
     LaunchRecord,
     Measure,
@@ -111,7 +112,10 @@ def make_timing(median_us: float, measure: Measure = Measure.COLD, method: str =
         q1_ns=median - 5,
         q3_ns=median + 5,
     )
-    return Timing(measure, method, taken, summary, "interval", {"correction_ns": 2400.0, "flush": "clean"})
+    details = {"correction_ns": 2400.0, "flush": "clean"}
+    return Timing(
+        measure, method, taken, summary, "interval", details, "c0ffee", Energy(0.5 * median / 1e9, 450.5, 80.0)
+    )
 
 
 def make_outcome(trial: Trial, *timings: Timing, state: State = State.OK, message: str = "") -> Outcome:

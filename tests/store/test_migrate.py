@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +21,7 @@ from pandas.testing import assert_frame_equal
 import cuprof.store.counter_models  # noqa: F401  (its tables belong to the same metadata)
 from cuprof.errors import StoreError
 from cuprof.project import bundled
-from cuprof.records import Measure
+from cuprof.records import Energy, Measure
 from cuprof.store import Store, migrate, query
 from cuprof.store import store as store_module
 from cuprof.store.models import REVISION, Base
@@ -130,12 +132,13 @@ def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pyt
         assert differences(store) == []
 
 
-SECOND = """
+FURTHER = f"{int(REVISION) + 1:04}"
+NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "{FURTHER}"
+down_revision = "{REVISION}"
 
 
 def upgrade():
@@ -151,23 +154,39 @@ def test_a_migration_that_rebuilds_a_table_keeps_every_row(
 ) -> None:
     shutil.copy(OLD / "0001.sqlite", tmp_path / "old.sqlite")
     shutil.copytree(bundled("db"), tmp_path / "db", ignore=shutil.ignore_patterns("*.sqlite*"))
-    (tmp_path / "db" / "migrations" / "versions" / "0002_more.py").write_text(SECOND)
+    (tmp_path / "db" / "migrations" / "versions" / f"{FURTHER}_more.py").write_text(NEXT)
     url = f"sqlite:///{tmp_path / 'old.sqlite'}"
     tables = ("run", "timing", "sample", "sweep_trial")
     with Store.open(url) as store:
         before = {table: store.query(table) for table in tables}
     monkeypatch.setattr(migrate, "bundled", lambda name: tmp_path / name)
     for module in (migrate, store_module):
-        monkeypatch.setattr(module, "REVISION", "0002")
+        monkeypatch.setattr(module, "REVISION", FURTHER)
     with Store.open(url, read_only=read_only) as store:
         after = {table: store.query(table) for table in tables}
         with store.engine.connect() as connection:
-            assert migrate.read_revision(connection) == "0002"
+            assert migrate.read_revision(connection) == FURTHER
         assert not store.query("best").empty
     assert after["run"]["extra"].isna().all()
     assert not any(frame.empty for frame in before.values())
     for table in tables:
         assert_frame_equal(after[table][list(before[table])], before[table])
+
+
+def test_energy_moves_out_of_the_details(tmp_path: Path) -> None:
+    file = tmp_path / "old.sqlite"
+    shutil.copy(OLD / "0001.sqlite", file)
+    energy = '{"energy_j": 0.25, "mean_w": 450.5, "idle_w": 80.0, "energy_executions": 7}'
+    with contextlib.closing(sqlite3.connect(file)) as old:
+        old.execute("UPDATE timing SET details = ? WHERE id = 1", (energy,))
+        old.commit()
+    with Store.open(f"sqlite:///{file}") as store:
+        found = store.query("SELECT energy_j, mean_w, idle_w, rotation, details FROM timing ORDER BY id")
+        timing = store.get_outcome(int(store.query("SELECT run_id FROM timing WHERE id = 1").run_id[0])).timings[0]
+    assert found.loc[0, ["energy_j", "mean_w", "idle_w", "rotation"]].tolist() == [0.25, 450.5, 80.0, ""]
+    assert json.loads(found.details[0]) == {"energy_executions": 7}
+    assert found.energy_j[1:].isna().all()
+    assert timing.energy == Energy(0.25, 450.5, 80.0)
 
 
 def test_a_database_whose_revision_was_never_there_is_refused(url: str) -> None:
