@@ -361,6 +361,21 @@ class LaunchRecord:
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """Say how launches were profiled; counters taken under different conditions are never compared.
+
+    Args:
+        cache_mode: "cold" (caches flushed before every pass) or "hot".
+        clock_control: Nsight Compute's --clock-control ("none", "base"), empty where it is not known.
+        replay: Nsight Compute's --replay-mode ("kernel", "application"), empty where it is not known.
+    """
+
+    cache_mode: str
+    clock_control: str = ""
+    replay: str = ""
+
+
+@dataclass(frozen=True)
 class Profile:
     """What profiling one trial once came to, or one group of foreign launches taken in under a name.
 
@@ -368,7 +383,7 @@ class Profile:
         identity: the trial's identity, or None for launches that belong to no trial.
         name: the trial's label, or the name that foreign launches were given.
         state: "ok", or as for trials: "crashed", "timed_out", "launch_error" (also: no kernel in the range), "skipped".
-        cache_mode: "cold" (caches flushed before every pass) or "hot"; never mixed.
+        conditions: how the launches were profiled.
         metric_set: name of the set that was asked for ("study").
         metrics: every metric asked for by name, and "set:NAME" or "section:NAME" for those asked for as a whole;
             decides what need not be collected again.
@@ -379,7 +394,7 @@ class Profile:
     identity: str | None
     name: str
     state: State
-    cache_mode: str
+    conditions: Conditions
     message: str = ""
     log: str = ""
     metric_set: str = ""
@@ -391,3 +406,17 @@ class Profile:
     started_at: float = 0.0
     """Seconds since the epoch, UTC."""
     duration_ns: int = 0
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """What is stored of profiling a trial for certain metrics.
+
+    Args:
+        state: "ok" where every metric was asked for and its launches are stored, else that of the newest failure.
+        missing: of the metrics asked for those that the chip does not have → why.
+    """
+
+    state: State
+    message: str = ""
+    missing: Mapping[str, str] = field(default_factory=dict)

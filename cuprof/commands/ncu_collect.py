@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from cuprof.project import Project
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from cuprof.config import SweepConfig
     from cuprof.ncu.collect import CollectResult
     from cuprof.ncu.head_start import Batch
     from cuprof.ncu.setting import Setting
-    from cuprof.records import Trial
+    from cuprof.records import Conditions, Trial
     from cuprof.store import Store
 
 HELP = """\
@@ -65,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 def task(config: SweepConfig, project: Project) -> int:
     """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
     if config.dry_run:
-        from cuprof.engine.sweep import preview
+        from cuprof.ncu.preview import preview
         from cuprof.terminal.preview import print_preview
 
         print_preview(preview(config, project), config.output)
@@ -82,11 +85,11 @@ def task(config: SweepConfig, project: Project) -> int:
 def _collect(config: SweepConfig, project: Project, setting: Setting, ahead: Batch) -> int:
     from cuprof.engine.checking import check_trials
     from cuprof.ncu.collect import collect
-    from cuprof.records import FAILED
     from cuprof.store import Store
     from cuprof.terminal.progress import make_observer
 
     with Store.open(config.store.url or project.database_url) as store, make_observer() as observer:
+        _ = setting.executable.version  # an ncu that cannot work is found before anything is built and checked
         checked = check_trials(config, project, store, observer)
         Thread(target=_import_ahead, daemon=True).start()
         result = collect(
@@ -94,7 +97,7 @@ def _collect(config: SweepConfig, project: Project, setting: Setting, ahead: Bat
             checked.outcomes,
             setting,
             store=store,
-            sweep_id=checked.sweep_id,
+            sweep_id=checked.result.sweep_id,
             observer=observer,
             retry=config.retry,
             ahead=ahead,
@@ -102,8 +105,7 @@ def _collect(config: SweepConfig, project: Project, setting: Setting, ahead: Bat
         observer.close()
         _print_counters(checked.trials, result, setting, store, config.output)
     _print_failures(result)
-    wrong = any(outcome.state in FAILED for outcome in checked.outcomes.values())
-    return max(result.exit_code, 1 if wrong else 0)
+    return max(result.exit_code, checked.result.exit_code)
 
 
 def _import_ahead() -> None:
@@ -116,28 +118,24 @@ def _print_counters(
     trials: Sequence[Trial], result: CollectResult, setting: Setting, store: Store, output: str
 ) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
-    identities = {trial.identity for trial in trials}
-    frame = store.query(
-        "SELECT identity, metric, value, unit, text FROM counters WHERE cache_mode = :mode AND identity IS NOT NULL",
-        {"mode": setting.cache_mode},
-    )
-    frame = frame[frame.identity.isin(identities)]
-    values: dict[str, dict[str, float | str | None]] = {identity: {} for identity in identities}
+    values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
-    for row in frame.to_dict("records"):
-        number, metric = row["value"], str(row["metric"])
-        is_number = number is not None and number == number
-        values[str(row["identity"])][metric] = float(number) if is_number else row["text"] or None
-        units[metric] = row["unit"] or ""
+    for row in _read_counters(store, setting.collection.conditions).to_dict("records"):
+        if row["identity"] in values:
+            number, metric = row["value"], str(row["metric"])
+            is_number = number is not None and number == number
+            values[str(row["identity"])][metric] = float(number) if is_number else row["text"] or None
+            units[metric] = row["unit"] or ""
     whole = setting.collection.section_set or setting.collection.sections
-    metrics = [name for name in setting.requested if ":" not in name]
+    metrics = _expand(setting.requested, units)
     if output == "json":
         from cuprof.terminal.output import print_json
 
         shown = {name for found in values.values() for name in found} if whole else set(metrics)
+        conditions = asdict(setting.collection.conditions)
         print_json(
             [
-                {"identity": trial.identity, "trial": trial.label, "cache_mode": setting.cache_mode}
+                {"identity": trial.identity, "trial": trial.label, **conditions}
                 | {"counters": {name: value for name, value in values[trial.identity].items() if name in shown}}
                 for trial in trials
             ]
@@ -145,11 +143,28 @@ def _print_counters(
         return
     from cuprof.ncu.table import CounterRow, format_counters
 
-    notes = {**result.skipped, **{str(profile.identity): profile.state.value for profile in result.failed}}
+    notes = {**result.skipped, **{failure.identity: failure.state.value for failure in result.failures}}
     rows = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
     print(format_counters(rows, metrics or _headline(units), units))
     if whole:
         print(f'\n{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"')
+
+
+def _read_counters(store: Store, conditions: Conditions) -> pd.DataFrame:
+    return store.query(
+        "SELECT identity, metric, value, unit, text FROM counters WHERE identity IS NOT NULL "
+        "AND cache_mode = :cache_mode AND clock_control = :clock_control AND replay = :replay",
+        asdict(conditions),
+    )
+
+
+def _expand(requested: Sequence[str], stored: Collection[str]) -> list[str]:
+    """Return the metrics to show for what was asked for: patterns and names without a suffix stand for several."""
+    from cuprof.ncu.report_file import select
+
+    names = [name for name in requested if not name.startswith(("set:", "section:"))]
+    expanded = {name: select(sorted(stored), [name]) or ([] if ":" in name else [name]) for name in names}
+    return list(dict.fromkeys(metric for name in names for metric in expanded[name]))
 
 
 def _headline(units: dict[str, str]) -> list[str]:
@@ -160,7 +175,8 @@ def _headline(units: dict[str, str]) -> list[str]:
 
 
 def _print_failures(result: CollectResult) -> None:
-    for profile in result.failed:
-        print(f"failed: {profile.name}: {profile.state.value}: {profile.message}", file=sys.stderr)
+    for failure in result.failures:
+        stored = " (stored; retry=failed tries it again)" if failure.is_stored else ""
+        print(f"failed: {failure.label}: {failure.state.value}: {failure.message}{stored}", file=sys.stderr)
     for reason in result.missing.values():
         print(f"missing: {reason}", file=sys.stderr)

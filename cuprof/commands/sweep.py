@@ -73,14 +73,20 @@ def task(config: SweepConfig, project: Project) -> int:
     from cuprof.engine.sweep import run_sweep
     from cuprof.terminal.progress import make_observer
 
+    if config.ncu.enabled:
+        from cuprof.ncu.setting import make_setting
+
+        _ = make_setting(config.ncu, project).executable.version  # raises before anything is timed
     with make_observer() as observer:
         result = run_sweep(config, project, observer)
     code = result.exit_code
-    if config.ncu.enabled:
-        from cuprof.commands.ncu_collect import task as profile
+    try:
+        if config.ncu.enabled:
+            from cuprof.commands.ncu_collect import task as profile
 
-        code = max(code, profile(config, project))
-    _show_results(config, project, result.sweep_id)
+            code = max(code, profile(config, project))
+    finally:  # what was timed is stored and shown, whatever becomes of the counters
+        _show_results(config, project, result.sweep_id)
     for trial, outcome in result.failed:
         print(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}", file=sys.stderr)
     return code

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cuprof.config.model import SweepConfig
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
-from cuprof.engine.sweep import Sweep, open_runner
+from cuprof.engine.sweep import Sweep, SweepResult, open_runner
 from cuprof.project import Project
 from cuprof.records import Outcome, State, Trial
 from cuprof.store import Store
@@ -21,12 +21,12 @@ class Checked:
     Args:
         trials: every planned trial, also those that were not checked.
         outcomes: by identity, of the trials on a profilable device.
-        sweep_id: the sweep that they were enlisted in.
+        result: the sweep that they were enlisted in and checked by, with those that failed.
     """
 
     trials: tuple[Trial, ...]
     outcomes: Mapping[str, Outcome]
-    sweep_id: int
+    result: SweepResult
 
 
 def check_trials(
@@ -53,4 +53,4 @@ def check_trials(
         for identity, stored in known.items()
         if stored.state is not State.PLANNED
     }
-    return Checked(planned, outcomes, result.sweep_id)
+    return Checked(planned, outcomes, result)

@@ -84,15 +84,23 @@ def preview(config: SweepConfig, project: Project) -> Preview:
 
     with open_runner(config, SilentObserver()) as (runner, _):
         prepared = prepare(config, project, runner)
-    url = store_url(config, project)
-    file = database_file(parse_url(url))
-    known: dict[str, StoredTrial] = {}
-    if file is None or file.exists():
-        with Store.open(url, create=False, read_only=True) as store:
-            known = prepared.stored(store)
+    with open_existing(config, project) as store:
+        known = prepared.stored(store) if store is not None else {}
     rows = [_preview_row(prepared, trial, known.get(trial.identity)) for trial in prepared.plan.trials]
     rows += [PreviewRow(exclusion.label, "", "excluded", exclusion.reason) for exclusion in prepared.plan.excluded]
     return Preview(tuple(rows))
+
+
+@contextmanager
+def open_existing(config: SweepConfig, project: Project) -> Iterator[Store | None]:
+    """Open the database of a configuration for reading, or give None where there is none yet."""
+    url = store_url(config, project)
+    file = database_file(parse_url(url))
+    if file is not None and not file.exists():
+        yield None
+        return
+    with Store.open(url, create=False, read_only=True) as store:
+        yield store
 
 
 def store_url(config: SweepConfig, project: Project) -> str:

@@ -71,7 +71,7 @@ def _job(trials: Sequence[Trial], setting: Setting, progress: Path) -> Job:
         seed=setting.seed,
         device_index=_device_index(trials),
         progress_path=str(progress),
-        warm_up=0 if setting.cache_mode == "cold" else 1,
+        warm_up=0 if setting.collection.conditions.cache_mode == "cold" else 1,
     )
 
 

@@ -8,25 +8,37 @@ from itertools import islice
 from typing import Protocol
 
 from cuprof.engine.observer import Observer
+from cuprof.errors import ProfilerError
 from cuprof.ncu.batch import run_batch
 from cuprof.ncu.executable import list_metric_names
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.job import Phase, Progress
 from cuprof.ncu.metrics import catalog
 from cuprof.ncu.setting import Setting
-from cuprof.records import FAILED, Outcome, Profile, State, Trial
+from cuprof.records import FAILED, Conditions, Outcome, Profile, State, StoredProfile, Trial
 
 
 class ProfileStore(Protocol):
     """What a collection needs of the store."""
 
     def profiled(
-        self, identities: Sequence[str], cache_mode: str, metrics: Collection[str], *, failed: bool = False
-    ) -> set[str]:
-        """Return the trials that have these metrics in this cache mode (or, with `failed`, failed under ncu)."""
+        self, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
+    ) -> dict[str, StoredProfile]:
+        """Return what is stored of those trials that were profiled for all of the metrics, failures included."""
 
     def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
         """Write one profile in one transaction."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that failed under ncu, now or, where that was left as it is, in an earlier collection."""
+
+    identity: str
+    label: str
+    state: State
+    message: str
+    is_stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,24 +48,21 @@ class CollectResult:
     Attributes:
         profiles: those made now, in the order they were stored.
         reused: identities of the trials that were profiled before.
+        failures: of trials that failed under ncu, earlier ones included.
         skipped: identity → why a trial was not profiled; nothing is stored for these.
         missing: metrics asked for that the chip does not have → why.
     """
 
     profiles: tuple[Profile, ...]
     reused: tuple[str, ...]
+    failures: tuple[Failure, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def failed(self) -> tuple[Profile, ...]:
-        """Return the profiles of trials that failed under ncu."""
-        return tuple(profile for profile in self.profiles if profile.state in FAILED)
-
-    @property
     def exit_code(self) -> int:
         """Return 0 where every metric of every trial is there, else 1."""
-        return 1 if self.failed or self.missing else 0
+        return 1 if self.failures or self.missing else 0
 
 
 def collect(
@@ -83,22 +92,63 @@ def collect(
         KeyboardInterrupt: after the trials that were through have been stored.
     """
     _ = setting.executable.version  # raises where ncu does not run or is too old
-    skipped = {trial.identity: reason for trial in trials if (reason := _reason_to_skip(trial, outcomes))}
+    skipped = {trial.identity: reason for trial in trials if (reason := reason_to_skip(trial, outcomes))}
     right = [trial for trial in trials if trial.identity not in skipped]
-    identities = [trial.identity for trial in right]
-    done: set[str] = set()
-    if retry != "all":
-        done = store.profiled(identities, setting.cache_mode, setting.requested, failed=not retry)
-    observer.started(len(right), len(done))
-    todo = [trial for trial in right if trial.identity not in done]
+    settled = find_settled(right, setting.collection.conditions, setting.requested, store, retry)
+    observer.started(len(right), len(settled))
+    todo = [trial for trial in right if trial.identity not in settled]
     run = _Run(setting, store, sweep_id, observer, ahead)
     for device_trials in _by_device(todo):
         for batch in _chunks(device_trials, setting.batch):
             run.profile(batch)
     if sweep_id is not None:
         observer.finished(sweep_id)
-    reused = tuple(identity for identity in identities if identity in done)
-    return CollectResult(tuple(run.profiles), reused, skipped, run.setting.missing)
+    earlier = [
+        Failure(trial.identity, trial.label, found.state, found.message, is_stored=True)
+        for trial in right
+        if (found := settled.get(trial.identity)) is not None and found.state in FAILED
+    ]
+    now = [
+        Failure(profile.identity or "", profile.name, profile.state, profile.message)
+        for profile in run.profiles
+        if profile.state in FAILED
+    ]
+    missing = {name: reason for found in settled.values() for name, reason in found.missing.items()}
+    return CollectResult(
+        tuple(run.profiles), tuple(settled), (*earlier, *now), skipped, {**missing, **run.setting.missing}
+    )
+
+
+def find_settled(
+    trials: Sequence[Trial],
+    conditions: Conditions,
+    requested: Collection[str],
+    store: ProfileStore,
+    retry: str = "",
+) -> dict[str, StoredProfile]:
+    """Return, in the order of the trials, what is stored of those that need no profiling."""
+    if retry == "all":
+        return {}
+    stored = store.profiled([trial.identity for trial in trials], conditions, requested)
+    return {
+        trial.identity: stored[trial.identity]
+        for trial in trials
+        if trial.identity in stored and not (retry == "failed" and stored[trial.identity].state in FAILED)
+    }
+
+
+def reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome]) -> str:
+    """Return why a trial is not profiled, given what checking came to, or an empty text."""
+    if trial.backend != "cuda":
+        return f"{trial.backend} variants have no hardware counters that Nsight Compute reads"
+    if trial.unavailable is not None:
+        return str(trial.unavailable)
+    outcome = outcomes.get(trial.identity)
+    if outcome is None or outcome.state is State.PLANNED:
+        return "it has not been checked"
+    if outcome.state is not State.OK:
+        return f"only right results are profiled, and this one is {outcome.state.value}: {outcome.message}"
+    return ""
 
 
 class _Run:
@@ -136,8 +186,11 @@ class _Run:
 
     def _leave_out(self, metrics: Sequence[str]) -> None:
         before = self.setting.missing
-        known = [*list_metric_names(self.setting.executable), *(metric.name for metric in catalog())]
+        known = list_metric_names(self.setting.executable) or [metric.name for metric in catalog()]
         self.setting = self.setting.without(metrics, known)
+        left = self.setting.collection
+        if not (left.metrics or left.section_set or left.sections):
+            raise ProfilerError(f"nothing is left to collect: {'; '.join(self.setting.missing.values())}")
         for name, reason in self.setting.missing.items():
             if name not in before:
                 self._observer.note(f"{reason} The other metrics are collected.")
@@ -152,19 +205,6 @@ class _Run:
                 self._observer.trial_started(trials[current], "profile")
 
         return show
-
-
-def _reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome]) -> str:
-    if trial.backend != "cuda":
-        return f"{trial.backend} variants have no hardware counters that Nsight Compute reads"
-    if trial.unavailable is not None:
-        return str(trial.unavailable)
-    outcome = outcomes.get(trial.identity)
-    if outcome is None or outcome.state is State.PLANNED:
-        return "it has not been checked"
-    if outcome.state is not State.OK:
-        return f"only right results are profiled, and this one is {outcome.state.value}: {outcome.message}"
-    return ""
 
 
 def _outcome(profile: Profile) -> Outcome:

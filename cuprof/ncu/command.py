@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuprof.ncu.job import RANGE_PREFIX
+from cuprof.records import Conditions
 
 RANGE_FILTER = f"regex:{RANGE_PREFIX}.+/"
 """Lets through every launch inside one of our push/pop ranges, at any depth: "/" marks a push/pop range by name, and a
@@ -33,6 +34,18 @@ class Collection:
     cache_control: str = "all"
     clock_control: str = "none"
     replay: str = "kernel"
+
+    @property
+    def conditions(self) -> Conditions:
+        """Return the conditions that the counters are stored under."""
+        cache_mode = "cold" if self.cache_control == "all" else "hot"
+        return Conditions(cache_mode, self.clock_control, self.replay)
+
+    @property
+    def requested(self) -> tuple[str, ...]:
+        """Return what is asked for, as it is stored with each profile: metric names, "section:NAME", "set:NAME"."""
+        sections = [f"section:{name}" for name in self.sections]
+        return (*self.metrics, *sections, *([f"set:{self.section_set}"] if self.section_set else []))
 
 
 def build_command(executable: Path, collection: Collection, report: Path, target: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ _MESSAGE = re.compile(r"^==(ERROR|WARNING)==\s*(.*)$", re.MULTILINE)
 _UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(\S+)")
 _REGEX_METRIC = re.compile(r"^regex:\^?(.*?)(?:\\?\.\(.*\))?\$?$")
 
+_REPORT_LOST = r"Failed to save the report|Unable to write to file|No space left on device"
 _EXPLANATIONS: tuple[tuple[str, str], ...] = (
     (
         r"ERR_NVGPUCTRPERM|does not have permission to access NVIDIA GPU Performance Counters",
@@ -39,7 +40,7 @@ _EXPLANATIONS: tuple[tuple[str, str], ...] = (
         "`ncu --list-sections`",
     ),
     (
-        r"Failed to save the report|Unable to write to file|No space left on device",
+        _REPORT_LOST,
         "Nsight Compute could not save its report: the disk that holds the temporary folder is full, or it cannot be "
         "written; make room or point TMPDIR elsewhere, and run the same command again",
     ),
@@ -55,6 +56,11 @@ def find_explanation(output: str) -> str | None:
     """Return what went wrong and what to do, or None where the output shows no failure that is known."""
     errors = "\n".join(list_messages(output))  # never what the profiled program itself prints
     return next((explanation for pattern, explanation in _EXPLANATIONS if re.search(pattern, errors)), None)
+
+
+def is_report_lost(output: str) -> bool:
+    """Return whether ncu says that it could not save its report."""
+    return any(re.search(_REPORT_LOST, text) for text in list_messages(output))
 
 
 def list_unknown_metrics(output: str) -> list[str]:
@@ -73,10 +79,14 @@ def missing_metric_reason(name: str, known: Iterable[str]) -> str:
     """Return why a metric was left out, with the names nearest to it.
 
     Args:
-        known: names with or without a suffix; a nearest name without one gets the suffix that was asked for.
+        known: names that the chip has, with or without a suffix; a nearest name without one gets the suffix that was
+            asked for.
     """
     base, dot, suffix = name.partition(".")
-    near = difflib.get_close_matches(base, {other.partition(".")[0] for other in known}, n=3, cutoff=0.6)
+    bases = {other.partition(".")[0] for other in known}
+    if base in bases:
+        return f"metric {name} was not collected, though this chip has {base}; see its suffixes in cuprof list metrics"
+    near = difflib.get_close_matches(base, bases, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(other + dot + suffix for other in near)}?" if near else "see cuprof list metrics"
     return f"metric {name} does not exist on this chip; {hint}"
 

@@ -11,7 +11,7 @@ from cuprof.ncu.collect import ProfileStore
 from cuprof.ncu.report_file import read_report
 from cuprof.ncu.report_frame import find_cache_control
 from cuprof.ncu.rollup import roll_up
-from cuprof.records import Artifact, LaunchRecord, Profile, State
+from cuprof.records import Artifact, Conditions, LaunchRecord, Profile, State
 
 METRIC_SET = "imported"
 
@@ -92,7 +92,7 @@ def _profile(
         identity=identity,
         name=name,
         state=State.OK,
-        cache_mode=cache_mode,
+        conditions=Conditions(cache_mode),
         metric_set=METRIC_SET,
         metrics=tuple(counter.metric for counter in rolled),
         artifact=artifact,

@@ -162,7 +162,7 @@ def _ranges(action: Any) -> tuple[str, ...]:
 
 
 def _counters(module: Any, action: Any, metrics: Sequence[str] | None) -> Iterator[CounterValue]:
-    for name in _select(action.metric_names(), metrics):
+    for name in select(action.metric_names(), metrics):
         metric = action.metric_by_name(name)
         if metric is not None:
             value = _counter(module, name, metric)
@@ -170,7 +170,7 @@ def _counters(module: Any, action: Any, metrics: Sequence[str] | None) -> Iterat
                 yield value
 
 
-def _select(present: Sequence[str], metrics: Sequence[str] | None) -> list[str]:
+def select(present: Sequence[str], metrics: Sequence[str] | None) -> list[str]:
     """Return the metrics to take in: all counters, or those asked for, in the order asked for.
 
     As for ncu, "regex:…" stands for what it matches and a name without a suffix for every roll-up of it.

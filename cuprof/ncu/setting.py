@@ -43,11 +43,6 @@ class Setting:
     target: tuple[str, ...] = (sys.executable, "-m", "cuprof.worker.profile")
     missing: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def cache_mode(self) -> str:
-        """Return "cold" or "hot"."""
-        return "cold" if self.collection.cache_control == "all" else "hot"
-
     def without(self, metrics: Sequence[str], known: Iterable[str]) -> Setting:
         """Return the setting that leaves out metrics the chip does not have, noting why where they were asked for.
 
@@ -68,27 +63,36 @@ def make_setting(config: NcuConfig, project: Project, seed: int = 0) -> Setting:
         ProfilerError: there is no usable ncu.
         ConfigError: nothing is to be collected.
     """
-    metrics = tuple(dict.fromkeys([*config.metrics, *config.extra_metrics]))
-    if not (metrics or config.set or config.sections):
-        raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
-    whole = [f"section:{name}" for name in config.sections] + ([f"set:{config.set}"] if config.set else [])
+    collection = make_collection(config)
     return Setting(
         executable=get_executable(config.path, wait=False),
-        collection=Collection(
-            metrics=(*metrics, *companions(metrics)),
-            section_set=config.set,
-            sections=config.sections,
-            cache_control=config.cache_control,
-            clock_control=config.clock_control,
-            replay=_replay(config),
-        ),
+        collection=replace(collection, metrics=(*collection.metrics, *companions(collection.metrics))),
         metric_set=config.name,
-        requested=(*metrics, *whole),
+        requested=collection.requested,
         family_folder=lambda family: _family_folder(family, project),
         artifacts=project.artifacts,
         time_limit_s=config.time_limit_s,
         batch=config.batch,
         seed=seed,
+    )
+
+
+def make_collection(config: NcuConfig) -> Collection:
+    """Return what the configuration asks for, without companions.
+
+    Raises:
+        ConfigError: nothing is to be collected.
+    """
+    metrics = tuple(dict.fromkeys([*config.metrics, *config.extra_metrics]))
+    if not (metrics or config.set or config.sections):
+        raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
+    return Collection(
+        metrics=metrics,
+        section_set=config.set,
+        sections=config.sections,
+        cache_control=config.cache_control,
+        clock_control=config.clock_control,
+        replay=_replay(config),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cuprof.errors import ProfilerError
-from cuprof.ncu.console import find_explanation, list_messages, list_unknown_metrics
+from cuprof.ncu.console import find_explanation, is_report_lost, list_messages, list_unknown_metrics
 from cuprof.ncu.job import Phase, Progress
 from cuprof.ncu.process import ProcessResult
 from cuprof.ncu.report_file import Report
@@ -58,7 +58,8 @@ class Verdict:
         if refused and not launches:
             return BatchResult(remaining=tuple(self.trials), unknown_metrics=refused)
         explanation = find_explanation(self.result.output)
-        if explanation and not launches and not self.result.timed_out:
+        # A report that was not saved to its end lacks launches of trials whose first ones it holds.
+        if explanation and not self.result.timed_out and (not launches or is_report_lost(self.result.output)):
             raise ProfilerError(explanation)
         decided = [self._profile(trial, launches.get(trial.identity, ())) for trial in self.trials]
         profiles = tuple(profile for profile in decided if profile is not None)
@@ -126,7 +127,7 @@ class Verdict:
             identity=trial.identity,
             name=trial.label,
             state=state,
-            cache_mode=self.setting.cache_mode,
+            conditions=self.setting.collection.conditions,
             metric_set=self.setting.metric_set,
             metrics=self.setting.requested,
             started_at=self.started_at,

@@ -43,6 +43,8 @@ class Profile(Base):
     started_at: Mapped[float | None] = mapped_column(UtcTime)
     duration_ns: Mapped[int]
     recorded_at: Mapped[float] = mapped_column(UtcTime)
+    clock_control: Mapped[Word]
+    replay: Mapped[Word]
 
 
 class Launch(Base):

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
-from cuprof.records import Artifact, CounterValue, LaunchRecord, Profile, State
+from cuprof.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
 from cuprof.records import Finding as FindingRecord
 from cuprof.store.counter_models import Artifact as ArtifactRow
 from cuprof.store.counter_models import Counter, Finding, Launch, Metric, TrialCounter
@@ -40,7 +40,7 @@ def record_profile(connection: Connection, sweep_id: int | None, profile: Profil
         "metric_set": profile.metric_set,
         "metrics": profile.metrics,
         "missing": profile.missing,
-        "cache_mode": profile.cache_mode,
+        **_condition_columns(profile.conditions),
         "started_at": profile.started_at,
         "duration_ns": profile.duration_ns,
         "recorded_at": time.time(),
@@ -49,9 +49,13 @@ def record_profile(connection: Connection, sweep_id: int | None, profile: Profil
     values = [counter for launch in profile.launches for counter in launch.counters]
     metrics = _save_metrics(connection, [*values, *profile.rolled])
     for launch in profile.launches:
-        _record_launch(connection, profile_id, launch, metrics, profile.cache_mode)
+        _record_launch(connection, profile_id, launch, metrics, profile.conditions.cache_mode)
     rolled = [
-        {"profile_id": profile_id, "trial_id": trial_id, **_value_columns(value, metrics, profile.cache_mode)}
+        {
+            "profile_id": profile_id,
+            "trial_id": trial_id,
+            **_value_columns(value, metrics, profile.conditions.cache_mode),
+        }
         for value in profile.rolled
     ]
     if rolled:
@@ -74,27 +78,42 @@ def save_artifact(connection: Connection, artifact: Artifact) -> int:
 
 
 def profiled(
-    connection: Connection, identities: Sequence[str], cache_mode: str, metrics: Collection[str], failed: bool
-) -> set[str]:
-    """Return the trials that need no profiling; see `Store.profiled`."""
-    wanted, done = set(metrics), set()
+    connection: Connection, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
+) -> dict[str, StoredProfile]:
+    """Return what is stored of profiling these trials; see `Store.profiled`."""
+    wanted = set(metrics)
+    asked: dict[str, set[str]] = {}
+    missing: dict[str, dict[str, str]] = {}
+    settled: dict[str, StoredProfile] = {}
     for chunk in chunks(list(dict.fromkeys(identities))):
         found = connection.execute(
-            sa.select(Trial.identity, ProfileRow.state, ProfileRow.metrics)
+            sa.select(Trial.identity, ProfileRow.state, ProfileRow.message, ProfileRow.metrics, ProfileRow.missing)
             .join(ProfileRow, ProfileRow.trial_id == Trial.id)
-            .where(Trial.identity.in_(chunk), ProfileRow.cache_mode == cache_mode)
+            .where(
+                Trial.identity.in_(chunk),
+                *(getattr(ProfileRow, name) == value for name, value in _condition_columns(conditions).items()),
+            )
             .order_by(ProfileRow.id)
         )
-        asked: dict[str, set[str]] = {}
-        newest: dict[str, str] = {}
-        for identity, state, names in found:
-            newest[identity] = state
+        for identity, state, message, names, absent in found:
             if state == State.OK:
                 asked.setdefault(identity, set()).update(names)
-        done |= {identity for identity, names in asked.items() if wanted <= names}
-        if failed:
-            done |= {identity for identity, state in newest.items() if state not in (State.OK, State.SKIPPED)}
-    return done
+                missing.setdefault(identity, {}).update(absent)
+            elif state != State.SKIPPED and wanted <= set(names):
+                settled[identity] = StoredProfile(State(state), message)
+    for identity, names in asked.items():
+        if wanted <= names:
+            lacking = {name: why for name, why in missing[identity].items() if name in wanted}
+            settled[identity] = StoredProfile(State.OK, missing=lacking)
+    return settled
+
+
+def _condition_columns(conditions: Conditions) -> dict[str, str]:
+    return {
+        "cache_mode": conditions.cache_mode,
+        "clock_control": conditions.clock_control,
+        "replay": conditions.replay,
+    }
 
 
 def get_profile(connection: Connection, profile_id: int) -> Profile:
@@ -112,7 +131,7 @@ def get_profile(connection: Connection, profile_id: int) -> Profile:
         identity=found.identity,
         name=found.name,
         state=State(found.state),
-        cache_mode=found.cache_mode,
+        conditions=Conditions(found.cache_mode, found.clock_control, found.replay),
         message=found.message,
         log=found.log,
         metric_set=found.metric_set,

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import URL, Connection, Engine
 
 from cuprof.errors import StoreError
-from cuprof.records import Calibration, DeviceFacts, Measure, Outcome, Profile, SweepFacts, Trial
+from cuprof.records import (
+    Calibration,
+    Conditions,
+    DeviceFacts,
+    Measure,
+    Outcome,
+    Profile,
+    StoredProfile,
+    SweepFacts,
+    Trial,
+)
 from cuprof.store import counters, migrate, outcomes, sweeps, trials
 from cuprof.store.connection import database_file, explained, make_engine, parse_url, show
 from cuprof.store.models import REVISION
@@ -192,16 +202,17 @@ class Store:
             return counters.get_profile(connection, profile_id)
 
     def profiled(
-        self, identities: Sequence[str], cache_mode: str, metrics: Collection[str], *, failed: bool = False
-    ) -> set[str]:
-        """Return those trials whose ok profiles of this cache mode have been asked for every one of the metrics.
+        self, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
+    ) -> dict[str, StoredProfile]:
+        """Return what is stored of those trials that have been profiled for all of the metrics under these conditions.
+
+        A trial that failed under the profiler is among them where nothing better is stored.
 
         Args:
             metrics: names as in `Profile.metrics`.
-            failed: count trials whose newest profile failed (crashed, timed out) as done.
         """
         with self._begin() as connection:
-            return counters.profiled(connection, identities, cache_mode, metrics, failed)
+            return counters.profiled(connection, identities, conditions, metrics)
 
     def query(self, sql: str, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Return the rows of a named query, a view, a table or a SELECT; see `cuprof.store.query`."""

@@ -1,4 +1,4 @@
--- One row a trial, metric and cache mode: the newest value, rolled up over the trial's launches by `rollup`.
+-- One row a trial, metric, cache mode, clock control and replay mode: the newest value, rolled up over the trial's launches by `rollup`.
 -- Launches that belong to no trial have trial_id NULL and stand under the name they were taken in with.
 CREATE VIEW counters AS
 WITH ranked AS MATERIALIZED (
@@ -11,7 +11,9 @@ WITH ranked AS MATERIALIZED (
                 CASE WHEN f.trial_id IS NULL THEN f.name END,
                 CASE WHEN f.trial_id IS NULL THEN f.artifact_id END,
                 m.name,
-                c.cache_mode
+                c.cache_mode,
+                f.clock_control,
+                f.replay
             ORDER BY f.id DESC
         ) AS place
     FROM trial_counter AS c
@@ -33,6 +35,8 @@ SELECT
     d.comparable AS device_key,
     COALESCE(t.label, f.name) AS name,
     c.cache_mode,
+    f.clock_control,
+    f.replay,
     m.name AS metric,
     c.value,
     m.unit,

@@ -20,6 +20,8 @@ SELECT
     l.shared_dynamic_bytes,
     l.duration_ns,
     c.cache_mode,
+    f.clock_control,
+    f.replay,
     m.name AS metric,
     c.value,
     m.unit,

@@ -1,4 +1,4 @@
--- One row a trial and cache mode, a column a metric under Nsight Compute's own name (quote it: "dram__bytes_read.sum").
+-- One row a trial, cache mode, clock control and replay mode, a column a metric under Nsight Compute's own name (quote it: "dram__bytes_read.sum").
 -- First the four metrics of the set `study`, then others often looked at; any further metric is in the view `counters`.
 -- NULL = not collected. Units are those of Nsight Compute, in `counters.unit`.
 CREATE VIEW counters_wide AS
@@ -12,6 +12,8 @@ SELECT
     c.device,
     c.name,
     c.cache_mode,
+    c.clock_control,
+    c.replay,
     MAX(CASE c.metric WHEN 'launch__grid_dim_z' THEN c.value END) AS "launch__grid_dim_z",
     MAX(CASE c.metric WHEN 'gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed' THEN c.value END) AS "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed",
     MAX(CASE c.metric WHEN 'launch__shared_mem_per_block_dynamic' THEN c.value END) AS "launch__shared_mem_per_block_dynamic",
@@ -37,6 +39,6 @@ SELECT
 FROM counters AS c
 GROUP BY
     c.trial_id, c.identity, c.family, c.variant, c.problem, c.tunables, c.device, c.name, c.cache_mode,
-    c.problem_json, c.tunables_json,
+    c.clock_control, c.replay, c.problem_json, c.tunables_json,
     -- foreign launches of several reports under one name stay apart
     CASE WHEN c.trial_id IS NULL THEN c.artifact END;

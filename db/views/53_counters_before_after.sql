@@ -1,13 +1,13 @@
--- One row a sweep, problem, device, cache mode, metric and variant other than the baseline: the counter of the baseline
+-- One row a sweep, problem, device, cache mode, clock control, replay mode, metric and variant other than the baseline: the counter of the baseline
 -- (before) and of the variant (after). Of several tunables the fastest profiled one speaks for its variant.
 CREATE VIEW counters_before_after AS
 WITH counted AS MATERIALIZED (
-    SELECT c.trial_id, c.cache_mode, c.metric, c.unit, c.value, c.meaning, c.rollup
+    SELECT c.trial_id, c.cache_mode, c.clock_control, c.replay, c.metric, c.unit, c.value, c.meaning, c.rollup
     FROM counters AS c
     WHERE c.trial_id IS NOT NULL
 ),
 profiled AS MATERIALIZED (
-    SELECT DISTINCT c.trial_id, c.cache_mode
+    SELECT DISTINCT c.trial_id, c.cache_mode, c.clock_control, c.replay
     FROM counted AS c
 ),
 speed AS MATERIALIZED (
@@ -21,8 +21,11 @@ ranked AS MATERIALIZED (
     SELECT
         m.*,
         q.cache_mode,
+        q.clock_control,
+        q.replay,
         ROW_NUMBER() OVER (
-            PARTITION BY m.sweep_id, m.variant, m.problem_id, m.device_key, q.cache_mode
+            PARTITION BY
+                m.sweep_id, m.variant, m.problem_id, m.device_key, q.cache_mode, q.clock_control, q.replay
             ORDER BY CASE WHEN w.median_ns IS NULL THEN 1 ELSE 0 END, w.median_ns, m.ordinal
         ) AS place
     FROM profiled AS q
@@ -33,7 +36,11 @@ ranked AS MATERIALIZED (
 valued AS MATERIALIZED (
     SELECT r.*, c.metric, c.unit, c.value, c.meaning, c.rollup
     FROM ranked AS r
-    JOIN counted AS c ON c.trial_id = r.trial_id AND c.cache_mode = r.cache_mode
+    JOIN counted AS c
+        ON c.trial_id = r.trial_id
+        AND c.cache_mode = r.cache_mode
+        AND c.clock_control = r.clock_control
+        AND c.replay = r.replay
     WHERE r.place = 1
 )
 SELECT
@@ -44,6 +51,8 @@ SELECT
     a.problem,
     a.device,
     a.cache_mode,
+    a.clock_control,
+    a.replay,
     a.baseline,
     b.tunables AS baseline_tunables,
     a.variant,
@@ -70,6 +79,8 @@ JOIN valued AS b
     AND b.problem_id = a.problem_id
     AND b.device_key = a.device_key
     AND b.cache_mode = a.cache_mode
+    AND b.clock_control = a.clock_control
+    AND b.replay = a.replay
     AND b.variant = a.baseline
     AND b.metric = a.metric
     AND b.unit = a.unit

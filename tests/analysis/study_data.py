@@ -16,6 +16,7 @@ from cuprof.family import Point
 from cuprof.records import (
     Calibration,
     Check,
+    Conditions,
     CounterValue,
     DeviceFacts,
     Energy,
@@ -127,7 +128,7 @@ def add_counters(
             trial.identity,
             trial.label,
             State.OK,
-            "all",
+            Conditions("cold", "none", "kernel"),
             metrics=tuple(rolled),
             launches=records,
             rolled=tuple(rolled.values()),

@@ -17,7 +17,7 @@ from cuprof.ncu.command import Collection as NcuCollection
 from cuprof.ncu.executable import NcuExecutable
 from cuprof.ncu.metrics import companions
 from cuprof.ncu.setting import Setting
-from cuprof.records import DeviceFacts, Outcome, Profile, State, Trial
+from cuprof.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
 
 RECORDED = Path(__file__).parent.parent / "data" / "ncu" / "recorded"
 STUDY = (
@@ -138,17 +138,17 @@ class MemoryStore:
     stored_before_failure: int = 0
 
     def profiled(
-        self, identities: Sequence[str], cache_mode: str, metrics: Collection[str], *, failed: bool = False
-    ) -> set[str]:
-        """Return the trials that need no profiling."""
-        found = set()
+        self, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
+    ) -> dict[str, StoredProfile]:
+        """Return what is stored of the trials that were profiled for these metrics."""
+        found: dict[str, StoredProfile] = {}
         for profile in self.profiles:
-            if profile.cache_mode != cache_mode or profile.identity not in identities:
+            identity = profile.identity
+            if identity not in identities or profile.conditions != conditions or not set(metrics) <= {*profile.metrics}:
                 continue
-            if profile.state is State.OK and set(metrics) <= set(profile.metrics):
-                found.add(profile.identity)
-            if profile.state is not State.OK and failed:
-                found.add(profile.identity)
+            if profile.state is State.OK or identity not in found or found[identity].state is not State.OK:
+                missing = {name: why for name, why in profile.missing.items() if name in metrics}
+                found[identity] = StoredProfile(profile.state, profile.message, missing)
         return found
 
     def record_profile(self, sweep_id: int | None, profile: Profile) -> int:

@@ -81,7 +81,7 @@ def test_counters_are_joined_by_identity_whatever_the_order(fake_ncu, run, memor
     assert [launch.kernel for launch in one.launches] == ["strided_sum"]
     assert {counter.metric: counter.value for counter in one.rolled}["launch__grid_dim_z"] == 9.0
     assert [launch.kernel for launch in memory_store.by_identity()[CRASH].launches] == ["fall"]
-    assert (one.cache_mode, one.metric_set, one.state, one.name) == (
+    assert (one.conditions.cache_mode, one.metric_set, one.state, one.name) == (
         "cold",
         "study",
         State.OK,
@@ -230,6 +230,48 @@ def test_a_metric_that_ncu_refuses_is_left_out_in_a_second_run(fake_ncu, run, ma
     assert list(memory_store.profiles[0].missing) == ["dram__bytes_raed.sum"]
 
 
+def test_where_ncu_refuses_every_metric_nothing_is_stored(fake_ncu, run, make_setting, memory_store) -> None:
+    fake_ncu.plays({"console": "==ERROR== Failed to find metric no__such.sum\n", "exit": 1, "progress": {}})
+    with pytest.raises(ProfilerError, match=r"nothing is left to collect: metric no__such\.sum does not exist"):
+        run(ONE, setting=make_setting(("no__such.sum",)))
+    assert memory_store.profiles == []
+
+
+def test_a_metric_that_the_chip_has_is_not_said_to_be_absent(fake_ncu, run, make_setting) -> None:
+    fake_ncu.plays({"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}})
+    result = run(ONE, setting=make_setting(("launch__grid_dim_z", "smsp__inst_executed.sum")))
+    assert (
+        "smsp__inst_executed.sum was not collected, though this chip has" in result.missing["smsp__inst_executed.sum"]
+    )
+
+
+def test_launches_of_a_report_that_was_not_saved_to_its_end_are_not_stored(fake_ncu, run, memory_store) -> None:
+    console = "==ERROR== Failed to save the report to file /tmp/report.ncu-rep\n"
+    fake_ncu.plays({"console": console, "exit": 1, "report": "instructions", "progress": {"all": THROUGH}})
+    with pytest.raises(ProfilerError, match="could not save its report"):
+        run(TWO)
+    assert memory_store.profiles == []
+
+
+def test_what_failed_or_is_missing_is_so_the_second_time_too(fake_ncu, run, make_setting) -> None:
+    metrics = make_setting(("launch__grid_dim_z", "dram__bytes_raed.sum"))
+    fake_ncu.plays(
+        {"recording": "crash", "report": "crash", "progress": {CRASH: THROUGH[:2]}},
+        {"recording": "unknown_metric", "report": "unknown_metric", "progress": {"all": THROUGH}},
+        {"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}},
+    )
+    (first,) = run(CRASH).failures
+    again = run(CRASH)
+    assert (again.failures, again.exit_code) == ((replace(first, is_stored=True),), 1)
+    missing = run(ONE, setting=metrics).missing
+    assert missing
+    again = run(ONE, setting=metrics)
+    assert (again.missing, again.profiles, again.exit_code) == (missing, (), 1)
+    assert len(fake_ncu.calls) == 2
+    run(CRASH, setting=make_setting(("launch__block_size",)))  # that it failed under other metrics decides nothing
+    assert len(fake_ncu.calls) == 3
+
+
 @pytest.mark.parametrize(
     ("play", "message"),
     [
@@ -268,7 +310,7 @@ def test_what_is_stored_is_not_profiled_again(fake_ncu, run, make_setting, memor
     assert len(fake_ncu.calls) == 1
     assert listener.lines[-1] == "1 planned, 1 reused"
     run(ONE, setting=make_setting(cache_control="none"))  # hot counters are others
-    assert memory_store.profiles[-1].cache_mode == "hot"
+    assert memory_store.profiles[-1].conditions.cache_mode == "hot"
     run(ONE, setting=make_setting(("launch__grid_dim_z", "launch__block_size")))  # a further metric
     run(ONE, retry="all")
     assert len(fake_ncu.calls) == 4

@@ -65,7 +65,7 @@ def test_cold_and_hot_come_from_the_report_unless_said(recorded: Path, tmp_path:
     import_report(recorded / "memory_hot.ncu-rep", ImportSetting(tmp_path, {}), memory_store)
     import_report(recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}), memory_store)
     import_report(recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}, cache_mode="hot"), memory_store)
-    assert [profile.cache_mode for profile in memory_store.profiles] == ["hot", "cold", "hot"]
+    assert [profile.conditions.cache_mode for profile in memory_store.profiles] == ["hot", "cold", "hot"]
 
 
 def test_the_command_says_what_it_took_in(

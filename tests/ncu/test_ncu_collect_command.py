@@ -11,6 +11,7 @@ import pytest
 from cuprof.commands import ncu_collect
 from cuprof.commands.hydra_app import compose
 from cuprof.engine.checking import Checked
+from cuprof.engine.sweep import SweepResult
 from cuprof.project import Project
 from cuprof.records import Outcome, State, SweepFacts, Trial
 
@@ -24,12 +25,13 @@ def collect(
 ) -> Callable[..., int]:
     """Return a function that runs the command's task over one right and one wrong trial."""
     trials = (make_trial(ONE, source_hash="0" * 64), make_trial(WRONG, source_hash="0" * 64))
+    wrong = Outcome(WRONG, State.WRONG_RESULT, "sum[0] = 3")
 
     def check(config, project, store, observer) -> Checked:
         sweep = store.begin_sweep(SweepFacts("s", "e", "scale", "v1", "0", "", {}, "host", {}, {}))
         store.enlist(sweep, trials)
-        outcomes = {ONE: Outcome(ONE, State.OK), WRONG: Outcome(WRONG, State.WRONG_RESULT, "sum[0] = 3")}
-        return Checked(trials, outcomes, sweep)
+        failed = () if config.baseline == "wrong_as_expected" else ((trials[1], wrong),)
+        return Checked(trials, {ONE: Outcome(ONE, State.OK), WRONG: wrong}, SweepResult(sweep, failed))
 
     monkeypatch.setattr("cuprof.engine.checking.check_trials", check)
 
@@ -86,6 +88,44 @@ def test_failures_and_missing_metrics_go_to_stderr(fake_ncu, collect, capsys) ->
     assert (
         "missing: metric dram__bytes_raed.sum does not exist on this chip; did you mean dram__bytes_read.sum" in errors
     )
+
+
+def test_a_second_run_says_again_what_failed_and_what_is_missing(fake_ncu, collect, capsys) -> None:
+    crash = {"recording": "crash", "report": "crash", "progress": {ONE: THROUGH[:2]}}
+    fake_ncu.plays(crash, {"recording": "unknown_metric", "report": "unknown_metric", "progress": {"all": THROUGH}})
+    assert collect("baseline=wrong_as_expected") == 1
+    capsys.readouterr()
+    assert collect("baseline=wrong_as_expected") == 1
+    again = capsys.readouterr()
+    assert "crashed" in again.out
+    assert "crashed: under Nsight Compute" in again.err
+    assert "(stored; retry=failed tries it again)" in again.err
+    assert collect("+ncu.metrics=[dram__bytes_raed.sum]", "baseline=wrong_as_expected") == 1
+    capsys.readouterr()
+    assert collect("+ncu.metrics=[dram__bytes_raed.sum]", "baseline=wrong_as_expected") == 1
+    assert "missing: metric dram__bytes_raed.sum does not exist" in capsys.readouterr().err
+    assert len(fake_ncu.calls) == 2
+
+
+def test_a_variant_that_is_wrong_as_expected_is_no_failure(fake_ncu, collect) -> None:
+    fake_ncu.plays({"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}})
+    assert collect("baseline=wrong_as_expected") == 0
+
+
+def test_other_clocks_are_collected_anew_and_shown_for_themselves(fake_ncu, collect, capsys) -> None:
+    play = {"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}}
+    fake_ncu.plays(play, play)
+    collect()
+    collect("ncu.clock_control=base")
+    collect()
+    assert [call[call.index("--clock-control") + 1] for call in fake_ncu.calls] == ["none", "base"]
+
+
+def test_patterns_and_names_without_a_suffix_show_what_they_stand_for(fake_ncu, collect, capsys) -> None:
+    fake_ncu.plays({"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}})
+    collect("output=json", "+ncu.metrics=['regex:gpu__time.*',gpu__dram_throughput]")
+    counters = json.loads(capsys.readouterr().out)[0]["counters"]
+    assert {"gpu__time_duration.sum", "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed"} <= {*counters}
 
 
 def test_help_needs_nothing(capsys) -> None:

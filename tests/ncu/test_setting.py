@@ -11,6 +11,7 @@ from cuprof.config.model import NcuConfig
 from cuprof.errors import ConfigError
 from cuprof.ncu.setting import make_setting
 from cuprof.project import Project
+from cuprof.records import Conditions
 
 SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")
 
@@ -22,7 +23,8 @@ def test_metrics_are_those_asked_for_and_what_weighs_them(fake_ncu, tmp_path: Pa
     setting = make_setting(config, Project(tmp_path), seed=5)
     assert setting.requested == ("b__x.sum", "lts__t_sector_hit_rate.pct", "a__y.sum", "section:Occupancy", "set:basic")
     assert setting.collection.metrics == (*setting.requested[:3], "lts__t_sectors.sum")
-    assert (setting.cache_mode, setting.metric_set, setting.batch, setting.time_limit_s) == ("hot", "mine", 3, 7.0)
+    assert (setting.metric_set, setting.batch, setting.time_limit_s) == ("mine", 3, 7.0)
+    assert setting.collection.conditions == Conditions("hot", "none", "application")
     assert (setting.artifacts, setting.seed) == (tmp_path / "db" / "artifacts", 5)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from cuprof.family.point import Point
 from cuprof.records import (
@@ -11,6 +13,7 @@ from cuprof.records import (
     BuildFacts,
     Calibration,
     Check,
+    Conditions,
     CounterValue,
     DeviceFacts,
     Energy,
@@ -142,7 +145,14 @@ def make_counter(metric: str, value: float | None, unit: str = "", **changes: ob
     return replace(CounterValue(metric, value, unit, "sum", f"What {metric} says."), **changes)  # type: ignore[arg-type]
 
 
-def make_profile(trial: Trial | None, *rolled: CounterValue, cache_mode: str = "cold", name: str = "") -> Profile:
+def make_profile(
+    trial: Trial | None,
+    *rolled: CounterValue,
+    cache_mode: str = "cold",
+    clock_control: str = "none",
+    name: str = "",
+    missing: Mapping[str, str] = MappingProxyType({"no__such.sum": "not on this chip"}),
+) -> Profile:
     """Return a profile with two launches and the rolled-up values given."""
     opcodes = make_counter("sass__inst_executed_per_opcode", 6.0, "inst", instances={"LDG": 4.0, "STS": 2.0})
     advice = Finding("SOLBottleneck", "optimization", "Use more blocks.", "Latency issue", "SpeedOfLight", 12.5)
@@ -166,10 +176,10 @@ def make_profile(trial: Trial | None, *rolled: CounterValue, cache_mode: str = "
         identity=trial.identity if trial else None,
         name=name or (trial.label if trial else "foreign"),
         state=State.OK,
-        cache_mode=cache_mode,
+        conditions=Conditions(cache_mode, clock_control, "kernel"),
         metric_set="study",
         metrics=tuple(value.metric for value in rolled),
-        missing={"no__such.sum": "not on this chip"},
+        missing=dict(missing),
         artifact=ARTIFACT,
         launches=launches,
         rolled=rolled,

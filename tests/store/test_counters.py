@@ -9,7 +9,7 @@ import pytest
 from store_samples import ARTIFACT, FACTS, make_counter, make_outcome, make_profile, make_timing, make_trial
 
 from cuprof.errors import StoreError
-from cuprof.records import Profile, State
+from cuprof.records import Conditions, Profile, State, StoredProfile
 from cuprof.store import Store
 
 READ, TIME, GRID = "dram__bytes_read.sum", "gpu__time_duration.sum", "launch__grid_dim_z"
@@ -36,7 +36,7 @@ def test_a_profile_comes_back_as_it_was_recorded(store: Store, sweep: int) -> No
 
 
 def test_a_failed_profile_and_a_foreign_one_come_back(store: Store, sweep: int) -> None:
-    failed = Profile(make_trial().identity, "label", State.TIMED_OUT, "hot", "no answer in 60 s", "log")
+    failed = Profile(make_trial().identity, "label", State.TIMED_OUT, Conditions("hot"), "no answer in 60 s", "log")
     assert store.get_profile(store.record_profile(sweep, failed)) == failed
     foreign = make_profile(None, make_counter(TIME, 5.0, "ns"), name="their kernel")
     assert store.get_profile(store.record_profile(None, foreign)) == foreign
@@ -131,19 +131,42 @@ def test_before_after_works_without_timings_and_leaves_wrong_trials_out(store: S
     assert store.query("counters_before_after").empty
 
 
+COLD = Conditions("cold", "none", "kernel")
+
+
 def test_profiled_says_what_need_not_be_collected_again(store: Store, sweep: int) -> None:
     done, partly, crashed, untouched = (
         make_trial(name, block=b) for name in ("interleaved", "warp") for b in (64, 128)
     )
     identities = [trial.identity for trial in (done, partly, crashed, untouched)]
     store.record_profile(sweep, make_profile(done, make_counter(READ, 1.0)))
-    store.record_profile(sweep, make_profile(done, make_counter(TIME, 1.0)))
+    store.record_profile(sweep, make_profile(done, make_counter(TIME, 1.0), missing={TIME: "no such", "x": "y"}))
     store.record_profile(sweep, make_profile(partly, make_counter(READ, 1.0)))
-    store.record_profile(sweep, Profile(crashed.identity, "label", State.CRASHED, "cold", "died"))
-    assert store.profiled(identities, "cold", [READ, TIME]) == {done.identity}
-    assert store.profiled(identities, "cold", [READ]) == {done.identity, partly.identity}
-    assert store.profiled(identities, "hot", [READ]) == set()
-    assert store.profiled(identities, "cold", [READ, TIME], failed=True) == {done.identity, crashed.identity}
+    died = Profile(crashed.identity, "label", State.CRASHED, COLD, "died", metrics=(READ, TIME))
+    store.record_profile(sweep, died)
+    found = store.profiled(identities, COLD, [READ, TIME])
+    assert found == {
+        done.identity: StoredProfile(State.OK, missing={TIME: "no such"}),
+        crashed.identity: StoredProfile(State.CRASHED, "died"),
+    }
+    assert {*store.profiled(identities, COLD, [READ])} == {done.identity, partly.identity, crashed.identity}
+    assert {*store.profiled(identities, COLD, [READ, "another"])} == set()  # a failure says nothing of other metrics
+    store.record_profile(sweep, make_profile(crashed, make_counter(READ, 1.0)))
+    assert store.profiled(identities, COLD, [READ])[crashed.identity].state is State.OK
+    for other in (Conditions("hot", "none", "kernel"), Conditions("cold", "base", "kernel"), Conditions("cold")):
+        assert store.profiled(identities, other, [READ]) == {}
+
+
+def test_counters_of_other_clocks_stand_in_rows_of_their_own_and_are_not_compared(store: Store, sweep: int) -> None:
+    base, new = make_trial("interleaved"), make_trial("warp")
+    store.record_profile(sweep, make_profile(base, make_counter(READ, 4.0), clock_control="base"))
+    store.record_profile(sweep, make_profile(new, make_counter(READ, 2.0)))
+    assert store.query("counters_before_after").empty
+    store.record_profile(sweep, make_profile(base, make_counter(READ, 8.0)))
+    assert store.query("counters_before_after")["ratio"].tolist() == [0.25]
+    rows = store.query("SELECT clock_control, value FROM counters WHERE variant = 'interleaved' ORDER BY value")
+    assert rows.values.tolist() == [["base", 4.0], ["none", 8.0]]
+    assert len(store.query("counters_wide")) == 3
 
 
 def test_advice_is_sorted_by_what_it_promises(store: Store, sweep: int) -> None:
