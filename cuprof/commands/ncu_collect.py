@@ -92,16 +92,21 @@ def _collect(config: SweepConfig, project: Project, setting: Setting, ahead: Bat
         _ = setting.executable.version  # an ncu that cannot work is found before anything is built and checked
         checked = check_trials(config, project, store, observer)
         Thread(target=_import_ahead, daemon=True).start()
-        result = collect(
-            checked.trials,
-            checked.outcomes,
-            setting,
-            store=store,
-            sweep_id=checked.result.sweep_id,
-            observer=observer,
-            retry=config.retry,
-            ahead=ahead,
-        )
+        sweep_id, state = checked.result.sweep_id, "interrupted"
+        try:
+            result = collect(
+                checked.trials,
+                checked.outcomes,
+                setting,
+                store=store,
+                sweep_id=sweep_id,
+                observer=observer,
+                retry=config.retry,
+                ahead=ahead,
+            )
+            state = "finished"
+        finally:  # the checks have finished the sweep already; its end is that of the collection
+            store.finish_sweep(sweep_id, state)
         observer.close()
         _print_counters(checked.trials, result, setting, store, config.output)
     _print_failures(result)

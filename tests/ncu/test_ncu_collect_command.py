@@ -12,8 +12,10 @@ from cuprof.commands import ncu_collect
 from cuprof.commands.hydra_app import compose
 from cuprof.engine.checking import Checked
 from cuprof.engine.sweep import SweepResult
+from cuprof.errors import ProfilerError
 from cuprof.project import Project
 from cuprof.records import Outcome, State, SweepFacts, Trial
+from cuprof.store import Store
 
 ONE, WRONG = "1" * 32, "0" * 32
 THROUGH = ["preparing", "launching", "done"]
@@ -126,6 +128,19 @@ def test_patterns_and_names_without_a_suffix_show_what_they_stand_for(fake_ncu, 
     collect("output=json", "+ncu.metrics=['regex:gpu__time.*',gpu__dram_throughput]")
     counters = json.loads(capsys.readouterr().out)[0]["counters"]
     assert {"gpu__time_duration.sum", "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed"} <= {*counters}
+
+
+def test_a_collection_that_ncu_brought_down_is_no_finished_sweep(fake_ncu, collect, tmp_path: Path) -> None:
+    fake_ncu.plays(
+        {"recording": "disk_full", "progress": {"all": THROUGH}},
+        {"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}},
+    )
+    with pytest.raises(ProfilerError, match="could not save its report"):
+        collect()
+    with Store.open(Project(tmp_path / "project").database_url) as store:
+        assert store.query("SELECT state FROM sweep").state.tolist() == ["interrupted"]
+        collect()
+        assert store.query("SELECT state FROM sweep").state.tolist()[-1] == "finished"
 
 
 def test_help_needs_nothing(capsys) -> None:
