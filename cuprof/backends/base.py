@@ -10,8 +10,9 @@ and the memory needed is that of the largest one. A session belongs to the threa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,8 @@ from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 
 POISON_BYTE = 0xFF
 """Outputs and scratch hold this byte everywhere before a checked run: NaN as any IEEE float, -1 as any integer."""
+SECOND_POISON_BYTE = 0x5A
+"""The same before the second check, since -1 (or 255) may be the right value of an integer that nobody wrote."""
 
 
 class DeviceLostError(LaunchError):
@@ -87,8 +90,8 @@ class Session(Protocol):
             LaunchError: the device refused (too many threads, too much shared memory or memory).
         """
 
-    def poison(self, runnable: Any) -> None:
-        """Overwrite outputs and scratch with `POISON_BYTE`."""
+    def poison(self, runnable: Any, byte: int = POISON_BYTE) -> None:
+        """Overwrite outputs and scratch with a byte."""
 
     def run(self, runnable: Any) -> None:
         """Execute once and wait.
@@ -147,3 +150,11 @@ class Backend(Protocol):
         Raises:
             LaunchError: the device's memory does not suffice.
         """
+
+
+def own_views(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return NumPy or CuPy arrays for one variant alone.
+
+    What it does to their shape, type or flags, or puts in their place, is seen by no other variant.
+    """
+    return MappingProxyType({name: array.view() for name, array in arrays.items()})

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import psutil
 
-from cuprof.backends.base import POISON_BYTE, Reading, ReadingOptions
+from cuprof.backends.base import POISON_BYTE, Reading, ReadingOptions, own_views
 from cuprof.family import Arrays, Point, Program, Signature, Tolerance, Variant
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
 
@@ -39,14 +38,15 @@ class CpuBackend:
     """The host's processor.
 
     Args:
-        threads: threads that parallel variants may use (Numba's), all by default.
+        threads: threads that parallel variants may use (Numba's); all the process may run on by default, and at most.
     """
 
     name = "cpu"
     measures = (Measure.COLD, Measure.HOT)
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = threads or len(os.sched_getaffinity(0))
+        usable = len(os.sched_getaffinity(0))
+        self.threads = min(threads or usable, usable)
         self._flush_buffer: np.ndarray | None = None
 
     @property
@@ -120,14 +120,13 @@ class CpuSession:
 
             numba.set_num_threads(min(self.backend.threads, numba.config.NUMBA_NUM_THREADS))
         started = time.monotonic_ns()
-        # Read-only mappings: a variant that puts an array of its own in an output's place would spoil the next one's.
-        call = variant.make(problem, tunables, MappingProxyType(self.inputs), MappingProxyType(self.outputs))
+        call = variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
         return CpuRunnable(call, BuildFacts(build_ns=time.monotonic_ns() - started))
 
-    def poison(self, runnable: CpuRunnable) -> None:
+    def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite the outputs."""
         for array in self.outputs.values():
-            array.reshape(-1).view(np.uint8).fill(POISON_BYTE)
+            array.reshape(-1).view(np.uint8).fill(byte)
 
     def run(self, runnable: CpuRunnable) -> None:
         """Execute once."""

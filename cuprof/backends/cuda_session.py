@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuprof.backends.base import POISON_BYTE, DeviceLostError, ReadingOptions
+from cuprof.backends.base import POISON_BYTE, DeviceLostError, ReadingOptions, own_views
 from cuprof.backends.cuda_compare import DeviceComparison
 from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_for
 from cuprof.errors import LaunchError
@@ -128,16 +127,16 @@ class CudaSession:
     def _prepare_call(self, variant: Variant, problem: Point, tunables: Point) -> CudaRunnable:
         started = time.monotonic_ns()
         with self._errors(f"prepare {variant.name}"):
-            function = variant.make(problem, tunables, MappingProxyType(self.inputs), MappingProxyType(self.outputs))
+            function = variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
         results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
         facts = BuildFacts(build_ns=time.monotonic_ns() - started)
         return CudaRunnable(function, results, facts, steps=8)
 
-    def poison(self, runnable: CudaRunnable) -> None:
+    def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
         for array in (*self.outputs.values(), self.scratch):
             call(
-                self.driver.cuMemsetD8Async(array.data.ptr, POISON_BYTE, array.nbytes, self.backend.stream.ptr),
+                self.driver.cuMemsetD8Async(array.data.ptr, byte, array.nbytes, self.backend.stream.ptr),
                 "poison a buffer",
             )
         self.backend.stream.synchronize()

@@ -245,11 +245,11 @@ class OpenClSession:
             facts = self._build_facts(kernels, log, build_ns)
         return OpenClRunnable(steps, results, self.arena, facts, tuple(buffers.values()))
 
-    def poison(self, runnable: OpenClRunnable) -> None:
+    def poison(self, runnable: OpenClRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
         with self.backend.errors("poison the buffers", waiting=True):
             for buffer in (*self.outputs.values(), runnable.arena):
-                self.backend.cl.enqueue_fill_buffer(self.backend.queue, buffer, np.uint8(POISON_BYTE), 0, buffer.size)
+                self.backend.cl.enqueue_fill_buffer(self.backend.queue, buffer, np.uint8(byte), 0, buffer.size)
             self.backend.queue.finish()
 
     def run(self, runnable: OpenClRunnable) -> None:

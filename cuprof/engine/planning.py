@@ -75,12 +75,18 @@ def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: 
     backends: tuple[str, ...] = tuple(
         dict.fromkeys(variant.backend for variant in read_selection(family, selection).variants)
     )
-    devices = find_devices(config, runner, backends)
-    planned = plan(family, selection, devices)
-    planned.require_runnable()
     by_backend: dict[str, Mapping[Measure, str]] = {
         backend: methods(config.measure, backend) if timed else {} for backend in backends
     }
+    untimed = {backend for backend in backends if timed and not by_backend[backend]}
+    devices = find_devices(config, runner, tuple(backend for backend in backends if backend not in untimed))
+    modes = " and ".join(config.measure.modes)
+    devices |= {
+        backend: Unavailable(f"the {backend} back end has no {modes} time", "measure.modes=[cold]")
+        for backend in untimed
+    }
+    planned = plan(family, selection, devices)
+    planned.require_runnable()
     flat = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
     return Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
 

@@ -73,11 +73,14 @@ class _Problem:
         self.family, self.point = family, point
         self.label = f"{preset} ({point.label})" if preset else point.label
         self.excluded = self._value("constraint", family.constraint) if family.constraint else None
+        check_reason(self.excluded, f"family {family.name}: constraint at {self.label}")
         if self.excluded:
             return
         self.signature: Signature = self._value("signature", family.signature)
         self.bytes: int = self._value("signature", lambda _: signature_bytes(self.signature))
         self.useful_bytes: int = self._value("useful_bytes", lambda point: int(family.useful_bytes(point)))
+        if self.useful_bytes < 0:
+            raise FamilyError(f"family {family.name}: useful_bytes at {self.label} is {self.useful_bytes}")
         flops = family.flops
         self.flops: int | None = self._value("flops", lambda point: int(flops(point))) if flops else None
 
@@ -114,8 +117,9 @@ class _VariantPlanner:
             label += f" · {tunables.label}"
         if variant.constraint is not None:
             reason = guarded(f"{label}: constraint", self.family.folder, variant.constraint, problem.point, tunables)
+            check_reason(reason, f"{label}: constraint")
             if reason:
-                return Exclusion(label, str(reason))
+                return Exclusion(label, reason)
         program: Program | None = None
         needed = problem.bytes
         if variant.kind == "kernel":
@@ -148,6 +152,14 @@ class _VariantPlanner:
         program: Program = self.variant.make(problem.point, tunables)
         check_program(program, problem.signature, self.variant.backend, label)
         return program
+
+
+def check_reason(reason: object, where: str) -> None:
+    """Raise `FamilyError` where a constraint answers anything but a reason or None, such as whether it is met."""
+    if reason is not None and not isinstance(reason, str):
+        raise FamilyError(
+            f"{where}: returned {reason!r}; return the reason why the combination is not defined, or None where it is"
+        )
 
 
 def guarded(where: str, folder: Path | None, function: Callable[..., T], *arguments: Any) -> T:

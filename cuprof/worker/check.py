@@ -13,6 +13,16 @@ CHUNK = 1 << 17
 """Elements looked at in one go, so that the intermediate arrays stay in the processor's cache."""
 
 
+def check_tolerance(tolerance: object, where: str) -> None:
+    """Raise ValueError for what no result could be held to: no `Tolerance`, NaN, or a negative bound."""
+    if not isinstance(tolerance, Tolerance):
+        raise ValueError(f"{where} gave a {type(tolerance).__name__}, and must give a Tolerance")
+    for name in ("absolute", "relative"):
+        bounds = np.asarray(getattr(tolerance, name))
+        if bounds.size and not bool((bounds >= 0).all()):
+            raise ValueError(f"{where} has a negative or undefined {name} bound")
+
+
 def compare(outputs: Arrays, reference: Arrays, tolerance: Tolerance, seed: int = 0) -> Check:
     """Return whether every output lies within tolerance, and by how much it is off.
 

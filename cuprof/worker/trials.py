@@ -5,21 +5,23 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from cuprof.backends.base import DeviceLostError
+from cuprof.backends.base import POISON_BYTE, SECOND_POISON_BYTE, DeviceLostError
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Family, Program, Signature, Tolerance, Variant
+from cuprof.family.trace import describe
 from cuprof.measure.device_state import StateMonitor
 from cuprof.measure.energy import measure_energy
 from cuprof.measure.method import reading_options, stopping_rule
 from cuprof.measure.sampling import Sampler
 from cuprof.plan.memory import arena_bytes
 from cuprof.records import Check, Measure, Outcome, State, Timing
-from cuprof.worker.check import compare
+from cuprof.worker.check import check_tolerance, compare
 from cuprof.worker.messages import Finished, Job, TrialJob
 from cuprof.worker.status_page import NO_TRIAL, Phase
 
@@ -54,15 +56,35 @@ class Workload:
                     f"signature() says {spec.dtype} of shape {spec.shape}"
                 )
         inputs = {name: np.asarray(array, order="C") for name, array in inputs.items()}
-        reference = family.reference(job.problem, inputs)
+        with _read_only(inputs):
+            reference = family.reference(job.problem, inputs)
         for name, spec in signature.outputs.items():
             if _shape(reference.get(name)) != spec.shape:
                 raise ValueError(
                     f"reference() gave output {name} as {_describe(reference.get(name))}, "
                     f"signature() says shape {spec.shape}"
                 )
-        tolerance = family.tolerance(job.problem, inputs, reference)
+        with _read_only(inputs):
+            tolerance = family.tolerance(job.problem, inputs, reference)
+        check_tolerance(tolerance, "the family's tolerance()")
         return cls(family, signature, inputs, reference, tolerance, job.seed)
+
+
+@contextmanager
+def _read_only(arrays: Arrays) -> Iterator[None]:
+    """Keep the arrays from being written to: what a reference changed in place would be what the variants are given."""
+    writable = [array for array in arrays.values() if array.flags.writeable]
+    try:
+        for array in writable:
+            array.setflags(write=False)
+        yield
+    except ValueError as error:
+        if "read-only" in str(error):
+            raise ValueError("reference() or tolerance() writes into the inputs; let it work on a copy") from error
+        raise
+    finally:
+        for array in writable:
+            array.setflags(write=True)
 
 
 def _shape(array: Any) -> tuple[int, ...] | None:
@@ -183,7 +205,7 @@ class TrialRunner:
         going = {candidate.index: candidate for candidate in candidates}
         if not wanted:
             for candidate in candidates:
-                yield Finished(candidate.index, candidate.outcome(State.OK))
+                yield self._recheck(candidate)
         for position, measure in enumerate(wanted):
             current: list[int] = [-1]
             sampler = self._sampler(measure, current, settle=position == 0)
@@ -196,6 +218,10 @@ class TrialRunner:
                         current[0] = index
                         going[index].timings[measure] = self._with_energy(going[index], timing, position)
                         if position == len(wanted) - 1:
+                            damaged = self.session.damaged_inputs()
+                            if damaged:
+                                yield from self._find_culprit(list(going.values()), damaged)
+                                return
                             finished = self._recheck(going.pop(index))
                             yield finished
                             if finished.lost:
@@ -205,6 +231,27 @@ class TrialRunner:
                     yield finished
                     if finished.lost:
                         return
+
+    def _find_culprit(self, candidates: list[Candidate], damaged: tuple[str, ...]) -> Iterator[Finished]:
+        """Say which of the candidates overwrote an input while all were sampled; sample the others again.
+
+        The samples of all were taken on inputs that were not theirs any more, so each begins anew, by itself.
+        """
+        self._restore_inputs()
+        if len(candidates) == 1:
+            (culprit,) = candidates
+            assert culprit.check is not None
+            culprit.timings = {}
+            message = f"it overwrites its input {', '.join(damaged)} while it is timed"
+            culprit.check = replace(culprit.check, passed=False, error=float("inf"), message=message)
+            yield Finished(culprit.index, culprit.outcome(State.WRONG_RESULT, message, phase="time"))
+            return
+        for candidate in candidates:
+            candidate.timings, candidate.check = {}, None
+            for finished in self._run_rotation([candidate]):
+                yield finished
+                if finished.lost:
+                    return
 
     def _with_energy(self, candidate: Candidate, timing: Timing, position: int) -> Timing:
         """Add the energy of an execution to the first measure's timing, where it is asked for and can be measured."""
@@ -252,12 +299,14 @@ class TrialRunner:
         )
 
     def _check(self, candidate: Candidate) -> None:
-        self.session.poison(candidate.runnable)
+        self.session.poison(candidate.runnable, SECOND_POISON_BYTE if candidate.check else POISON_BYTE)
         self.session.run(candidate.runnable)
         tolerance = self.workload.tolerance
         own = candidate.variant.tolerance
         if own is not None:
-            tolerance = own(self.job.problem, self.workload.inputs, self.workload.reference)
+            with _read_only(self.workload.inputs):
+                tolerance = own(self.job.problem, self.workload.inputs, self.workload.reference)
+            check_tolerance(tolerance, f"the tolerance of {candidate.variant.name}")
         reference, seed = self.workload.reference, self.workload.seed
         candidate.check = self.session.check_in_place(candidate.runnable, reference, tolerance, seed) or compare(
             self.session.fetch(candidate.runnable), reference, tolerance, seed
@@ -274,12 +323,13 @@ class TrialRunner:
         self.session.restore_inputs(fresh)
 
     def _recheck(self, candidate: Candidate) -> Finished:
-        """Check once more after timing: a variant that is right only the first time is wrong."""
+        """Check once more, after timing where there is any: a variant that is right only the first time is wrong."""
         failed = self._attempt(candidate, Phase.CHECK, self._check)
         if failed:
             return failed
         if candidate.check is not None and not candidate.check.passed:
-            message = f"right before timing, wrong after it: {candidate.check.message}"
+            when = "before timing, wrong after it" if candidate.timings else "at first, wrong the second time"
+            message = f"right {when}: {candidate.check.message}"
             return Finished(candidate.index, candidate.outcome(State.WRONG_RESULT, message, phase="recheck"))
         return Finished(candidate.index, candidate.outcome(State.OK))
 
@@ -303,5 +353,5 @@ class TrialRunner:
             candidate = replace(candidate, timings={})
             lost = isinstance(error, DeviceLostError)
             return Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, str(error), phase=name), lost)
-        message = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, message, traceback.format_exc(), name))
+        log = traceback.format_exc()
+        return Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, describe(error), log, name))

@@ -120,14 +120,18 @@ def test_the_flush_buffer_is_twice_the_last_cache(monkeypatch: pytest.MonkeyPatc
 
 
 def test_facts_identify_model_threads_and_python_but_no_host() -> None:
-    facts = CpuBackend(3).facts()
+    facts = CpuBackend(1).facts()
     assert (facts.backend, facts.index, facts.uuid) == ("cpu", 0, "")
     assert set(facts.identity) == {"name", "threads", "python"}
-    assert facts.identity["threads"] == "3"
+    assert facts.identity["threads"] == "1"
     assert all(isinstance(value, str) and value for value in facts.identity.values())
     assert facts.details["host"] not in facts.identity.values()
     assert facts.memory_bytes > 1 << 28
-    assert CpuBackend(3).facts().identity == facts.identity
+    assert CpuBackend(1).facts().identity == facts.identity
+
+
+def test_no_more_threads_are_said_to_be_used_than_there_are() -> None:
+    assert CpuBackend(100_000).facts().identity == CpuBackend().facts().identity
     assert CpuBackend(2).facts().identity != facts.identity
 
 

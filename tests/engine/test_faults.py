@@ -21,7 +21,7 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "hangs": (State.TIMED_OUT, "check", r"stopped after 2 s while checking"),
     "builds_for_ever": (State.TIMED_OUT, "build", r"stopped after 2 s while building"),
     "hangs_while_timed": (State.TIMED_OUT, "time", r"stopped after 2 s while timing"),
-    "raises": (State.LAUNCH_ERROR, "check", r"ValueError: n is not to my liking"),
+    "raises": (State.LAUNCH_ERROR, "check", r"ValueError: n is not to my liking and here is more"),
     "raises_in_make": (State.LAUNCH_ERROR, "build", r"KeyError: 'no such key'"),
     "raises_while_timed": (State.LAUNCH_ERROR, "time", r"RuntimeError: tired"),
     "allocates": (State.LAUNCH_ERROR, "check", r"MemoryError: Unable to allocate 1\.00 PiB .*"),
@@ -32,6 +32,8 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "leaves_a_child": (State.CRASHED, "check", r"exit code 9 while checking"),
     "wrong": (State.WRONG_RESULT, "check", r"y\[\d+\] = .*; 128 of 128 elements are wrong"),
     "overwrites_input": (State.WRONG_RESULT, "check", r"it overwrites its input x; the variants after it .*"),
+    "overwrites_while_timed": (State.WRONG_RESULT, "time", r"it overwrites its input x while it is timed"),
+    "meddles": (State.LAUNCH_ERROR, "check", r"ValueError: �\[31mI am � red"),
     "nan": (State.WRONG_RESULT, "check", r"y\[127\] = nan, .*; 1 of 128 elements are wrong"),
     "unwritten": (State.WRONG_RESULT, "check", r"y\[64\] = nan, .*; 64 of 128 elements are wrong"),
     "right_at_first": (State.WRONG_RESULT, "recheck", r"right before timing, wrong after it: y\[\d+\] = .*"),
@@ -40,7 +42,8 @@ ALL = (
     "sound_first", "segfault", "aborts", "exits", "exits_at_once", "killed", "sound_between", "hangs",
     "builds_for_ever", "hangs_while_timed", "raises", "raises_in_make", "raises_while_timed", "allocates", "rebinds",
     "returns_nothing", "closes_everything", "writes_to_sockets", "leaves_a_child", "prints", "wrong",
-    "overwrites_input", "nan", "unwritten", "right_at_first", "lacks_a_module", "imports", "sound_last",
+    "overwrites_input", "overwrites_while_timed", "meddles", "nan", "unwritten", "right_at_first", "lacks_a_module",
+    "imports", "sound_last",
 )  # fmt: skip
 
 

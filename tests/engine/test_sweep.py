@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from cuprof.engine.runner import JobRunner
 from cuprof.engine.sweep import preview
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.errors import SelectionError, UnknownNameError, UsageError
-from cuprof.records import DeviceFacts, State, Unavailable
+from cuprof.records import DeviceFacts, Measure, State, Unavailable
 from cuprof.worker.messages import WorkerSettings
 
 
@@ -40,6 +41,13 @@ def test_a_crash_of_what_is_expected_wrong_is_a_failure(bench: Any) -> None:
     mended = text.replace('@family.cpu("segfault")', '@family.cpu("segfault", expected="wrong")')
     bench.family_file.write_text(mended)
     assert bench.sweep("segfault")[0].exit_code == 1
+
+
+def test_a_measure_that_the_back_end_does_not_take_is_refused(bench: Any) -> None:
+    with pytest.raises(UsageError, match=r"the cpu back end has no total time; measure\.modes=\[cold\]"):
+        bench.sweep("sound_first", measure=replace(bench.config().measure, modes=("total",)))
+    _, heard = bench.sweep("sound_first", measure=replace(bench.config().measure, modes=("total", "cold")))
+    assert [timing.measure for timing in heard.of("sound_first").timings] == [Measure.COLD]
 
 
 def test_what_is_stored_is_not_measured_again(bench: Any) -> None:

@@ -1,5 +1,6 @@
 import pickle
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,17 @@ def test_constraints_exclude_with_their_reason(vector):
     ]
 
 
+def test_a_constraint_gives_a_reason_or_none(vector):
+    vector.constraint = lambda problem: problem.n == 1000
+    with pytest.raises(FamilyError, match=r"constraint at n=1000, .*: returned True; return the reason why"):
+        labels(vector)
+    vector.constraint = None
+    whole = replace(vector.variant("cpu_whole"), constraint=lambda problem, tunables: False)
+    vector.variants["cpu_whole"] = whole
+    with pytest.raises(FamilyError, match=r"vector/cpu_whole .*: constraint: returned False"):
+        labels(vector)
+
+
 def test_all_excluded_lists_each_reason_once(vector):
     with pytest.raises(SelectionError, match=r"2 combinations: chunk 16 is larger than n$"):
         labels(vector, variants=("cpu_chunks",), problem={"n": (2,)}, tune={"chunk": (16,), "reverse": (False, True)})
@@ -248,6 +260,7 @@ def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devic
             "useful_bytes=lambda problem: None",
             "useful_bytes .* TypeError",
         ),
+        ("8 * problem.n", "-5", r"useful_bytes at n=2\^10 is -5"),
         ("signature=lambda problem: Signature(", "signature=lambda problem: str(", "signature at .*: raised TypeError"),
         ("blocks = -(-", "return 3; blocks = -(-", "returned a int, and must return a Program"),
     ],

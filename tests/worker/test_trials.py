@@ -88,6 +88,8 @@ def test_without_measures_trials_are_only_checked(family: Family) -> None:
     [
         ("wrong", State.WRONG_RESULT, "check", "16 of 16 elements are wrong"),
         ("unwritten", State.WRONG_RESULT, "check", "y[8] = nan"),
+        ("overwrites_while_timed", State.WRONG_RESULT, "time", "it overwrites its input x while it is timed"),
+        ("meddles", State.LAUNCH_ERROR, "check", "ValueError: �[31mI am � red"),
         ("right_at_first", State.WRONG_RESULT, "recheck", "right before timing, wrong after it: y["),
         ("raises", State.LAUNCH_ERROR, "check", "ValueError: n is not to my liking"),
         ("raises_in_make", State.LAUNCH_ERROR, "build", "KeyError"),
@@ -132,6 +134,60 @@ def test_rotations_share_the_device_a_few_at_a_time(family: Family) -> None:
     assert [set(done[:2]), set(done[2:4]), set(done[4:])] == [{0, 1}, {2, 3}, {4}]
 
 
+def test_samples_taken_on_destroyed_inputs_are_taken_again(family: Family) -> None:
+    names = ("sound_first", "overwrites_while_timed", "sound_last", "prints")
+    for _ in range(5):  # whichever ends first
+        found = run(family, *names)
+        assert [found[name].state is State.OK for name in names] == [True, False, True, True]
+        assert found["overwrites_while_timed"].timings == ()
+        rotations = {found[name].timings[0].rotation for name in names if name != "overwrites_while_timed"}
+        assert len(rotations) == 3  # each was sampled again by itself
+
+
+def test_an_integer_that_nobody_wrote_is_wrong_even_where_the_poison_is_right(family: Family) -> None:
+    family.signature = lambda problem: Signature({"x": Array((16,), "float32")}, {"y": Array((16,), "int32")})
+    family.reference = lambda problem, inputs: {"y": np.full(16, -1)}
+    family.variants["lazy"] = replace(family.variant("sound_first"), make=lambda *_: lambda: None)
+    writes = replace(family.variant("sound_first"), make=lambda p, t, inputs, outputs: lambda: outputs["y"].fill(-1))
+    family.variants["writes"] = writes
+    for methods in (COLD, {}):
+        found = run(family, "lazy", "writes", methods=methods)
+        assert (found["lazy"].state, found["lazy"].phase) == (State.WRONG_RESULT, "recheck")
+        assert found["writes"].state is State.OK
+
+
+@pytest.mark.parametrize("part", ["reference", "tolerance"])
+def test_a_reference_that_works_in_place_is_refused(family: Family, part: str) -> None:
+    kept = getattr(family, part)
+
+    def in_place(problem: Point, inputs: Any, *expected: Any) -> Any:
+        inputs["x"] -= 1
+        return kept(problem, inputs, *expected)
+
+    setattr(family, part, in_place)
+    with pytest.raises(ValueError, match="writes into the inputs; let it work on a copy"):
+        Workload.make(family, make_job())
+    setattr(family, part, kept)
+    assert Workload.make(family, make_job()).inputs["x"].flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (None, "gave a NoneType, and must give a Tolerance"),
+        (Tolerance(absolute=-1.0), "negative or undefined absolute bound"),
+        (Tolerance(relative=float("nan")), "negative or undefined relative bound"),
+        (Tolerance(absolute=np.array([0.0, np.nan])), "negative or undefined absolute bound"),
+    ],
+)
+def test_a_tolerance_that_nothing_could_be_held_to_is_the_familys_fault(
+    family: Family, given: Any, complaint: str
+) -> None:
+    family.tolerance = lambda problem, inputs, reference: given
+    with pytest.raises(ValueError, match=complaint):
+        Workload.make(family, make_job())
+
+
 def test_a_variant_may_have_a_tolerance_of_its_own(family: Family) -> None:
     lenient = replace(family.variant("wrong"), tolerance=lambda problem, inputs, reference: Tolerance(absolute=2.0))
     family.variants["wrong"] = lenient
@@ -160,7 +216,7 @@ class Refusing:
             raise BuildError("refused", "line 1: error\nline 2")
         return type("Runnable", (), {"build": None, "name": variant.name})
 
-    def poison(self, runnable: Any) -> None:
+    def poison(self, runnable: Any, byte: int = 0) -> None:
         return None
 
     def run(self, runnable: Any) -> None:

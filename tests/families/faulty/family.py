@@ -238,6 +238,33 @@ def overwrites_input(problem, tune, inputs, outputs):
     return run
 
 
+@family.cpu("overwrites_while_timed")
+def overwrites_while_timed(problem, tune, inputs, outputs):
+    """Right, but destroys its input the third time that it is called."""
+    calls = []
+
+    def run():
+        calls.append(None)
+        double(inputs, outputs)
+        if len(calls) == 3:
+            inputs["x"][:] = 0
+
+    return run
+
+
+@family.cpu("meddles")
+def meddles(problem, tune, inputs, outputs):
+    """Right, and leaves its arrays with other shapes and flags than it got them with."""
+
+    def run():
+        double(inputs, outputs)
+        inputs["x"].shape = outputs["y"].shape = (1, problem.n)
+        outputs["y"].setflags(write=False)
+        raise ValueError("\x1b[31mI am \a red")
+
+    return run
+
+
 @family.cpu("nan")
 def nan(problem, tune, inputs, outputs):
     """Leaves one NaN."""
