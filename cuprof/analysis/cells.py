@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from cuprof.analysis.facts import Facts, fact_of, keep, point_label
-from cuprof.analysis.published import PublishedValue
+from cuprof.analysis.published import PublishedValue, whole
 from cuprof.analysis.quantities import QUANTITIES, Dimension
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import speedups
@@ -89,7 +89,7 @@ def ordered(keys: Iterable[Key]) -> list[Key]:
     return unique
 
 
-def find_published(
+def list_published(
     study: Study,
     table: str,
     measure: str,
@@ -97,16 +97,20 @@ def find_published(
     facts: Iterable[str],
     *,
     reference: str = "",
-) -> PublishedValue | None:
-    """Return the published value for this trial, comparing only the tunables that are among `facts`.
+) -> tuple[PublishedValue, ...]:
+    """Return what is published for this trial, comparing only the tunables that are among `facts`.
+
+    It is one value, or one a kernel where the kernels' counters were published apart.
 
     Args:
         reference: for the measure "speedup": the variant whose published time is divided by this one's.
     """
     if measure == "speedup":
-        return _published_speedup(study, table, trial, tuple(facts), reference or study.baseline)
+        speedup = _published_speedup(study, table, trial, tuple(facts), reference or study.baseline)
+        return (speedup,) if speedup else ()
     names = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
     tunables = {name: trial["tunables"].get(name) for name in names}
+    found: dict[str, PublishedValue] = {}
     for value in study.published:
         if value.table != table or value.measure != measure:
             continue
@@ -114,16 +118,16 @@ def find_published(
         if value.fits(trial["variant"], trial["problem"], {**trial["tunables"], **tunables}) and (
             set(stated) == set(value.tunables)
         ):
-            return value
-    return None
+            found.setdefault(value.kernel, value)
+    return tuple(found.values())
 
 
 def _published_speedup(
     study: Study, table: str, trial: Mapping[Any, Any], facts: tuple[str, ...], reference: str
 ) -> PublishedValue | None:
     """Return the ratio of two published times, where both are published for this problem."""
-    after = find_published(study, table, "time", trial, facts)
-    before = find_published(study, table, "time", {**trial, "variant": reference, "tunables": {}}, facts)
+    of_reference = {**trial, "variant": reference, "tunables": {}}
+    after, before = (whole(list_published(study, table, "time", each, facts)) for each in (trial, of_reference))
     if after is None or before is None or not after.value or before.value is None or trial["variant"] == reference:
         return None
     return replace(after, measure="speedup", unit="x", dimension="ratio", value=before.value / after.value, text="")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.cells import against, candidates, choose, describe, find_published, ordered
+from cuprof.analysis.cells import against, candidates, choose, describe, list_published, ordered
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import fact_label
 from cuprof.analysis.launches import launches_text
@@ -29,12 +29,13 @@ def values_table(study: Study, spec: TableSpec) -> Table:
         chosen = choose(candidates(against(study, spec.against), spec.where, value), spec.columns)
         _, unit, dimension = describe(study, value)
         published = {
-            key: find_published(study, spec.published, value, trial, spec.columns, reference=spec.against)
+            key: list_published(study, spec.published, value, trial, spec.columns, reference=spec.against)
             for key, trial in chosen.items()
             if spec.published
         }
-        units = [each.unit for each in published.values() if each]
-        scale = scale_of(unit, dimension, [trial["value"] for trial in chosen.values()], published.values())
+        reported = [each for found in published.values() for each in found]
+        units = [each.unit for each in reported]
+        scale = scale_of(unit, dimension, [trial["value"] for trial in chosen.values()], reported)
         measured = measured or any(pd.notna(trial["value"]) for trial in chosen.values())
         words = [scale.unit or unit or (units[0] if units and value not in QUANTITIES else "")]
         rows.append(
@@ -42,7 +43,7 @@ def values_table(study: Study, spec: TableSpec) -> Table:
                 name,
                 ", ".join(filter(None, [*words, "" if value in QUANTITIES else value])),
                 tuple(
-                    cell_of(chosen.get(key), published.get(key), scale, _launches(study, chosen.get(key), value))
+                    cell_of(chosen.get(key), published.get(key, ()), scale, _launches(study, chosen.get(key), value))
                     for key in column_keys
                 ),
             )
