@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis.cache_modes import why_uncounted
+from cuprof.analysis.counter_names import heading_of
 from cuprof.analysis.facts import Facts, fact_of, keep, point_label
 from cuprof.analysis.published import PublishedValue, whole
 from cuprof.analysis.quantities import QUANTITIES, Dimension
@@ -20,16 +22,23 @@ Key = tuple[Any, ...]
 def candidates(study: Study, where: Facts, value: str) -> pd.DataFrame:
     """Return the trials that agree with `where`, with a column `value` in base units (NaN unless right and known).
 
+    The column `reason` says why a counter of a right trial is missing, where that is known.
+
     Args:
         value: the name of a quantity (`cuprof.analysis.quantities`) or of a counter.
     """
     trials = keep(study.trials, where)
     right = trials["trial_id"].isin(study.right["trial_id"])
     if value in QUANTITIES:
-        return trials.assign(value=trials[QUANTITIES[value].column].astype(float).where(right))
+        return trials.assign(value=trials[QUANTITIES[value].column].astype(float).where(right), reason="")
     counted = study.counters[study.counters["metric"] == value] if not study.counters.empty else study.counters
     values = dict(zip(counted["trial_id"], counted["value"], strict=True)) if len(counted) else {}
-    return trials.assign(value=trials["trial_id"].map(values).astype(float).where(right))
+    reasons = pd.Series(
+        [why_uncounted(study, row, value) for row in trials.to_dict("records")], index=trials.index, dtype=object
+    )
+    return trials.assign(
+        value=trials["trial_id"].map(values).astype(float).where(right), reason=reasons.where(right, "")
+    )
 
 
 def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
@@ -39,7 +48,7 @@ def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
     units: list[str] = []
     if not study.counters.empty:
         units = [str(unit) for unit in study.counters.loc[study.counters["metric"] == value, "unit"] if unit]
-    return value, units[0] if units else "", "plain"
+    return heading_of(value), units[0] if units else "", "plain"
 
 
 def against(study: Study, variant: str) -> Study:
@@ -52,6 +61,8 @@ def against(study: Study, variant: str) -> Study:
 def choose(trials: pd.DataFrame, facts: Sequence[str]) -> dict[Key, dict[Any, Any]]:
     """Return, for each combination of facts, the trial to show: the fastest one with the value, else the first.
 
+    Without a value, a trial that knows the reason goes before the others.
+
     The chosen row gains `alternatives`, the number of right trials that it was chosen from, and `choice`: the tunables
     that differ among them and are no facts of the table, as text.
     """
@@ -62,7 +73,7 @@ def choose(trials: pd.DataFrame, facts: Sequence[str]) -> dict[Key, dict[Any, An
     for key, rows in groups.items():
         valued = [row for row in rows if pd.notna(row["value"])]
         chosen[key] = {
-            **min(valued or rows, key=lambda row: row["time_ns"] if valued else 0),
+            **min(valued or rows, key=lambda row: row["time_ns"] if valued else not row["reason"]),
             "alternatives": len(valued),
         }
         named = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]

@@ -7,7 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis.cache_modes import collect_command, hot_only_note, mode_note
 from cuprof.analysis.cells import Key, against, candidates, choose, describe, list_published, ordered
+from cuprof.analysis.counter_names import heading_of
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import fact_label, point_label, value_label
 from cuprof.analysis.failures import WORDS, WRONG_AS_EXPECTED, is_expected
@@ -31,7 +33,8 @@ SMALL_PRINT = "Small print after a device's name is a published figure, measured
 def pivot_table(study: Study, spec: TableSpec) -> Table:
     """Return one quantity or counter, a row and a column for each combination of the facts the table asks for."""
     facts = (*spec.rows, *spec.columns)
-    chosen = choose(candidates(against(study, spec.against), spec.where, spec.value), facts)
+    trials = candidates(against(study, spec.against), spec.where, spec.value)
+    chosen = choose(trials, facts)
     split = len(spec.rows)
     row_keys, column_keys = ordered(key[:split] for key in chosen), ordered(key[split:] for key in chosen)
     heading, unit, dimension = describe(study, spec.value)
@@ -42,7 +45,7 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
     }
     measured = any(pd.notna(trial["value"]) for trial in chosen.values())
     if not measured and not any(published.values()):
-        return Table(spec.title or heading, "", (), (), (*_own_note(spec), not_measured(study, spec.value)))
+        return Table(spec.title or heading, "", (), (), (*_own_note(spec), not_measured(study, spec.value, trials)))
     scales = {
         key: scale_of(
             unit,
@@ -75,20 +78,19 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
         tuple(columns),
         tuple(rows),
         (
-            *(() if measured else (not_measured(study, spec.value),)),
+            *(() if measured else (not_measured(study, spec.value, trials),)),
             *table_notes(spec, chosen, published.values(), gaps),
+            *(_counter_notes(study, spec.value) if measured else ()),
         ),
         folded=spec.folded or not measured,
     )
 
 
-def not_measured(study: Study, value: str) -> str:
-    """Return why there is no value of a quantity or counter, and how to get one."""
+def not_measured(study: Study, value: str, trials: pd.DataFrame) -> str:
+    """Return why these trials have no value of a quantity or counter, and how to get one."""
     if value not in QUANTITIES:
-        selection = study.sweep.experiment or study.sweep.family
-        return (
-            f"No value of {value} is stored for these trials; python -m cuprof ncu-collect experiment={selection} "
-            "collects counters."
+        return hot_only_note(study, trials, value) or (
+            f"No value of {value} is stored for these trials; {collect_command(study)} collects counters."
         )
     return UNMEASURED.get(value, f"{QUANTITIES[value].heading}: nothing was measured in this sweep.")
 
@@ -117,7 +119,7 @@ def cell_of(trial: Mapping[Any, Any] | None, found: Published, scale: Scale, not
     if trial["state"] == "ok":
         if trial["expected"] == "wrong":
             return Cell("known to be wrong; its check passed here", "failed", published=report)
-        return Cell("–", "missing", published=report)
+        return Cell(trial["reason"] or "–", "missing", published=report)
     if is_expected(trial):
         return Cell(WRONG_AS_EXPECTED, "missing", published=report)
     return Cell(
@@ -163,6 +165,14 @@ def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published],
 
 def _own_note(spec: TableSpec) -> tuple[str, ...]:
     return (spec.note,) if spec.note else ()
+
+
+def _counter_notes(study: Study, value: str) -> tuple[str, ...]:
+    """Return the name that a counter's heading shortens, and which caches it was taken with; nothing of a quantity."""
+    if value in QUANTITIES:
+        return ()
+    name = f"{heading_of(value)}: {value}." if heading_of(value) != value else ""
+    return tuple(filter(None, (name, mode_note(study))))
 
 
 def _coordinates(spec: TableSpec, key: Key, chosen: Chosen) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis.cache_modes import mode_note
 from cuprof.analysis.cells import against, candidates, choose, describe, list_published, ordered
 from cuprof.analysis.experiment import TableSpec
-from cuprof.analysis.facts import fact_label
+from cuprof.analysis.facts import fact_label, keep
 from cuprof.analysis.launches import launches_text
 from cuprof.analysis.pivot_table import cell_of, key_label, not_measured, scale_of, table_notes
 from cuprof.analysis.quantities import QUANTITIES
@@ -52,7 +53,7 @@ def values_table(study: Study, spec: TableSpec) -> Table:
         chosen_all.update({(name, *key): trial for key, trial in chosen.items()})
     title = spec.title or "Counters"
     counter = next((value for value in spec.values.values() if value not in QUANTITIES), "")
-    missing = not_measured(study, counter or next(iter(spec.values.values())))
+    missing = not_measured(study, counter or next(iter(spec.values.values())), keep(study.trials, spec.where))
     if not measured and not any(found_published):
         return Table(title, "", (), (), (*((spec.note,) if spec.note else ()), missing))
     notes = table_notes(spec, chosen_all, found_published, False)
@@ -63,7 +64,7 @@ def values_table(study: Study, spec: TableSpec) -> Table:
         "Value",
         columns,
         tuple(rows),
-        notes if measured else (missing, *notes),
+        (*notes, *([mode_note(study)] if counter and study.cache_mode else [])) if measured else (missing, *notes),
         folded=spec.folded or not measured,
     )
 

@@ -195,6 +195,33 @@ def test_every_quantity_can_be_tabled(make_study, value: str) -> None:
     assert len(table.rows) == 5
 
 
+def test_tables_of_counters_have_one_cache_mode_and_say_which(store, make_study) -> None:
+    sweep = make_study([Made("a"), Made("b"), Made("c")]).sweep.id
+    add_counters(store, sweep, "a", {"k": {"inst": (10.0, "inst")}})
+    add_counters(store, sweep, "b", {"k": {"inst": (20.0, "inst"), "only": (1.0, "inst")}}, "hot")
+    study = load_study(store, sweep_id=sweep)
+    cold = "Counters are cold: the caches were emptied before every pass."
+    table = pivot_table(study, TableSpec(kind="pivot", value="inst"))
+    assert texts(table) == {"a": ["10"], "b": ["profiled hot only"], "c": ["–"]}
+    assert [row.cells[0].kind for row in table.rows] == ["number", "missing", "missing"]
+    assert table.notes[-1] == cold
+    values = values_table(study, TableSpec(kind="values", columns=("variant",), values={"I": "inst"}))
+    assert texts(values) == {"I": ["10", "profiled hot only", "–"]}
+    assert values.notes[-1] == cold
+    nothing = pivot_table(study, TableSpec(kind="pivot", value="only"))
+    assert nothing.rows == ()
+    assert nothing.notes[-1].startswith("Profiled hot only, so not compared with cold counters: b (1 trial);")
+
+
+def test_a_pivot_of_a_counter_has_its_short_heading_and_names_the_counter_below(store, make_study) -> None:
+    name = "sm__warps_active.avg.pct_of_peak_sustained_active"
+    sweep = make_study([Made("a")]).sweep.id
+    add_counters(store, sweep, "a", {"k": {name: (80.0, "%")}})
+    table = pivot_table(load_study(store, sweep_id=sweep), TableSpec(kind="pivot", value=name))
+    assert table.columns[0].group == "Occupancy reached, by problem"
+    assert f"Occupancy reached: {name}." in table.notes
+
+
 def test_published_counters_of_kernels_stand_beside_our_own_of_each(store, make_study) -> None:
     yaml = """
 published:
