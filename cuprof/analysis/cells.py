@@ -8,8 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis.cache_modes import why_uncounted
+from cuprof.analysis.counter_names import heading_of
 from cuprof.analysis.facts import Facts, fact_of, keep, point_label
-from cuprof.analysis.published import PublishedValue
+from cuprof.analysis.published import PublishedValue, whole
 from cuprof.analysis.quantities import QUANTITIES, Dimension
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import speedups
@@ -20,16 +22,23 @@ Key = tuple[Any, ...]
 def candidates(study: Study, where: Facts, value: str) -> pd.DataFrame:
     """Return the trials that agree with `where`, with a column `value` in base units (NaN unless right and known).
 
+    The column `reason` says why a counter of a right trial is missing, where that is known.
+
     Args:
         value: the name of a quantity (`cuprof.analysis.quantities`) or of a counter.
     """
     trials = keep(study.trials, where)
     right = trials["trial_id"].isin(study.right["trial_id"])
     if value in QUANTITIES:
-        return trials.assign(value=trials[QUANTITIES[value].column].astype(float).where(right))
+        return trials.assign(value=trials[QUANTITIES[value].column].astype(float).where(right), reason="")
     counted = study.counters[study.counters["metric"] == value] if not study.counters.empty else study.counters
     values = dict(zip(counted["trial_id"], counted["value"], strict=True)) if len(counted) else {}
-    return trials.assign(value=trials["trial_id"].map(values).astype(float).where(right))
+    reasons = pd.Series(
+        [why_uncounted(study, row, value) for row in trials.to_dict("records")], index=trials.index, dtype=object
+    )
+    return trials.assign(
+        value=trials["trial_id"].map(values).astype(float).where(right), reason=reasons.where(right, "")
+    )
 
 
 def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
@@ -39,7 +48,7 @@ def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
     units: list[str] = []
     if not study.counters.empty:
         units = [str(unit) for unit in study.counters.loc[study.counters["metric"] == value, "unit"] if unit]
-    return value, units[0] if units else "", "plain"
+    return heading_of(value), units[0] if units else "", "plain"
 
 
 def against(study: Study, variant: str) -> Study:
@@ -52,6 +61,8 @@ def against(study: Study, variant: str) -> Study:
 def choose(trials: pd.DataFrame, facts: Sequence[str]) -> dict[Key, dict[Any, Any]]:
     """Return, for each combination of facts, the trial to show: the fastest one with the value, else the first.
 
+    Without a value, a trial that knows the reason goes before the others.
+
     The chosen row gains `alternatives`, the number of right trials that it was chosen from, and `choice`: the tunables
     that differ among them and are no facts of the table, as text.
     """
@@ -62,7 +73,7 @@ def choose(trials: pd.DataFrame, facts: Sequence[str]) -> dict[Key, dict[Any, An
     for key, rows in groups.items():
         valued = [row for row in rows if pd.notna(row["value"])]
         chosen[key] = {
-            **min(valued or rows, key=lambda row: row["time_ns"] if valued else 0),
+            **min(valued or rows, key=lambda row: row["time_ns"] if valued else not row["reason"]),
             "alternatives": len(valued),
         }
         named = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
@@ -89,7 +100,7 @@ def ordered(keys: Iterable[Key]) -> list[Key]:
     return unique
 
 
-def find_published(
+def list_published(
     study: Study,
     table: str,
     measure: str,
@@ -97,16 +108,20 @@ def find_published(
     facts: Iterable[str],
     *,
     reference: str = "",
-) -> PublishedValue | None:
-    """Return the published value for this trial, comparing only the tunables that are among `facts`.
+) -> tuple[PublishedValue, ...]:
+    """Return what is published for this trial, comparing only the tunables that are among `facts`.
+
+    It is one value, or one a kernel where the kernels' counters were published apart.
 
     Args:
         reference: for the measure "speedup": the variant whose published time is divided by this one's.
     """
     if measure == "speedup":
-        return _published_speedup(study, table, trial, tuple(facts), reference or study.baseline)
+        speedup = _published_speedup(study, table, trial, tuple(facts), reference or study.baseline)
+        return (speedup,) if speedup else ()
     names = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
     tunables = {name: trial["tunables"].get(name) for name in names}
+    found: dict[str, PublishedValue] = {}
     for value in study.published:
         if value.table != table or value.measure != measure:
             continue
@@ -114,16 +129,16 @@ def find_published(
         if value.fits(trial["variant"], trial["problem"], {**trial["tunables"], **tunables}) and (
             set(stated) == set(value.tunables)
         ):
-            return value
-    return None
+            found.setdefault(value.kernel, value)
+    return tuple(found.values())
 
 
 def _published_speedup(
     study: Study, table: str, trial: Mapping[Any, Any], facts: tuple[str, ...], reference: str
 ) -> PublishedValue | None:
     """Return the ratio of two published times, where both are published for this problem."""
-    after = find_published(study, table, "time", trial, facts)
-    before = find_published(study, table, "time", {**trial, "variant": reference, "tunables": {}}, facts)
+    of_reference = {**trial, "variant": reference, "tunables": {}}
+    after, before = (whole(list_published(study, table, "time", each, facts)) for each in (trial, of_reference))
     if after is None or before is None or not after.value or before.value is None or trial["variant"] == reference:
         return None
     return replace(after, measure="speedup", unit="x", dimension="ratio", value=before.value / after.value, text="")

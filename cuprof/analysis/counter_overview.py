@@ -8,23 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis.counter_names import TELLING
 from cuprof.analysis.counter_sentences import describe_change, format_counter
 from cuprof.analysis.quantities import Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Cell, Column, Row, Table
-
-TELLING = {
-    "launch__grid_dim_z": "Grid depth",
-    "dram__bytes_read.sum": "DRAM read",
-    "dram__bytes_write.sum": "DRAM written",
-    "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed": "DRAM throughput",
-    "launch__shared_mem_per_block_dynamic": "Dynamic shared",
-    "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio": "Bytes used of a loaded sector",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": "Bank conflicts",
-    "smsp__inst_executed.sum": "Warp instructions",
-    "sm__warps_active.avg.pct_of_peak_sustained_active": "Occupancy reached",
-}
-"""Metrics that the overview shows where they were collected."""
 
 BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis.cache_modes import collect_command, hot_only_note, mode_note, why_uncounted
 from cuprof.analysis.counter_overview import overview, topics
 from cuprof.analysis.counter_sentences import describe_change, format_change, format_counter
 from cuprof.analysis.launches import launches_text, rollup_text
@@ -96,20 +97,19 @@ class CounterSection:
 def counter_section(study: Study) -> CounterSection:
     """Return before → after for every right variant that has counters at the same problem as what it follows.
 
-    A step of the study is compared with the step before it, every other variant with the baseline.
+    A step of the study is compared with the step before it, every other variant with the baseline. Trials without a
+    counter of the study's cache mode are in no pair; a note names them.
     """
-    experiment = study.sweep.experiment
-    selection = f"experiment={experiment}" if experiment else f"family={study.sweep.family}"
-    how = f"python -m cuprof ncu-collect {selection}"
+    how = collect_command(study)
     if study.counters.empty:
         return CounterSection((), (), how)
     profiled = study.trials[study.trials["trial_id"].isin(study.counters["trial_id"])]
     befores = profiled[profiled["variant"] == study.baseline]
+    modes = tuple(filter(None, (mode_note(study), hot_only_note(study, study.trials))))
     if befores.empty:
         names = ", ".join(dict.fromkeys(profiled["contender"]))
-        return CounterSection(
-            (), (f"Counters are stored for {names}, but none for the baseline {study.baseline}.",), how
-        )
+        note = f"{study.cache_mode.capitalize()} counters are stored for {names}, but none for the baseline"
+        return CounterSection((), (f"{note} {study.baseline}.", *modes), how)
     chosen = []
     afters = profiled[(profiled["variant"] != study.baseline) & (profiled["expected"] != "wrong")]
     for contender in dict.fromkeys(afters.sort_values("order", kind="stable")["contender"]):
@@ -118,7 +118,7 @@ def counter_section(study: Study) -> CounterSection:
         if found:
             chosen.append(found)
     chosen.sort(key=lambda pair: pair[1]["variant"] not in study.experiment.steps)
-    notes = [NOTE] if chosen else ["No variant was profiled at the same problem as the baseline."]
+    notes = [NOTE if chosen else "No variant was profiled at the same problem as the baseline.", *modes]
     if len(chosen) > MOST_PAIRS:
         notes.append(
             f"The first {MOST_PAIRS} of {len(chosen)} pairs are shown; "
@@ -174,9 +174,7 @@ def _pair(study: Study, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> 
         if change.change != "–"
     }
     tunables = [f"{row['contender']} with {row['tunables_label']}" for row in (before, after) if row["tunables_label"]]
-    modes = {str(mode) for frame in (of_before, of_after) for mode in frame["cache_mode"]}
-    caches = sorted({"all": "cold", "none": "hot"}.get(mode, mode) for mode in modes)
-    setting = "; ".join([*tunables, f"caches {' and '.join(caches)}"])
+    setting = "; ".join([*tunables, f"caches {study.cache_mode}"])
     both = pd.notna(before["time_ns"]) and pd.notna(after["time_ns"])
     return CounterPair(
         before=before["contender"],
@@ -207,11 +205,12 @@ def _change(
     texts: list[str] = []
     units: list[str] = []
     rollup = ""
-    for frame in (of_before, of_after):
+    for frame, trial in ((of_before, before), (of_after, after)):
         row = frame.loc[metric] if metric in frame.index else None
         number = None if row is None or pd.isna(row["value"]) else float(row["value"])
         values.append(number)
-        texts.append("not collected" if row is None else format_counter(number, str(row["text"] or "")))
+        missing = why_uncounted(study, trial, metric) or "not collected"
+        texts.append(missing if row is None else format_counter(number, str(row["text"] or "")))
         if row is not None:
             rollup, units = rollup_text(str(row["rollup"] or "")), [*units, str(row["unit"] or "")]
     if len(set(units)) > 1:  # Nsight scales units; values in two units are no change of one thing

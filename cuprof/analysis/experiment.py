@@ -241,8 +241,8 @@ class _Reader:
 
     def _check_facts(self, facts: Mapping[str, Any], place: str) -> None:
         for fact in facts:
-            if not is_fact(str(fact)) and fact not in ("measure", "unit"):
-                self._fail(f"{place} has fact {fact!r}; {FACTS_HELP}, measure or unit")
+            if not is_fact(str(fact)) and fact not in ("measure", "unit", "kernel"):
+                self._fail(f"{place} has fact {fact!r}; {FACTS_HELP}, measure, unit or kernel")
 
     def _numbers(self, raw: Any, place: str) -> dict[str, Any]:
         return {name: self._number(value) for name, value in self._mapping(raw, place).items()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -18,6 +20,9 @@ WORDS = {
     "planned": "not run",
 }
 """State → words for people; the order is the order of the groups."""
+
+WRONG_AS_EXPECTED = "wrong, as expected"
+"""The words for a variant that is kept because it is wrong, and was found so: no failure."""
 
 MOST_NAMES = 12
 MOST_LOG = 4000
@@ -58,6 +63,11 @@ def failure_groups(study: Study) -> tuple[FailureGroup, ...]:
     return tuple(sorted(made, key=lambda group: order.index(group.state) if group.state in order else len(order)))
 
 
+def is_expected(trial: Mapping[Any, Any] | pd.Series) -> bool:
+    """Return whether a trial came out wrong as it should."""
+    return bool(trial["state"] == "wrong_result" and trial["expected"] == "wrong")
+
+
 def surprising_passes(study: Study) -> tuple[str, ...]:
     """Return the variants known to be wrong whose check passed all the same."""
     passed = study.trials[(study.trials["expected"] == "wrong") & (study.trials["state"] == "ok")]
@@ -69,15 +79,16 @@ def _group(state: str, group: pd.DataFrame) -> FailureGroup:
     message = str(first["message"] or "")
     problems = list(dict.fromkeys(group["problem_name"]))
     log = str(first["log"] or "")
+    expected = state == "wrong_result" and bool((group["expected"] == "wrong").all())
     return FailureGroup(
         state=state,
-        words=WORDS.get(state, state.replace("_", " ")),
+        words=WRONG_AS_EXPECTED if expected else WORDS.get(state, state.replace("_", " ")),
         variants=tuple(dict.fromkeys(group["variant"])),
         trials=len(group),
         message=message,
         others=int((group["message"] != message).sum()),
         problems="; ".join(problems[:4]) + (f" and {len(problems) - 4} more" if len(problems) > 4 else ""),
-        expected=state == "wrong_result" and bool((group["expected"] == "wrong").all()),
+        expected=expected,
         log=log
         if len(log) <= MOST_LOG
         else f"{log[:MOST_LOG]}\n… ({len(log) - MOST_LOG} more characters are in the database)",

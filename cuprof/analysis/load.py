@@ -69,7 +69,7 @@ def load_study(
         trials = trials_frame(rows, devices, description, baseline)
         reference, note = choose_reference(trials, description)
         samples = _read_samples(session, trials[trials["problem"] == reference])
-        counters, launches, findings = read_counters(session, trials["trial_id"].tolist())
+        counted = read_counters(session, trials["trial_id"].tolist())
     facts = Sweep(
         id=sweep.id,
         name=sweep.name,
@@ -95,9 +95,10 @@ def load_study(
         reference=reference,
         reference_note=note,
         published=read_published(description),
-        counters=counters,
-        launches=launches,
-        findings=findings,
+        counters=counted.values,
+        launches=counted.launches,
+        findings=counted.findings,
+        hot_only=counted.hot_only,
     )
 
 

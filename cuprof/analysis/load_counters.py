@@ -1,8 +1,9 @@
-"""Read what Nsight Compute said of a sweep's trials: the newest profile of each trial and cache mode."""
+"""Read what Nsight Compute said of a sweep's trials, in one cache mode: the newest value of each trial and metric."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 import sqlalchemy as sa
@@ -12,15 +13,28 @@ from cuprof.store import counter_models as tables
 
 COUNTERS = ["trial_id", "profile_id", "metric", "unit", "rollup", "meaning", "cache_mode", "value", "text"]
 LAUNCHES = ["trial_id", "profile_id", "ordinal", "kernel", "metric", "unit", "value", "text"]
-FINDINGS = ["trial_id", "profile_id", "kernel", "rule", "severity", "title", "text", "speedup"]
+FINDINGS = ["trial_id", "profile_id", "cache_mode", "kernel", "rule", "severity", "title", "text", "speedup"]
 CHUNK = 400
+UNLOCKED = ("none", "")
+"""Clock controls of Nsight Compute that leave the clocks alone, or that nobody knows."""
 
 
-def read_counters(session: Session, trial_ids: Sequence[int]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the trials' counters, their launches' counters, and Nsight's findings.
+@dataclass(frozen=True)
+class Counters:
+    """What is stored of some trials in one cache mode; `cuprof.analysis.study` describes the frames and `hot_only`."""
 
-    A trial profiled several times keeps, of each metric, its newest value; cold ones are preferred to hot ones, to
-    match the times.
+    values: pd.DataFrame
+    launches: pd.DataFrame
+    findings: pd.DataFrame
+    hot_only: frozenset[tuple[int, str]]
+
+
+def read_counters(session: Session, trial_ids: Sequence[int]) -> Counters:
+    """Return the trials' counters, all of one cache mode: cold where any trial has a cold one, to match the times.
+
+    For the same reason counters taken with locked clocks are left out where others are there.
+
+    A trial profiled several times in that mode keeps, of each metric, its newest value.
     """
     profile, launch, metric = tables.Profile, tables.Launch, tables.Metric
     rolled, counter, finding = tables.TrialCounter, tables.Counter, tables.Finding
@@ -47,6 +61,7 @@ def read_counters(session: Session, trial_ids: Sequence[int]) -> tuple[pd.DataFr
         sa.select(
             profile.trial_id,
             profile.id,
+            profile.cache_mode,
             launch.kernel,
             finding.rule,
             finding.severity,
@@ -67,23 +82,50 @@ def read_counters(session: Session, trial_ids: Sequence[int]) -> tuple[pd.DataFr
         ]
         frames.append(pd.DataFrame(rows, columns=columns))
     counters, launches, findings = frames
-    return _newest(counters), _of_profiles(launches, counters), _of_newest_profile(findings)
+    clocks = _clocks(session, counters)
+    counters, findings = (frame[frame["profile_id"].isin(clocks)] for frame in (counters, findings))
+    cold = counters["cache_mode"] == "cold"
+    mode = "cold" if cold.any() else "hot"
+    values = _newest(counters[cold] if cold.any() else counters)
+    return Counters(
+        values,
+        _of_profiles(launches, values),
+        _of_newest_profile(findings[findings["cache_mode"] == mode]),
+        _keys(counters) - _keys(values),
+    )
+
+
+def _clocks(session: Session, counters: pd.DataFrame) -> set[int]:
+    """Return the profiles that may stand side by side: those with clocks as when timing, or, without any, the others."""
+    profile = tables.Profile
+    keys = [int(key) for key in counters["profile_id"].unique()]
+    locked = {
+        key
+        for start in range(0, len(keys), CHUNK)
+        for (key,) in session.execute(
+            sa.select(profile.id).where(
+                profile.id.in_(keys[start : start + CHUNK]), profile.clock_control.not_in(UNLOCKED)
+            )
+        )
+    }
+    return set(keys) - locked or locked
 
 
 def _newest(counters: pd.DataFrame) -> pd.DataFrame:
-    """Return one value a trial and metric: cold before hot, then the newest profile."""
-    if counters.empty:
-        return counters
-    cold = counters["cache_mode"].isin(["all", "cold"])
-    ranked = counters.assign(_cold=cold).sort_values(["trial_id", "metric", "_cold", "profile_id"], kind="stable")
-    return ranked.drop_duplicates(["trial_id", "metric"], keep="last").drop(columns="_cold").reset_index(drop=True)
+    """Return one value a trial and metric, that of the newest profile."""
+    ranked = counters.sort_values(["trial_id", "metric", "profile_id"], kind="stable")
+    return ranked.drop_duplicates(["trial_id", "metric"], keep="last").reset_index(drop=True)
 
 
-def _of_profiles(launches: pd.DataFrame, counters: pd.DataFrame) -> pd.DataFrame:
+def _keys(counters: pd.DataFrame) -> frozenset[tuple[int, str]]:
+    return frozenset(zip(counters["trial_id"], counters["metric"], strict=True))
+
+
+def _of_profiles(launches: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
     """Return the launches' values that the trials' values were rolled up from."""
     if launches.empty:
         return launches
-    chosen = _newest(counters)[["trial_id", "profile_id", "metric"]]
+    chosen = values[["trial_id", "profile_id", "metric"]]
     return launches.merge(chosen, on=["trial_id", "profile_id", "metric"]).reset_index(drop=True)
 
 

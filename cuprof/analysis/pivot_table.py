@@ -7,17 +7,19 @@ from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.cells import Key, against, candidates, choose, describe, find_published, ordered
+from cuprof.analysis.cache_modes import collect_command, hot_only_note, mode_note
+from cuprof.analysis.cells import Key, against, candidates, choose, describe, list_published, ordered
+from cuprof.analysis.counter_names import heading_of
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import fact_label, point_label, value_label
-from cuprof.analysis.failures import WORDS
+from cuprof.analysis.failures import WORDS, WRONG_AS_EXPECTED, is_expected
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.quantities import QUANTITIES, Dimension, Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
 
 Chosen = Mapping[Key, Mapping[Any, Any]]
-Published = Mapping[Key, PublishedValue | None]
+Published = Sequence[PublishedValue]
 
 UNMEASURED = {
     "total": "Times with transfers were not measured in this sweep; measure.modes=[cold,total] asks for them.",
@@ -31,24 +33,25 @@ SMALL_PRINT = "Small print after a device's name is a published figure, measured
 def pivot_table(study: Study, spec: TableSpec) -> Table:
     """Return one quantity or counter, a row and a column for each combination of the facts the table asks for."""
     facts = (*spec.rows, *spec.columns)
-    chosen = choose(candidates(against(study, spec.against), spec.where, spec.value), facts)
+    trials = candidates(against(study, spec.against), spec.where, spec.value)
+    chosen = choose(trials, facts)
     split = len(spec.rows)
     row_keys, column_keys = ordered(key[:split] for key in chosen), ordered(key[split:] for key in chosen)
     heading, unit, dimension = describe(study, spec.value)
     published = {
-        key: find_published(study, spec.published, spec.value, trial, facts, reference=spec.against)
+        key: list_published(study, spec.published, spec.value, trial, facts, reference=spec.against)
         for key, trial in chosen.items()
         if spec.published
     }
     measured = any(pd.notna(trial["value"]) for trial in chosen.values())
     if not measured and not any(published.values()):
-        return Table(spec.title or heading, "", (), (), (*_own_note(spec), not_measured(study, spec.value)))
+        return Table(spec.title or heading, "", (), (), (*_own_note(spec), not_measured(study, spec.value, trials)))
     scales = {
         key: scale_of(
             unit,
             dimension,
             [trial["value"] for each, trial in chosen.items() if each[split:] == key],
-            [found for each, found in published.items() if each[split:] == key],
+            [value for each, found in published.items() if each[split:] == key for value in found],
         )
         for key in column_keys
     }
@@ -59,7 +62,8 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
             key_label(key),
             _coordinates(spec, key, chosen),
             tuple(
-                cell_of(chosen.get(key + column), published.get(key + column), scales[column]) for column in column_keys
+                cell_of(chosen.get(key + column), published.get(key + column, ()), scales[column])
+                for column in column_keys
             ),
         )
         for key in row_keys
@@ -74,20 +78,19 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
         tuple(columns),
         tuple(rows),
         (
-            *(() if measured else (not_measured(study, spec.value),)),
+            *(() if measured else (not_measured(study, spec.value, trials),)),
             *table_notes(spec, chosen, published.values(), gaps),
+            *(_counter_notes(study, spec.value) if measured else ()),
         ),
         folded=spec.folded or not measured,
     )
 
 
-def not_measured(study: Study, value: str) -> str:
-    """Return why there is no value of a quantity or counter, and how to get one."""
+def not_measured(study: Study, value: str, trials: pd.DataFrame) -> str:
+    """Return why these trials have no value of a quantity or counter, and how to get one."""
     if value not in QUANTITIES:
-        selection = study.sweep.experiment or study.sweep.family
-        return (
-            f"No value of {value} is stored for these trials; python -m cuprof ncu-collect experiment={selection} "
-            "collects counters."
+        return hot_only_note(study, trials, value) or (
+            f"No value of {value} is stored for these trials; {collect_command(study)} collects counters."
         )
     return UNMEASURED.get(value, f"{QUANTITIES[value].heading}: nothing was measured in this sweep.")
 
@@ -97,34 +100,28 @@ def key_label(key: Key) -> str:
     return " · ".join(value_label(value) for value in key)
 
 
-def scale_of(
-    unit: str, dimension: Dimension, measured: Iterable[Any], published: Iterable[PublishedValue | None]
-) -> Scale:
+def scale_of(unit: str, dimension: Dimension, measured: Iterable[Any], published: Iterable[PublishedValue]) -> Scale:
     """Return the scale in which measured and published values of one row or column are written."""
-    values = [*measured, *(found.value for found in published if found)]
+    values = [*measured, *(found.value for found in published)]
     if unit or dimension == "plain":
         whole = all(float(value).is_integer() for value in values if value is not None and pd.notna(value))
         return Scale(unit, 1.0, 0 if whole else 2)
     return choose_scale(dimension, values)
 
 
-def cell_of(trial: Mapping[Any, Any] | None, found: PublishedValue | None, scale: Scale, note: str = "") -> Cell:
-    """Return a trial's value, or what became of the trial; the published value goes below."""
+def cell_of(trial: Mapping[Any, Any] | None, found: Published, scale: Scale, note: str = "") -> Cell:
+    """Return a trial's value, or what became of the trial; the published one goes below, or one a kernel."""
     if trial is None:
         return MISSING
-    report = ""
-    if found is not None:
-        report = (
-            f"{found.device or 'published'}: {scale.format(found.value) if found.value is not None else found.text}"
-        )
+    report = _published_text(found, scale)
     if pd.notna(trial["value"]):
         return Cell(scale.format(trial["value"]), note=note or trial["choice"], published=report)
     if trial["state"] == "ok":
         if trial["expected"] == "wrong":
             return Cell("known to be wrong; its check passed here", "failed", published=report)
-        return Cell("–", "missing", published=report)
-    if trial["state"] == "wrong_result" and trial["expected"] == "wrong":
-        return Cell("wrong, as expected", "missing", published=report)
+        return Cell(trial["reason"] or "–", "missing", published=report)
+    if is_expected(trial):
+        return Cell(WRONG_AS_EXPECTED, "missing", published=report)
     return Cell(
         WORDS.get(trial["state"], trial["state"]),
         "missing" if trial["state"] == "skipped" else "failed",
@@ -132,9 +129,18 @@ def cell_of(trial: Mapping[Any, Any] | None, found: PublishedValue | None, scale
     )
 
 
-def table_notes(
-    spec: TableSpec, chosen: Chosen, published: Iterable[PublishedValue | None], gaps: bool
-) -> tuple[str, ...]:
+def _published_text(found: Published, scale: Scale) -> str:
+    """Return "RTX 3060 Laptop: 9", or kernel by kernel as our own launches are listed."""
+    if not found:
+        return ""
+    texts = [
+        " ".join(filter(None, [value.kernel, value.text if value.value is None else scale.format(value.value)]))
+        for value in found
+    ]
+    return f"{found[0].device or 'published'}: {', '.join(texts)}"
+
+
+def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published], gaps: bool) -> tuple[str, ...]:
     """Return what a reader needs to know below a table."""
     notes = [*_own_note(spec)]
     states = {(trial["state"], trial["expected"]) for trial in chosen.values()}
@@ -159,6 +165,14 @@ def table_notes(
 
 def _own_note(spec: TableSpec) -> tuple[str, ...]:
     return (spec.note,) if spec.note else ()
+
+
+def _counter_notes(study: Study, value: str) -> tuple[str, ...]:
+    """Return the name that a counter's heading shortens, and which caches it was taken with; nothing of a quantity."""
+    if value in QUANTITIES:
+        return ()
+    name = f"{heading_of(value)}: {value}." if heading_of(value) != value else ""
+    return tuple(filter(None, (name, mode_note(study))))
 
 
 def _coordinates(spec: TableSpec, key: Key, chosen: Chosen) -> str:

@@ -19,6 +19,7 @@ class PublishedValue:
 
     Args:
         device: whose number it is.
+        kernel: the kernel that it is of, where it is not of all launches together.
         problem: the coordinates that the study states.
         tunables: the tunables that the study states.
         value: in the base unit of its dimension (ns, bytes/s, fraction, J; a counter in its own unit), None where the
@@ -36,6 +37,7 @@ class PublishedValue:
     text: str
     problem: Mapping[str, Any] = field(default_factory=dict)
     tunables: Mapping[str, Any] = field(default_factory=dict)
+    kernel: str = ""
 
     def fits(self, variant: str, problem: Mapping[str, Any], tunables: Mapping[str, Any]) -> bool:
         """Return whether this number is of that variant, problem and tunables; what is not stated fits anything."""
@@ -58,6 +60,11 @@ def read_published(experiment: Experiment) -> tuple[PublishedValue, ...]:
 def devices_of(values: Iterable[PublishedValue]) -> tuple[str, ...]:
     """Return the devices that the numbers are of, in order of appearance."""
     return tuple(dict.fromkeys(value.device or "a device that is not named" for value in values))
+
+
+def whole(values: Iterable[PublishedValue]) -> PublishedValue | None:
+    """Return the value of all launches together, None where only the kernels' own were published."""
+    return next((value for value in values if not value.kernel), None)
 
 
 def _read(experiment: Experiment, spec: PublishedSpec) -> Iterable[PublishedValue]:
@@ -138,6 +145,7 @@ def _value(
         text=text,
         problem=problem,
         tunables={fact.partition(".")[2]: value for fact, value in facts.items() if fact.startswith("tune.")},
+        kernel=str(facts.get("kernel") or ""),
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.cells import candidates, choose, find_published
+from cuprof.analysis.cells import candidates, choose, list_published
 from cuprof.analysis.experiment import FigureSpec
+from cuprof.analysis.published import whole
 from cuprof.analysis.study import Study, best_of_tunables
 from cuprof.analysis.trials import by_kind
 
@@ -107,7 +108,7 @@ def figure_frame(study: Study, spec: FigureSpec) -> tuple[pd.DataFrame, pd.DataF
             label = trial["tunables_label"]
             measured.append({**place, "value": trial["value"], "low": bounds[0], "high": bounds[1], "tunables": label})
             measured[-1]["device"], measured[-1]["useful_bytes"] = trial["device"], trial["useful_bytes"]
-        found = find_published(study, spec.published, value, trial, facts) if spec.published else None
+        found = whole(list_published(study, spec.published, value, trial, facts)) if spec.published else None
         if found is not None and found.value is not None:
             published.append({**place, "value": found.value, "device": found.device})
     columns = ["series", "x", "y", "order", "value"]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import keep, point_label
-from cuprof.analysis.failures import WORDS
+from cuprof.analysis.failures import WORDS, WRONG_AS_EXPECTED, is_expected
 from cuprof.analysis.published import PublishedValue, devices_of
 from cuprof.analysis.quantities import Scale, choose_scale, format_value, shorten
 from cuprof.analysis.study import Study, best_of_tunables
@@ -117,7 +117,8 @@ def _row(
     trial, values = row["trial"], row["values"]
     cells = []
     if not row["right"]:
-        cells.append(Cell(_state(trial), "failed" if trial["state"] != "skipped" else "missing", span=len(measured)))
+        harmless = trial["state"] == "skipped" or is_expected(trial)
+        cells.append(Cell(_state(trial), "missing" if harmless else "failed", span=len(measured)))
     for name in measured if row["right"] else ():
         value = values.get(name)
         if value is None:
@@ -146,7 +147,7 @@ def _row(
 def _state(trial: Mapping[Any, Any]) -> str:
     if trial["expected"] == "wrong" and trial["state"] == "ok":
         return "known to be wrong; its check passed here"
-    words = WORDS.get(trial["state"], "not timed")
+    words = WRONG_AS_EXPECTED if is_expected(trial) else WORDS.get(trial["state"], "not timed")
     if trial["state"] == "wrong_result" and pd.notna(trial["check_error"]):
         return f"{words}: error {trial['check_error']:.3g} × allowed"
     return words

@@ -63,9 +63,11 @@ class Study:
         samples: counted samples of the trials at the reference problem: trial_id, round, duration_ns.
         reference: the problem at which variants are compared.
         reference_note: why that problem, when it is not the study's own.
-        counters: one row a trial and counter: trial_id, metric, unit, value, cache_mode; empty without any.
+        counters: one row a trial and counter: trial_id, metric, unit, value, cache_mode; empty without any. All are of
+            one cache mode: what a cold counter and a hot one differ in is the caches, not the trials.
         launches: the same launch by launch: trial_id, ordinal, kernel, metric, unit, value.
         findings: Nsight's own: trial_id, kernel, rule, severity, text.
+        hot_only: (trial_id, metric) of the counters left out of a study of cold ones, as only hot ones are stored.
     """
 
     experiment: Experiment
@@ -79,11 +81,17 @@ class Study:
     counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     launches: pd.DataFrame = field(default_factory=pd.DataFrame)
     findings: pd.DataFrame = field(default_factory=pd.DataFrame)
+    hot_only: frozenset[tuple[int, str]] = frozenset()
 
     @property
     def title(self) -> str:
         """Return the page's heading."""
         return self.experiment.title or self.sweep.experiment or self.sweep.name or self.sweep.family
+
+    @property
+    def cache_mode(self) -> str:
+        """Return the mode that all counters are of: "cold" or "hot", empty without any."""
+        return "" if self.counters.empty else str(self.counters.iloc[0]["cache_mode"])
 
     @cached_property
     def right(self) -> pd.DataFrame:

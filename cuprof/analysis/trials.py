@@ -4,8 +4,9 @@ Columns: trial_id, run_id, run_sweep_id, ordinal, identity, family, variant, con
 where it ran on several), order, kind, backend, expected, description, origin, device, problem and tunables
 (Points), problem_label, problem_name, tunables_label, state, message, log, check_error, check_message, registers,
 useful_bytes, flops, {cold,hot,total}_{ns,low_ns,high_ns,count,excluded,stopped_by}, time_* (the measure that ranks:
-cold, else hot), time_measure, rotation, energy_j, mean_w and idle_w of that measure, bandwidth (bytes/s), rate
-(FLOP/s), share (of the device's measured read bandwidth), speedup (against the baseline at the same problem).
+cold, else hot), time_measure, rotation of that measure, energy_j, mean_w and idle_w (stored with the measure that was
+taken first), bandwidth (bytes/s), rate (FLOP/s), share (of the device's measured read bandwidth), speedup (against the
+baseline at the same problem).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cuprof.analysis.study import Device
 
 MEASURES = ("cold", "hot", "total")
 TIMED = ("ns", "low_ns", "high_ns", "count", "excluded", "stopped_by")
-OF_RANKING = ("rotation", "energy_j", "mean_w", "idle_w")
+OF_ENERGY = ("energy_j", "mean_w", "idle_w")
 KINDS = {"kernel": 0, "library": 1, "cpu": 2}
 
 
@@ -67,7 +68,9 @@ def _row(row: Mapping[str, Any], several: set[str], experiment: Experiment) -> d
     made["time_measure"] = ranking
     for name in TIMED:
         made[f"time_{name}"] = made[f"{ranking}_{name}"] if ranking else None
-    made |= {name: timings.get(ranking, {}).get(name) for name in OF_RANKING}
+    made["rotation"] = timings.get(ranking, {}).get("rotation")
+    measured = next((timing for timing in timings.values() if timing.get("energy_j") is not None), {})
+    made |= {name: measured.get(name) for name in OF_ENERGY}
     numbers = ("_ns", "_j", "_w")
     return {name: float("nan") if value is None and name.endswith(numbers) else value for name, value in made.items()}
 

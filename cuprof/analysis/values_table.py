@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.cells import against, candidates, choose, describe, find_published, ordered
+from cuprof.analysis.cache_modes import mode_note
+from cuprof.analysis.cells import against, candidates, choose, describe, list_published, ordered
 from cuprof.analysis.experiment import TableSpec
-from cuprof.analysis.facts import fact_label
+from cuprof.analysis.facts import fact_label, keep
 from cuprof.analysis.launches import launches_text
 from cuprof.analysis.pivot_table import cell_of, key_label, not_measured, scale_of, table_notes
 from cuprof.analysis.quantities import QUANTITIES
@@ -29,12 +30,13 @@ def values_table(study: Study, spec: TableSpec) -> Table:
         chosen = choose(candidates(against(study, spec.against), spec.where, value), spec.columns)
         _, unit, dimension = describe(study, value)
         published = {
-            key: find_published(study, spec.published, value, trial, spec.columns, reference=spec.against)
+            key: list_published(study, spec.published, value, trial, spec.columns, reference=spec.against)
             for key, trial in chosen.items()
             if spec.published
         }
-        units = [each.unit for each in published.values() if each]
-        scale = scale_of(unit, dimension, [trial["value"] for trial in chosen.values()], published.values())
+        reported = [each for found in published.values() for each in found]
+        units = [each.unit for each in reported]
+        scale = scale_of(unit, dimension, [trial["value"] for trial in chosen.values()], reported)
         measured = measured or any(pd.notna(trial["value"]) for trial in chosen.values())
         words = [scale.unit or unit or (units[0] if units and value not in QUANTITIES else "")]
         rows.append(
@@ -42,7 +44,7 @@ def values_table(study: Study, spec: TableSpec) -> Table:
                 name,
                 ", ".join(filter(None, [*words, "" if value in QUANTITIES else value])),
                 tuple(
-                    cell_of(chosen.get(key), published.get(key), scale, _launches(study, chosen.get(key), value))
+                    cell_of(chosen.get(key), published.get(key, ()), scale, _launches(study, chosen.get(key), value))
                     for key in column_keys
                 ),
             )
@@ -51,7 +53,7 @@ def values_table(study: Study, spec: TableSpec) -> Table:
         chosen_all.update({(name, *key): trial for key, trial in chosen.items()})
     title = spec.title or "Counters"
     counter = next((value for value in spec.values.values() if value not in QUANTITIES), "")
-    missing = not_measured(study, counter or next(iter(spec.values.values())))
+    missing = not_measured(study, counter or next(iter(spec.values.values())), keep(study.trials, spec.where))
     if not measured and not any(found_published):
         return Table(title, "", (), (), (*((spec.note,) if spec.note else ()), missing))
     notes = table_notes(spec, chosen_all, found_published, False)
@@ -62,7 +64,7 @@ def values_table(study: Study, spec: TableSpec) -> Table:
         "Value",
         columns,
         tuple(rows),
-        notes if measured else (missing, *notes),
+        (*notes, *([mode_note(study)] if counter and study.cache_mode else [])) if measured else (missing, *notes),
         folded=spec.folded or not measured,
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.failures import WORDS, failure_groups, surprising_passes
+from cuprof.analysis.failures import failure_groups, surprising_passes
 from cuprof.analysis.orders import about_equal, published_order, winners
 from cuprof.analysis.quantities import choose_scale, count, format_ratio, format_value, shorten
 from cuprof.analysis.ratio import CONFIDENCE, METHOD, Ratio
@@ -204,7 +205,7 @@ def _cautions(study: Study) -> tuple[str, ...]:
                 f"{names}: wrong on purpose, and the check caught it in every one of {count(group.trials, 'trial')}; "
                 "not ranked, and no failure."
                 if not surprising_passes(study)
-                else f"{names}: {group.words}, as expected of it; not ranked."
+                else f"{names}: {group.words}; not ranked."
             )
         elif group.state == "skipped":
             cautions.append(f"Skipped: {names} ({group.message.rstrip('.')}).")
@@ -225,8 +226,10 @@ def _tuned(study: Study) -> bool:
 
 
 def _nothing(study: Study) -> str:
-    states = study.trials["state"].value_counts().to_dict()
-    counts = ", ".join(f"{states[state]} {words}" for state, words in WORDS.items() if state in states)
+    numbers: Counter[str] = Counter()
+    for group in failure_groups(study):
+        numbers[group.words] += group.trials
+    counts = ", ".join(f"{number} {words}" for words, number in numbers.items())
     return f"No variant has a right, timed result, so there is nothing to rank ({counts or 'no trial was timed'})."
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis.cache_modes import hot_only_note, mode_note
 from cuprof.analysis.cells import describe, ordered
 from cuprof.analysis.experiment import FigureSpec
-from cuprof.analysis.facts import fact_label, value_label
-from cuprof.analysis.quantities import Scale, choose_scale, shorten
+from cuprof.analysis.facts import fact_label, keep, value_label
+from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale, shorten
 from cuprof.analysis.series import figure_frame
 from cuprof.analysis.study import Study, extreme
 from cuprof.report.figure import (
@@ -39,11 +40,15 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     scale = Scale(unit, 1.0, 2) if unit or dimension == "plain" else choose_scale(dimension, values)
     title = spec.title or f"{heading} over {fact_label(spec.x)}"
     notes = [spec.note] if spec.note else []
+    named = heading
+    if value not in QUANTITIES:
+        named = f"{heading} ({value})" if heading != value else heading
+        notes += filter(None, (mode_note(study), hot_only_note(study, keep(study.trials, spec.where), value)))
     identity = f"figure-study-{index}"
     low = dimension in ("time", "energy", "power")
     best = extreme(measured, "value", largest=not low)
     text = (
-        f"{heading} over {fact_label(spec.x)}; the {'lowest' if low else 'highest'} measured value is "
+        f"{named} over {fact_label(spec.x)}; the {'lowest' if low else 'highest'} measured value is "
         f"{scale.format(best['value'], unit=True)}, "
         f"{shorten(best['series'])} at {fact_label(spec.x)} = {value_label(best['x'])}."
     )
@@ -51,9 +56,9 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
         return Figure(identity, title, [_map(measured, spec, scale)], _map_layout(spec), text, tuple(notes))
     series = list(dict.fromkeys(measured["series"]))
     if len(series) > MOST_LINES:
-        keep = measured.groupby("series")["value"].min().nsmallest(MOST_LINES).index
+        lowest = measured.groupby("series")["value"].min().nsmallest(MOST_LINES).index
         notes.append(f"{MOST_LINES} of {len(series)} series are drawn.")
-        measured, published = (frame[frame["series"].isin(keep)] for frame in (measured, published))
+        measured, published = (frame[frame["series"].isin(lowest)] for frame in (measured, published))
     numeric = all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in measured["x"])
     both = numeric and spec.x.startswith("problem.") and spec.kind == "lines"
     log = spec.log if spec.log is not None else (("x", "y") if both else ())

@@ -16,6 +16,9 @@ MARKS: dict[State, str] = {
 }
 """State → the word in tables and progress lines; capitals for failures."""
 
+WRONG_AS_EXPECTED = "wrong, as expected"
+"""In place of WRONG for a variant that is kept because it is wrong: no failure, so no capitals."""
+
 FAILED_STYLE = "bold red"
 STYLES: dict[State, str] = {
     State.OK: "green",
@@ -24,11 +27,16 @@ STYLES: dict[State, str] = {
 }
 
 
-def mark_of(state: State) -> str:
-    """Return the word that stands for a state."""
-    return MARKS[state]
+def is_expected(state: State, expected: str) -> bool:
+    """Return whether a trial came out wrong as its variant is expected to ("right" or "wrong")."""
+    return state is State.WRONG_RESULT and expected == "wrong"
 
 
-def style_of(state: State) -> str:
+def mark_of(state: State, expected: str = "right") -> str:
+    """Return the word that stands for a state of a variant that is expected to be right or wrong."""
+    return WRONG_AS_EXPECTED if is_expected(state, expected) else MARKS[state]
+
+
+def style_of(state: State, expected: str = "right") -> str:
     """Return the rich style that goes with a state, beside its word."""
-    return STYLES.get(state, FAILED_STYLE)
+    return "dim" if is_expected(state, expected) else STYLES.get(state, FAILED_STYLE)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from cuprof.records import FAILED, Measure, Outcome, State, Trial
-from cuprof.terminal.marks import mark_of
+from cuprof.terminal.marks import is_expected, mark_of
 from cuprof.terminal.text import format_duration, format_time
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class _Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._begun = clock()
-        self.planned = self.reused = self.done = self.failed = self.skipped = 0
+        self.planned = self.reused = self.done = self.failed = self.expected_wrong = self.skipped = 0
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +67,9 @@ class _Progress:
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count the trial."""
         self.done += 1
-        self.failed += outcome.state in FAILED
+        as_expected = is_expected(outcome.state, trial.expected)
+        self.expected_wrong += as_expected
+        self.failed += outcome.state in FAILED and not as_expected
         self.skipped += outcome.state is State.SKIPPED
 
     def finished(self, sweep_id: int) -> None:
@@ -84,9 +86,11 @@ class _Progress:
     @property
     def summary(self) -> str:
         """Return one line about the whole sweep."""
-        parts = [f"{self.done - self.skipped - self.failed} measured"]
+        parts = [f"{self.done - self.skipped - self.failed - self.expected_wrong} measured"]
         if self.reused:
             parts.append(f"{self.reused} stored before")
+        if self.expected_wrong:
+            parts.append(f"{self.expected_wrong} wrong as expected")
         if self.failed:
             parts.append(f"{self.failed} failed")
         if self.skipped:
@@ -112,7 +116,8 @@ class PlainProgress(_Progress):
         place, width = self.reused + self.done, len(str(self.planned))
         left = self.seconds_left
         tail = f"  [{format_duration(left)} left]" if left else ""
-        self.note(f"[{place:{width}}/{self.planned}] {mark_of(outcome.state)} {trial.label}: {_result(outcome)}{tail}")
+        mark = mark_of(outcome.state, trial.expected)
+        self.note(f"[{place:{width}}/{self.planned}] {mark} {trial.label}: {_result(outcome)}{tail}")
 
     def note(self, text: str) -> None:
         """Write one line."""
@@ -156,12 +161,12 @@ class LiveProgress(_Progress):
         self._update(description=f"{PHASES.get(phase, phase)} {trial.label}")
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Advance; a failure leaves a line."""
+        """Advance; a failure leaves a line, and so does a result that is wrong as expected."""
         super().trial_finished(trial, outcome)
         left = self.seconds_left
         self._update(completed=self.reused + self.done, left=f"{format_duration(left)} left" if left else "")
         if outcome.state in FAILED:
-            self.note(f"{mark_of(outcome.state)} {trial.label}: {_result(outcome)}")
+            self.note(f"{mark_of(outcome.state, trial.expected)} {trial.label}: {_result(outcome)}")
 
     def note(self, text: str) -> None:
         """Write one line above the live one."""

@@ -108,11 +108,11 @@ def _columns(study: Study, trials: pd.DataFrame) -> tuple[list[Column], list[Row
     rows = []
     for trial in trials.to_dict("records"):
         state = State(trial["state"])
-        is_right = state is State.OK
+        expected, is_right = str(trial["expected"]), state is State.OK
         cells = [
             trial["contender"] + (" (base)" if trial["variant"] == study.baseline else ""),
             *([trial["tunables_label"]] if tunables else []),
-            _text(time, trial["time_ns"]) if is_right else mark_of(state),
+            _text(time, trial["time_ns"]) if is_right else mark_of(state, expected),
             _half_width(trial) if is_right else "",
             _text(bandwidth, trial["bandwidth"]) if is_right else "",
             *(
@@ -123,7 +123,7 @@ def _columns(study: Study, trials: pd.DataFrame) -> tuple[list[Column], list[Row
             *([f"{trial['speedup']:.2f}×" if trial["speedup"] == trial["speedup"] else ""] if ratios else []),
             *([_text(total, trial["total_ns"]) if is_right else ""] if totals else []),
         ]
-        rows.append(Row(tuple(cells), "" if is_right else style_of(state)))
+        rows.append(Row(tuple(cells), "" if is_right else style_of(state, expected)))
     return columns, rows
 
 
@@ -155,8 +155,10 @@ def _heading(study: Study, trials: pd.DataFrame) -> str:
 def _reasons(trials: pd.DataFrame) -> Iterator[Line]:
     """Yield one line a reason, with the trials that share it."""
     without = trials[trials["state"] != State.OK.value]
-    for (state, message), group in without.groupby(["state", "message"], sort=False, dropna=False):
+    for (state, expected, message), group in without.groupby(
+        ["state", "expected", "message"], sort=False, dropna=False
+    ):
         kind = State(str(state))
         names = list(dict.fromkeys(group["contender"]))
         listed = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        yield Line(f"{mark_of(kind)} {listed}: {message or kind.value}", style_of(kind))
+        yield Line(f"{mark_of(kind, str(expected))} {listed}: {message or kind.value}", style_of(kind, str(expected)))

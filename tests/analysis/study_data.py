@@ -67,6 +67,7 @@ class Made:
     error: float = 0.2
     unavailable: Unavailable | None = None
     energy_j: float | None = None
+    energy_measure: Measure = Measure.COLD
     overlaps: bool = True
 
 
@@ -102,7 +103,12 @@ def fill(
 
 
 def add_counters(
-    store: Store, sweep: int, variant: str, launches: Mapping[str, Mapping[str, tuple[float, str]]]
+    store: Store,
+    sweep: int,
+    variant: str,
+    launches: Mapping[str, Mapping[str, tuple[float, str]]],
+    cache_mode: str = "cold",
+    clock_control: str = "none",
 ) -> None:
     """Write a profile of the variant's first trial: kernel → metric → (value, unit); rolled up as the last launch's."""
     trial = next(trial for trial in store.list_trials(sweep) if trial.variant == variant)
@@ -128,7 +134,7 @@ def add_counters(
             trial.identity,
             trial.label,
             State.OK,
-            Conditions("cold", "none", "kernel"),
+            Conditions(cache_mode, clock_control, "kernel"),
             metrics=tuple(rolled),
             launches=records,
             rolled=tuple(rolled.values()),
@@ -203,7 +209,8 @@ def _timing(measure: Measure, time: float, made: Made, index: int) -> Timing:
         q3_ns=float(np.quantile(values, 0.75)),
     )
     samples = tuple(Sample(i, float(value)) for i, value in enumerate(values))
-    energy = Energy(made.energy_j, 250.0, 100.0) if made.energy_j is not None else None
+    metered = made.energy_j is not None and measure is made.energy_measure
+    energy = Energy(made.energy_j or 0.0, 250.0, 100.0) if metered else None
     rotation = "together" if made.overlaps else f"alone-{index}"
     return Timing(measure, "method-1", samples, summary, "interval", {}, rotation, energy)
 

@@ -151,3 +151,66 @@ def test_counters_without_the_baseline_say_so(store, make_study) -> None:
     sweep = make_study([Made("split"), Made("fused")]).sweep.id
     add_counters(store, sweep, "fused", {"k": {GRID: (1, "")}})
     assert "none for the baseline split" in counter_section(load_study(store, "invented")).notes[0]
+
+
+def test_cold_counters_are_never_compared_with_hot_ones(store, make_study) -> None:
+    sweep = make_study([Made("split"), Made("fused"), Made("other")]).sweep.id
+    add_counters(store, sweep, "split", {"k": {GRID: (9, "")}})
+    add_counters(store, sweep, "split", {"k": {"hit": (80.0, "%")}}, "hot")
+    add_counters(store, sweep, "fused", {"k": {GRID: (1, "")}}, "hot")
+    add_counters(store, sweep, "other", {"k": {GRID: (3, ""), "hit": (20.0, "%")}})
+    study = load_study(store, sweep_id=sweep)
+    assert (study.cache_mode, set(study.counters["cache_mode"])) == ("cold", {"cold"})
+    section = counter_section(study)
+    (pair,) = section.pairs
+    assert (pair.before, pair.after, pair.setting) == ("split", "other", "caches cold")
+    assert [(row.metric, row.before, row.after, row.change) for row in pair.changes] == [
+        (GRID, "9", "3", "÷\u00a03.00"),
+        ("hit", "profiled hot only", "20", "–"),
+    ]
+    assert section.notes[1:] == (
+        "Counters are cold: the caches were emptied before every pass.",
+        "Profiled hot only, so not compared with cold counters: fused (1 trial); "
+        "python -m cuprof ncu-collect experiment=invented collects cold ones.",
+    )
+
+
+def test_a_baseline_with_counters_of_the_other_mode_is_compared_with_nothing(store, make_study) -> None:
+    sweep = make_study([Made("split"), Made("fused")]).sweep.id
+    add_counters(store, sweep, "split", {"k": {GRID: (9, "")}}, "hot")
+    add_counters(store, sweep, "fused", {"k": {GRID: (1, "")}})
+    section = counter_section(load_study(store, sweep_id=sweep))
+    assert section.pairs == ()
+    assert section.notes[0] == "Cold counters are stored for fused, but none for the baseline split."
+    assert "not compared with cold counters: split (1 trial)" in section.notes[2]
+
+
+def test_hot_counters_alone_are_compared_and_called_hot(store, make_study) -> None:
+    sweep = make_study([Made("split"), Made("fused")]).sweep.id
+    for variant, depth in (("split", 9), ("fused", 1)):
+        add_counters(store, sweep, variant, {"k": {GRID: (depth, "")}}, "hot")
+    section = counter_section(load_study(store, sweep_id=sweep))
+    assert [pair.setting for pair in section.pairs] == ["caches hot"]
+    assert section.notes[1:] == (
+        "Counters are hot: the caches were as the runs before left them; they belong beside hot times.",
+    )
+
+
+def test_launches_and_findings_are_of_the_studys_mode(store, make_study) -> None:
+    sweep = make_study([Made("split")]).sweep.id
+    add_counters(store, sweep, "split", {"cold_kernel": {GRID: (9, "")}})
+    add_counters(store, sweep, "split", {"hot_kernel": {GRID: (1, "")}}, "hot")
+    study = load_study(store, sweep_id=sweep)
+    assert study.hot_only == frozenset()
+    assert [set(frame["kernel"]) for frame in (study.launches, study.findings)] == [{"cold_kernel"}, {"cold_kernel"}]
+
+
+def test_counters_of_locked_clocks_are_left_out_where_others_are_there(store, make_study) -> None:
+    sweep = make_study([Made("split"), Made("fused")]).sweep.id
+    add_counters(store, sweep, "split", {"locked": {GRID: (1, "")}}, clock_control="base")
+    assert load_study(store, sweep_id=sweep).counters["value"].tolist() == [1]
+    add_counters(store, sweep, "fused", {"free": {GRID: (9, "")}})
+    study = load_study(store, sweep_id=sweep)
+    assert study.counters["value"].tolist() == [9]
+    assert set(study.findings["kernel"]) == {"free"}
+    assert counter_section(study).pairs == ()

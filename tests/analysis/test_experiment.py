@@ -133,3 +133,15 @@ def test_the_reduction_table_is_read_to_the_digit() -> None:
     assert times["last_warp"] == pytest.approx(0.417e6)
     assert times["cpu_serial"] == pytest.approx(43_871_647.0)
     assert {value.device for value in values} == {"Tesla T4", "CPU"}
+
+
+def test_published_times_of_the_processor_are_not_called_the_gpus() -> None:
+    published = read_published(load_experiment(bundled("experiments") / "convlab"))
+    devices = {(value.variant == "cpu", value.device) for value in published}
+    assert devices == {(True, "unnamed CPU"), (False, "unnamed GPU")}
+
+
+def test_the_counters_of_both_kernels_of_the_split_convolution_are_read() -> None:
+    published = read_published(load_experiment(bundled("experiments") / "cuconv"))
+    texts = [value.text for value in published if (value.variant, value.kernel) == ("split", "sum_taps")]
+    assert texts == ["1", "0.98-1.96", "0", "32"]

@@ -8,7 +8,7 @@ from study_data import CPU, GPU, NO_CUDA, Made, fill
 from cuprof.analysis import load_study
 from cuprof.errors import SelectionError, UnknownNameError
 from cuprof.family import Point
-from cuprof.records import State
+from cuprof.records import Measure, State
 
 
 def test_a_trial_has_its_times_bandwidth_share_and_speedup(make_study) -> None:
@@ -118,3 +118,9 @@ def test_what_is_not_stored_is_named(store) -> None:
 def test_a_sweep_without_an_experiment_is_found_by_its_family(store) -> None:
     fill(store, [Made("a")], experiment="", family="lonely")
     assert load_study(store, "lonely").title == "test"
+
+
+def test_energy_is_found_with_whichever_measure_was_taken_first(make_study) -> None:
+    study = make_study([Made("a", total=20.0, energy_j=0.5, energy_measure=Measure.TOTAL), Made("b", energy_j=0.25)])
+    assert study.trials["energy_j"].tolist() == [0.5, 0.25]
+    assert study.trials["mean_w"].tolist() == [250.0, 250.0]

@@ -193,3 +193,60 @@ def test_every_quantity_can_be_tabled(make_study, value: str) -> None:
     study = make_study([Made(name, energy_j=0.5) for name in STEPS])
     table = pivot_table(study, TableSpec(kind="pivot", value=value))
     assert len(table.rows) == 5
+
+
+def test_tables_of_counters_have_one_cache_mode_and_say_which(store, make_study) -> None:
+    sweep = make_study([Made("a"), Made("b"), Made("c")]).sweep.id
+    add_counters(store, sweep, "a", {"k": {"inst": (10.0, "inst")}})
+    add_counters(store, sweep, "b", {"k": {"inst": (20.0, "inst"), "only": (1.0, "inst")}}, "hot")
+    study = load_study(store, sweep_id=sweep)
+    cold = "Counters are cold: the caches were emptied before every pass."
+    table = pivot_table(study, TableSpec(kind="pivot", value="inst"))
+    assert texts(table) == {"a": ["10"], "b": ["profiled hot only"], "c": ["–"]}
+    assert [row.cells[0].kind for row in table.rows] == ["number", "missing", "missing"]
+    assert table.notes[-1] == cold
+    values = values_table(study, TableSpec(kind="values", columns=("variant",), values={"I": "inst"}))
+    assert texts(values) == {"I": ["10", "profiled hot only", "–"]}
+    assert values.notes[-1] == cold
+    nothing = pivot_table(study, TableSpec(kind="pivot", value="only"))
+    assert nothing.rows == ()
+    assert nothing.notes[-1].startswith("Profiled hot only, so not compared with cold counters: b (1 trial);")
+
+
+def test_a_pivot_of_a_counter_has_its_short_heading_and_names_the_counter_below(store, make_study) -> None:
+    name = "sm__warps_active.avg.pct_of_peak_sustained_active"
+    sweep = make_study([Made("a")]).sweep.id
+    add_counters(store, sweep, "a", {"k": {name: (80.0, "%")}})
+    table = pivot_table(load_study(store, sweep_id=sweep), TableSpec(kind="pivot", value=name))
+    assert table.columns[0].group == "Occupancy reached, by problem"
+    assert f"Occupancy reached: {name}." in table.notes
+
+
+def test_published_counters_of_kernels_stand_beside_our_own_of_each(store, make_study) -> None:
+    yaml = """
+published:
+  - name: old
+    file: old.csv
+    rows: {device: Old card, measure: "{metric}", unit: ""}
+    columns:
+      first: {variant: split, kernel: prods}
+      second: {variant: split, kernel: sum}
+      fused: {variant: fused}
+"""
+    files = {"old.csv": "metric,first,second,fused\ngrid,9,1,1\nuse,0.6-0.9,32,31.34\n"}
+    study = make_study([Made("split"), Made("fused")], yaml, files)
+    add_counters(store, study.sweep.id, "split", {"prods": {"grid": (9.0, "")}, "sum": {"grid": (1.0, "")}})
+    study = load_study(store, sweep_id=study.sweep.id, folders=[study.experiment.folder.parent])
+    spec = TableSpec(kind="values", columns=("variant",), values={"Depth": "grid", "Use": "use"}, published="old")
+    cells = [row.cells for row in values_table(study, spec).rows]
+    assert cells[0][0].note == "prods 9, sum 1"
+    assert [[cell.published for cell in row] for row in cells] == [
+        ["Old card: prods 9, sum 1", "Old card: 1"],
+        ["Old card: prods 0.6-0.9, sum 32.00", "Old card: 31.34"],
+    ]
+
+
+def test_a_step_that_is_wrong_on_purpose_is_no_failure(make_study) -> None:
+    study = make_study([Made("a"), Made("racy", state=State.WRONG_RESULT, expected="wrong", error=31.0)])
+    cell = steps_table(study, TableSpec()).rows[1].cells[0]
+    assert (cell.text, cell.kind) == ("wrong, as expected: error 31 × allowed", "missing")

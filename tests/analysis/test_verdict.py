@@ -147,7 +147,7 @@ def test_wrong_unexpected_and_unfinished_are_cautions(make_study) -> None:
     text = "\n".join(said.cautions)
     assert "not finished (interrupted); 1 of 5 trials have not run" in text
     assert "bad: wrong result (1 trial); not ranked." in text
-    assert "racy: wrong result, as expected of it; not ranked." in text  # not of all, as another one passed
+    assert "racy: wrong, as expected; not ranked." in text  # not of all, as another one passed
     assert "lucky is kept because it is known to be wrong, yet its check passed here." in text
 
 
@@ -188,3 +188,10 @@ def test_every_accelerator_has_its_own_fastest(make_study) -> None:
     (sentence,) = [each for each in said.sentences if each.startswith("On Test GPU 2")]
     assert sentence.startswith("On Test GPU 2 the fastest is b, 10.0")
     assert "4.00 times as fast as a there (95\u00a0% interval" in sentence
+
+
+def test_wrong_as_expected_is_counted_apart_from_failures(make_study) -> None:
+    wrong = {"state": State.WRONG_RESULT, "message": "sum[0] = 1"}
+    study = make_study([Made("racy", expected="wrong", **wrong), Made("bad", **wrong)])
+    assert [group.words for group in failure_groups(study)] == ["wrong, as expected", "wrong result"]
+    assert "(1 wrong, as expected, 1 wrong result)" in verdict(study).headline

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
-from study_data import CPU, Made, reduction
+from study_data import CPU, Made, fill, open_store, reduction
 
+from cuprof.analysis import load_study
 from cuprof.analysis.experiment import STANDARD
+from cuprof.project import bundled
+from cuprof.records import Conditions, CounterValue, Profile, State
 from cuprof.report.figure import MOST_POINTS, Styles, integer_ticks, label, labels, thin
-from cuprof.report.page import study_figures
+from cuprof.report.page import study_figures, study_tables
 
 
 def by_id(study) -> dict:
@@ -106,8 +110,6 @@ def test_points_and_variants_are_capped_and_it_is_said(make_study) -> None:
 
 
 def test_nothing_right_is_nothing_drawn(make_study) -> None:
-    from cuprof.records import State
-
     assert study_figures(make_study([Made("a", state=State.CRASHED, message="x")])) == []
 
 
@@ -141,3 +143,51 @@ def test_standard_is_the_default() -> None:
     from cuprof.analysis import Experiment
 
     assert Experiment("x").figures == (STANDARD,)
+
+
+def test_a_counters_axis_has_its_short_heading_and_the_caption_its_name(store, make_study) -> None:
+    name = "sm__warps_active.avg.pct_of_peak_sustained_active"
+    yaml = f"figures: [{{kind: lines, x: problem.n, y: {name}}}]"
+    study = make_study([Made(variant, problem={"n": n}) for variant in "abc" for n in (8, 16)], yaml)
+    trials = store.list_trials(study.sweep.id)
+    for i, mode in enumerate(("cold", "cold", "cold", "hot", "hot")):
+        counter = CounterValue(name, 70.0 + i, "%", "mean", "a test")
+        store.record_profile(
+            study.sweep.id, Profile(trials[i].identity, trials[i].label, State.OK, Conditions(mode), rolled=(counter,))
+        )
+    study = load_study(store, sweep_id=study.sweep.id, folders=[study.experiment.folder.parent])
+    (figure,) = study_figures(study)
+    assert figure.layout["yaxis"]["title"]["text"] == "Occupancy reached (%)"
+    assert name not in json.dumps(figure.spec) + figure.title
+    assert figure.text.startswith(
+        f"Occupancy reached ({name}) over n; the highest measured value is 72.00\u00a0%, b at"
+    )
+    assert {trace["name"]: trace["y"] for trace in figure.data} == {"a": [70.0, 71.0], "b": [72.0]}
+    assert figure.notes[0] == "Counters are cold: the caches were emptied before every pass."
+    assert figure.notes[1].startswith(
+        "Profiled hot only, so not compared with cold counters: b (1 trial), c (1 trial);"
+    )
+
+
+def test_a_sweep_that_measured_energy_has_the_filters_energy_tables_and_figure(tmp_path: Path) -> None:
+    trials = [
+        Made(variant, 5.0 + cf, {"size": 3072}, {"cf": cf}, energy_j=1e-3 * cf)
+        for variant in ("gm_cf", "gm_vec")
+        for cf in (2, 4, 8)
+    ]
+    with open_store(tmp_path) as opened:
+        sweep = fill(opened, [Made("gm", 20.0, {"size": 3072}, energy_j=4e-3), *trials], experiment="filter3x3")
+        study = load_study(opened, sweep_id=sweep, folders=[bundled("experiments")])
+    tables = {table.title: table for table in study_tables(study)}
+    cells = {
+        title: [(row.heading, row.cells[0].text) for row in tables[title].rows]
+        for title in ("Energy of one image", "Mean power while the kernel runs back to back")
+    }
+    assert cells == {
+        "Energy of one image": [("gm", "4.00"), ("gm_cf", "2.00"), ("gm_vec", "2.00")],
+        "Mean power while the kernel runs back to back": [("gm", "250"), ("gm_cf", "250"), ("gm_vec", "250")],
+    }
+    assert [tables[title].columns[0].unit for title in cells] == ["mJ", "W"]
+    (figure,) = (each for each in study_figures(study) if each.title == "Energy over coarsening factor")
+    assert {trace["name"]: trace["y"] for trace in figure.data} == {"gm_cf": [2, 4, 8], "gm_vec": [2, 4, 8]}
+    assert figure.layout["yaxis"]["title"]["text"] == "Energy (mJ)"

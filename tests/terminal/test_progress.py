@@ -110,3 +110,36 @@ def test_a_terminal_gets_the_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(make_observer(Terminal()), LiveProgress)
     monkeypatch.setenv("TERM", "dumb")
     assert isinstance(make_observer(Terminal()), PlainProgress)
+
+
+def test_wrong_as_expected_is_counted_apart_from_failures() -> None:
+    stream, clock = io.StringIO(), Clock()
+    racy = replace(TRIAL, expected="wrong")
+    with PlainProgress(stream, clock) as observer:
+        observer.started(4, 0)
+        for trial, outcome in (
+            (TRIAL, GOOD),
+            (racy, WRONG),
+            (TRIAL, WRONG),
+            (racy, Outcome(TRIAL.identity, State.CRASHED, "died")),
+        ):
+            observer.trial_finished(trial, outcome)
+        observer.finished(7)
+    assert stream.getvalue().splitlines()[2:] == [
+        "[2/4] wrong, as expected f/v · n=1: sum[0] = 1, expected 2",
+        "[3/4] WRONG f/v · n=1: sum[0] = 1, expected 2",
+        "[4/4] CRASHED f/v · n=1: died",
+        "sweep 7: 1 measured, 1 wrong as expected, 2 failed, 0.0 s",
+    ]
+
+
+def test_a_live_line_says_wrong_as_expected() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=100, color_system=None, legacy_windows=False)
+    with LiveProgress(console, Clock()) as observer:
+        observer.started(1, 0)
+        observer.trial_finished(replace(TRIAL, expected="wrong"), WRONG)
+        observer.finished(7)
+    assert "wrong, as expected f/v · n=1: sum[0] = 1, expected 2" in stream.getvalue()
+    assert "sweep 7: 0 measured, 1 wrong as expected, 0.0 s" in stream.getvalue()
+    assert "WRONG" not in stream.getvalue()

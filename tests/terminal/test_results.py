@@ -9,6 +9,7 @@ import pytest
 
 from cuprof.analysis import Study, load_study
 from cuprof.records import State
+from cuprof.terminal.marks import FAILED_STYLE
 from cuprof.terminal.results import MOST_ROWS, print_results, result_lines
 from tests.analysis.study_data import CPU, NO_CUDA, Made, fill, open_store
 
@@ -90,3 +91,18 @@ cpu_serial                           4210  0.2    1.0     5.0    0.01×
 WRONG broken: sum[0] = 1.5, expected 2.25 ± 0.01
 skipped opencl_tree: no CUDA device was found; install the NVIDIA driver, then: pip install 'cuprof[cuda13]'
 """
+
+
+def test_wrong_as_expected_is_no_failure(tmp_path: Path) -> None:
+    wrong = {"state": State.WRONG_RESULT, "message": "sum[0] = 1"}
+    trials = [Made("base"), Made("racy", expected="wrong", **wrong), Made("bad", **wrong)]
+    with open_store(tmp_path) as store:
+        lines = result_lines(load_study(store, sweep_id=fill(store, trials)), 80)
+    said = {line.text: line.style for line in lines if "wrong" in line.text.lower()}
+    assert [" ".join(text.split()) for text in said] == [
+        "racy wrong, as expected",
+        "bad WRONG",
+        "wrong, as expected racy: sum[0] = 1",
+        "WRONG bad: sum[0] = 1",
+    ]
+    assert list(said.values()) == ["dim", FAILED_STYLE] * 2
