@@ -96,7 +96,7 @@ def read_counters(session: Session, trial_ids: Sequence[int]) -> Counters:
 
 
 def _clocks(session: Session, counters: pd.DataFrame) -> set[int]:
-    """Return the profiles that may stand side by side: those with clocks as when timing, or, without any, the others."""
+    """Return the profiles that may stand side by side: those with clocks as when timing, else the others."""
     profile = tables.Profile
     keys = [int(key) for key in counters["profile_id"].unique()]
     locked = {
