@@ -49,10 +49,12 @@ class ImportResult:
 def list_identities(paths: Sequence[Path]) -> list[str]:
     """Return the trial identities that the ranges of these reports carry.
 
+    Every value is read, so that a damaged report is refused before another one has been stored.
+
     Raises:
         ProfilerError: one of them cannot be read; nothing has been stored.
     """
-    return list(dict.fromkeys(identity for path in paths for identity in read_report(path, ()).by_identity()))
+    return list(dict.fromkeys(identity for path in paths for identity in read_report(path).by_identity()))
 
 
 def import_report(path: Path, setting: ImportSetting, store: ProfileStore) -> ImportResult:
