@@ -46,6 +46,8 @@ _DAMAGE = (
     ValueError,
 )
 """What comes up while a damaged report is decoded, from `ncu_report` or from what it returned."""
+_WORKLOADS = {1: "range", 2: "command list", 3: "graph"}
+"""What Nsight profiled as a whole where it was no single kernel."""
 _SEVERITIES = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 
 
@@ -163,6 +165,9 @@ def _details(action: Any, ranges: Sequence[str]) -> Mapping[str, Any]:
     known = {name: value for name, value in limits.items() if value is not None}
     if known:
         details["occupancy_limits"] = known
+    workload = _WORKLOADS.get(action.workload_type())
+    if workload:
+        details["workload"] = workload
     device = _text(action, "device__attribute_display_name")
     return {**details, "device": device} if device else details
 
