@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +12,13 @@ from cuprof.commands.arguments import CommandParser
 from cuprof.project import find_project
 
 if TYPE_CHECKING:
-    from cuprof.ncu.importing import ImportResult
     from cuprof.store import Store
 
 EXAMPLES = """\
 examples:
   cuprof ncu-import profile.ncu-rep
   cuprof ncu-import --name vendor *.ncu-rep
-  cuprof query "SELECT * FROM counters WHERE name = 'vendor'" """
+  cuprof query "SELECT * FROM counters WHERE name LIKE 'vendor/%'" """
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,7 +33,9 @@ def main(argv: Sequence[str]) -> int:
         setting = ImportSetting(project.artifacts, _labels(store, identities), arguments.name, arguments.cache_mode)
         for path in arguments.files:
             result = import_report(path, setting, store)
-            print(f"{path}: {_describe(result)}")
+            print(f"{path}: {result.describe()}")
+            for note in result.notes:
+                print(f"{path}: {note}", file=sys.stderr)
     return 0
 
 
@@ -41,11 +43,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = CommandParser(
         "ncu-import",
         "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become "
-        "rows of their own. The files are copied to the project's artifacts.",
+        "rows of their own, one a kernel. The files are copied to the project's artifacts.",
         EXAMPLES,
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .ncu-rep file")
-    parser.add_argument("--name", default="", help="what launches outside our ranges go by (default: the file's name)")
+    parser.add_argument("--name", default="", help="what launches that join no trial go by (default: the file's name)")
     parser.add_argument(
         "--cache-mode",
         choices=("cold", "hot"),
@@ -64,11 +66,3 @@ def _labels(store: Store, identities: Sequence[str]) -> dict[str, str]:
     names = ", ".join(f":{place}" for place in places)
     frame = store.query(f"SELECT identity, label FROM trial WHERE identity IN ({names})", places)
     return dict(zip(frame.identity, frame.label, strict=True))
-
-
-def _describe(result: ImportResult) -> str:
-    trials, foreign = len(result.joined), result.foreign
-    parts = [f"{trials} {'trial' if trials == 1 else 'trials'} joined"] if trials else []
-    if foreign:
-        parts.append(f"{foreign} foreign {'launch' if foreign == 1 else 'launches'} under the name {result.name!r}")
-    return f"{', '.join(parts)} ({result.cache_mode})"

@@ -32,10 +32,10 @@ _LAUNCH: tuple[Entry, ...] = (
         "How often the SMs fill up before the grid is done; a small fraction above a whole number is a tail.",
         "",
     ),
-    ("launch__occupancy_limit_blocks", "block", "Blocks an SM can hold by the limit on their number.", "min"),
-    ("launch__occupancy_limit_registers", "block", "Blocks an SM can hold by the registers they take.", "min"),
-    ("launch__occupancy_limit_shared_mem", "block", "Blocks an SM can hold by the shared memory they take.", "min"),
-    ("launch__occupancy_limit_warps", "block", "Blocks an SM can hold by the warps they have.", "min"),
+    ("launch__occupancy_limit_blocks", "block", "Blocks an SM can hold by the limit on their number.", ""),
+    ("launch__occupancy_limit_registers", "block", "Blocks an SM can hold by the registers they take.", ""),
+    ("launch__occupancy_limit_shared_mem", "block", "Blocks an SM can hold by the shared memory they take.", ""),
+    ("launch__occupancy_limit_warps", "block", "Blocks an SM can hold by the warps they have.", ""),
 )
 _TIME: tuple[Entry, ...] = (
     (DURATION, "ns", "Duration of the launch under the profiler; for counters, not a timing.", ""),

@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from cuprof.ncu.artifact import keep_artifact
+from cuprof.ncu.belonging import Group, Owner, group_launches
 from cuprof.ncu.collect import ProfileStore
 from cuprof.ncu.report_file import read_report
-from cuprof.ncu.report_frame import find_cache_control
+from cuprof.ncu.report_frame import find_options
 from cuprof.ncu.rollup import roll_up
-from cuprof.records import Artifact, Conditions, LaunchRecord, Profile, State
+from cuprof.records import Artifact, Conditions, Profile, State
 
 METRIC_SET = "imported"
+
+
+class ImportStore(ProfileStore, Protocol):
+    """What taking in reports needs of the store."""
+
+    def trial_devices(self, identities: Sequence[str]) -> dict[str, str]:
+        """Return identity → model of the device for the stored trials that have one."""
+
+    def taken_in(self, sha256: str) -> set[tuple[str, str]]:
+        """Return (identity, else name; cache mode) of the profiles that were read from a report with this hash."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +35,7 @@ class ImportSetting:
     Args:
         artifacts: folder that a copy of each report is kept in.
         known: identity → label of the trials that are in the store, of those the reports may hold.
-        name: what launches outside our ranges go by; the file's name without its ending when empty.
+        name: what launches that are joined to no trial go by; the file's name without its ending when empty.
         cache_mode: "cold" or "hot"; empty takes it from the ncu command line in the report, where --cache-control all
             is the default and makes cold counters.
     """
@@ -36,29 +48,71 @@ class ImportSetting:
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What one report held: trials that its launches were joined to, and launches taken in under a name."""
+    """What one report held.
+
+    Attributes:
+        taken: what was stored now.
+        already: how many groups of its launches were in the database before, in this cache mode.
+    """
 
     path: Path
     artifact: Artifact
-    joined: tuple[str, ...]
-    foreign: int
+    taken: tuple[Group, ...]
+    already: int
     name: str
     cache_mode: str
+
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """Return the trials that launches were joined to."""
+        return tuple(group.identity for group in self._of(Owner.TRIAL))
+
+    @property
+    def foreign(self) -> int:
+        """Return how many launches were stored under a name, because they were joined to no trial."""
+        return sum(len(group.launches) for group in self.taken if group.owner is not Owner.TRIAL)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what a person should know: trials that were not joined and why, launches that crashed."""
+        return tuple(f"{group.name}: {group.message}" for group in self.taken if group.message)
+
+    def describe(self) -> str:
+        """Return in one line what was taken in."""
+        outside = sum(len(group.launches) for group in self._of(Owner.FOREIGN))
+        unknown, elsewhere = len(self._of(Owner.UNKNOWN)), len(self._of(Owner.OTHER_DEVICE))
+        crashed = sum(group.state is State.CRASHED for group in self.taken)
+        under = f"under {self.name + '/IDENTITY'!r}"
+        parts = {
+            f"{_count(len(self.joined), 'trial')} joined": len(self.joined),
+            f"{_count(unknown, 'trial')} of cuprof's not in this database, {under}": unknown,
+            f"{_count(elsewhere, 'trial')} of another device not joined, {under}": elsewhere,
+            f"{_count(outside, 'foreign launch', 'es')} under {self.name + '/KERNEL'!r}": outside,
+            f"{crashed} crashed": crashed,
+            f"{self.already} already taken in" if self.taken else "already taken in": self.already,
+        }
+        return f"{'; '.join(part for part, count in parts.items() if count)} ({self.cache_mode})"
+
+    def _of(self, owner: Owner) -> list[Group]:
+        return [group for group in self.taken if group.owner is owner]
 
 
 def list_identities(paths: Sequence[Path]) -> list[str]:
     """Return the trial identities that the ranges of these reports carry.
 
+    Every value is read, so that a damaged report is refused before another one has been stored.
+
     Raises:
         ProfilerError: one of them cannot be read; nothing has been stored.
     """
-    return list(dict.fromkeys(identity for path in paths for identity in read_report(path, ()).by_identity()))
+    return list(dict.fromkeys(identity for path in paths for identity in read_report(path).by_identity()))
 
 
-def import_report(path: Path, setting: ImportSetting, store: ProfileStore) -> ImportResult:
-    """Store a report's launches: by trial where a range names a known one, the others under a name.
+def import_report(path: Path, setting: ImportSetting, store: ImportStore) -> ImportResult:
+    """Store a report's launches: by trial where a range names a known one of this device, the others under a name.
 
-    Each trial, and the foreign launches together, are stored in a transaction of their own.
+    Each trial, and each kernel outside our ranges, is stored in a transaction of its own. What was taken in from the
+    same contents before is left alone, so that an import may be repeated, also one that was interrupted.
 
     Raises:
         ProfilerError: the report cannot be read or kept.
@@ -66,41 +120,41 @@ def import_report(path: Path, setting: ImportSetting, store: ProfileStore) -> Im
     report = read_report(path)
     artifact = keep_artifact(path, setting.artifacts)
     name = setting.name or path.stem
-    cache_mode = setting.cache_mode or ("hot" if find_cache_control(path) == "none" else "cold")
-    by_identity = report.by_identity()
-    joined = tuple(identity for identity in by_identity if identity in setting.known)
-    for identity in joined:
-        store.record_profile(
-            None, _profile(identity, setting.known[identity], by_identity[identity], artifact, cache_mode)
-        )
-    unknown = [record for identity, found in by_identity.items() if identity not in setting.known for record in found]
-    foreign = _renumber([*report.foreign(), *unknown])
-    if foreign:
-        store.record_profile(None, _profile(None, name, foreign, artifact, cache_mode))
-    return ImportResult(path, artifact, joined, len(foreign), name, cache_mode)
+    conditions = _conditions(path, setting.cache_mode)
+    groups = group_launches(report, setting.known, store.trial_devices(list(setting.known)), name)
+    before = store.taken_in(artifact.sha256)
+    taken = []
+    for group in groups:
+        profile = _profile(group, artifact, conditions)
+        if (profile.identity or profile.name, conditions.cache_mode) not in before:
+            store.record_profile(None, profile)
+            taken.append(group)
+    return ImportResult(path, artifact, tuple(taken), len(groups) - len(taken), name, conditions.cache_mode)
 
 
-def _profile(
-    identity: str | None,
-    name: str,
-    launches: tuple[LaunchRecord, ...],
-    artifact: Artifact,
-    cache_mode: str,
-) -> Profile:
-    rolled = roll_up(launches)
+def _profile(group: Group, artifact: Artifact, conditions: Conditions) -> Profile:
+    # A crash has left counters of a part of the work at most, which are kept by launch but make no value of a trial.
+    rolled = roll_up(group.launches) if group.state is State.OK else ()
     return Profile(
-        identity=identity,
-        name=name,
-        state=State.OK,
-        conditions=Conditions(cache_mode),
+        identity=group.identity if group.owner is Owner.TRIAL else None,
+        name=group.name,
+        state=group.state,
+        conditions=conditions,
+        message=group.message,
         metric_set=METRIC_SET,
         metrics=tuple(counter.metric for counter in rolled),
         artifact=artifact,
-        launches=launches,
+        launches=group.launches,
         rolled=rolled,
     )
 
 
-def _renumber(records: Sequence[LaunchRecord]) -> tuple[LaunchRecord, ...]:
-    """Count the launches of several trials as one sequence."""
-    return tuple(LaunchRecord(**{**vars(record), "ordinal": place}) for place, record in enumerate(records))
+def _count(count: int, word: str, plural: str = "s") -> str:
+    return f"{count} {word}{plural if count != 1 else ''}"
+
+
+def _conditions(path: Path, cache_mode: str) -> Conditions:
+    """Return how a report's launches were profiled: by its command line, where that says nothing by ncu's defaults."""
+    options = find_options(path)
+    made = "hot" if options.get("cache-control") == "none" else "cold"
+    return Conditions(cache_mode or made, options.get("clock-control", "base"), options.get("replay-mode", "kernel"))

@@ -20,8 +20,11 @@ from functools import cache
 
 from cuprof.ncu.catalog import DURATION, ENTRIES
 
-_SUMS = {"sum": "sum", "max": "max", "min": "min"}
-_SHARE = re.compile(r"\.(pct_of_peak\w*|per_second|per_cycle\w*|pct|ratio|max_rate|peak_sustained\w*)$")
+_SUFFIXES = {"sum": "sum", "avg": "sum", "max": "max", "min": "min"}
+_SHARE = re.compile(
+    r"\.(pct_of_peak\w*|per_second|per_cycle\w*|pct|ratio|max_rate|peak_sustained\w*)$|(_pct|_per_active_cycle)$"
+)
+_LEAST = "launch__occupancy_limit"
 
 
 @dataclass(frozen=True)
@@ -65,25 +68,23 @@ def get_rule(name: str, unit: str = "") -> str:
 def derive_rule(name: str, unit: str = "") -> str:
     """Return the rule that a metric's name implies.
 
-    launch__ and device__ metrics describe the launch or the device: the largest counts. Anything that ends in a share
-    or a rate (.pct…, .ratio, .per_…) is weighed by the duration, whatever comes before: throughputs write `.sum.pct…`
-    for a share of the summed peak. Of the rest, .sum adds, .max and .min stay what they are, .avg (an average over the
-    units of the device, in one launch) is weighed by the duration, and a name without a suffix that counts
-    (sass__…) adds.
+    launch__ and device__ metrics describe the launch or the device: the largest counts, of the limits to occupancy
+    the smallest. Anything that ends in a share or a rate (.pct…, .ratio, .per_…, _pct) is weighed by the duration,
+    whatever comes before: throughputs write `.sum.pct…` for a share of the summed peak. Of the rest, .sum adds, and so
+    does .avg (it is the .sum over the number of units, which is the same for every launch), .max and .min stay what
+    they are, and a name without a suffix that counts (sass__…) adds.
 
     Args:
         name: Nsight Compute's own name.
         unit: "%" marks a share where the name does not.
     """
-    if name.startswith(("launch__", "device__", "smsp__maximum", "sm__maximum")):
-        return "max"
+    if name.startswith(("launch__", "device__")):
+        return "min" if name.startswith(_LEAST) else "max"
     if _SHARE.search(name) or unit == "%":
         return f"mean:{DURATION}"
     suffix = name.rpartition(".")[2] if "." in name else ""
-    if suffix in _SUMS:
-        return _SUMS[suffix]
-    if suffix == "avg":
-        return f"mean:{DURATION}"
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
     return "sum" if name.startswith("sass__") else "none"
 
 

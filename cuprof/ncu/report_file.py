@@ -1,7 +1,8 @@
 """Read Nsight Compute's report files: launches with their ranges, counters and findings.
 
 Reading needs neither ncu nor a GPU: NVIDIA's `ncu_report` package decodes the values. That package returns an empty
-report for a file that is none and part of a report for a file cut short, so the file's frame is checked first.
+report for a file that is none and part of a report for a file cut short, so the file's frame is checked first. What it
+makes of damaged bytes is anything: None for a name, a wrong type, an exception of any kind.
 """
 
 from __future__ import annotations
@@ -31,7 +32,22 @@ _LIMITS = {
     "shared_memory": "launch__occupancy_limit_shared_mem",
     "warps": "launch__occupancy_limit_warps",
 }
+_WIDEST = 2**63
+"""Whole numbers from here on are no launch's and fit no column."""
 _LINK = re.compile(r"@(?:url|section|sass|source):(.*?)@")
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What comes up while a damaged report is decoded, from `ncu_report` or from what it returned."""
+_WORKLOADS = {1: "range", 2: "command list", 3: "graph"}
+"""What Nsight profiled as a whole where it was no single kernel."""
 _SEVERITIES = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 
 
@@ -80,24 +96,27 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Report:
             device and the profiler themselves.
 
     Raises:
-        ProfilerError: the file is absent, foreign, truncated or of a version that cannot be read.
+        ProfilerError: the file is absent, foreign, truncated, damaged or of a version that cannot be read.
     """
-    version = check_frame(path)
+    frame = check_frame(path)
     module = _load_module()
     try:
         context = module.load_report(str(path))
         actions = [action for index in range(context.num_ranges()) for action in context.range_by_idx(index)]
         launches = tuple(_number(_read_action(module, action, metrics) for action in actions))
         device = _text(actions[0], "device__attribute_display_name") if actions else ""
-    except (RuntimeError, OSError, ValueError) as error:
+    except _DAMAGE as error:
+        cause = " ".join(str(error).split()) or type(error).__name__
         raise ProfilerError(
-            f"{path} could not be read ({str(error).strip() or type(error).__name__}); it may come from a newer Nsight "
-            "Compute than the reader knows: pip install --upgrade ncu-report"
+            f"{path} could not be read ({cause}); it is damaged, or comes from a newer Nsight Compute than the reader "
+            "knows: make it again, or pip install --upgrade ncu-report"
         ) from error
-    if not launches:
+    if not launches or len(launches) < frame.results:
+        found = f"only {len(launches)} of {frame.results} launches" if launches else "no launch"
         raise ProfilerError(
-            f"{path} holds no launch that can be read (format version {version}, the reader knows {NEWEST_VERSION}); "
-            "make it with a recent Nsight Compute, or pip install --upgrade ncu-report"
+            f"{path} holds {found} that can be read (format version {frame.version}, the reader knows "
+            f"{NEWEST_VERSION}); it is damaged, or was made by another Nsight Compute than the reader knows: make it "
+            "again with a recent one, or pip install --upgrade ncu-report"
         )
     return Report(path, launches, device)
 
@@ -126,7 +145,7 @@ def _read_action(module: Any, action: Any, metrics: Sequence[str] | None) -> Rep
     ranges = _ranges(action)
     record = LaunchRecord(
         ordinal=0,
-        kernel=action.name(action.NameBase_FUNCTION),
+        kernel=_name(action, action.NameBase_FUNCTION),
         grid=_dimensions(action, "launch__grid_dim_"),
         block=_dimensions(action, "launch__block_dim_"),
         registers=_integer(action, "launch__registers_per_thread"),
@@ -142,10 +161,13 @@ def _read_action(module: Any, action: Any, metrics: Sequence[str] | None) -> Rep
 
 def _details(action: Any, ranges: Sequence[str]) -> Mapping[str, Any]:
     limits = {name: _integer(action, metric) for name, metric in _LIMITS.items()}
-    details: dict[str, Any] = {"signature": action.name(action.NameBase_DEMANGLED), "ranges": list(ranges)}
+    details: dict[str, Any] = {"signature": _name(action, action.NameBase_DEMANGLED), "ranges": list(ranges)}
     known = {name: value for name, value in limits.items() if value is not None}
     if known:
         details["occupancy_limits"] = known
+    workload = _WORKLOADS.get(action.workload_type())
+    if workload:
+        details["workload"] = workload
     device = _text(action, "device__attribute_display_name")
     return {**details, "device": device} if device else details
 
@@ -162,7 +184,10 @@ def _ranges(action: Any) -> tuple[str, ...]:
 
 
 def _counters(module: Any, action: Any, metrics: Sequence[str] | None) -> Iterator[CounterValue]:
-    for name in select(action.metric_names(), metrics):
+    present = action.metric_names()
+    if not all(name.isprintable() for name in present):
+        raise ValueError("the name of a metric is no text")
+    for name in select(present, metrics):
         metric = action.metric_by_name(name)
         if metric is not None:
             value = _counter(module, name, metric)
@@ -243,6 +268,13 @@ def _link_text(match: re.Match[str]) -> str:
     return inner.rpartition(":")[2]
 
 
+def _name(action: Any, base: int) -> str:
+    name = action.name(base)
+    if name is None:
+        raise ValueError("a launch has no kernel name")
+    return str(name)
+
+
 def _dimensions(action: Any, prefix: str) -> tuple[int, int, int]:
     x, y, z = (_integer(action, prefix + axis) or 0 for axis in "xyz")
     return x, y, z
@@ -255,6 +287,8 @@ def _number_of(action: Any, name: str) -> float | None:
 
 def _integer(action: Any, name: str) -> int | None:
     value = _number_of(action, name)
+    if value is not None and abs(value) >= _WIDEST:
+        raise ValueError(f"{name} is {value:g}")
     return None if value is None else round(value)
 
 

@@ -2,13 +2,18 @@
 
 A .ncu-rep file is the four bytes "NVR\\0", then messages of Protocol Buffers, each behind its size (uint32,
 little-endian): one FileHeader with the format's version, then blocks, each a BlockHeader that names the size of the
-payload behind it. The file ends with the last payload.
+payload behind it and how many messages of which kind (sources, launches, ranges) that is. The file ends with the last
+payload.
+
+No header says how many blocks there are, so a file cut exactly between two of them looks whole, with one exception: the
+description of the session (versions, command line) stands in blocks of its own behind the first launch.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -17,18 +22,28 @@ from cuprof.errors import ProfilerError
 MAGIC = b"NVR\0"
 NEWEST_VERSION = 7
 """Of the file format: what Nsight Compute 2025.3 writes."""
-_PAYLOAD_SIZE = 5
-"""Number of the field of a BlockHeader that holds its payload's size."""
 _VERSION = 1
+_SOURCES, _RESULTS, _SESSION, _PAYLOAD_SIZE, _RANGE_RESULTS = 1, 2, 3, 5, 7
+"""Numbers of the fields of a BlockHeader: counts of the messages in its payload, the session, the payload's size."""
+_TOOLS = 8
+"""Number of the field of the session's description that holds the versions of the tools."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
+@dataclass(frozen=True)
+class Frame:
+    """What the headers of a report say: the version of the format, and how many results its blocks hold."""
+
+    version: int
+    results: int
+
+
 class _CutShortError(Exception):
-    """The file ends inside a message."""
+    """The file ends inside a message, or before what belongs behind the first launch."""
 
 
-def check_frame(path: Path) -> int:
-    """Check that a file is a whole report and return its format version.
+def check_frame(path: Path) -> Frame:
+    """Check that a file is a report and not cut short, as far as its format shows (see the module).
 
     Raises:
         ProfilerError: it is absent, unreadable, no report, or cut short.
@@ -40,42 +55,74 @@ def check_frame(path: Path) -> int:
                     f"{path} is no Nsight Compute report; give a .ncu-rep file that `ncu --export` has written"
                 )
             size = path.stat().st_size
-            version = dict(_fields(_message(file, size))).get(_VERSION, 0)
-            blocks = 0
-            while file.tell() < size:
-                payload = dict(_fields(_message(file, size))).get(_PAYLOAD_SIZE, 0)
-                if file.tell() + payload > size:
-                    raise _CutShortError
-                file.seek(payload, 1)
-                blocks += 1
-            if not blocks:
-                raise _CutShortError
-            return version
+            return _read_headers(file, size)
     except _CutShortError:
         raise ProfilerError(
-            f"{path} is cut short: the disk was full, or ncu or a copy was stopped; make the report again"
+            f"{path} is cut short or damaged: the disk was full, or ncu or a copy was stopped; make the report again"
         ) from None
     except OSError as error:
         raise ProfilerError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def find_cache_control(path: Path) -> str | None:
-    """Return what --cache-control was, "all" or "none", by the command line that ncu notes in a report, or None."""
-    found = re.search(rb"--cache-control[ =]+(all|none)\b", path.read_bytes())
-    return found.group(1).decode() if found else None
+def find_options(path: Path) -> dict[str, str]:
+    """Return the cache-control, clock-control and replay-mode of the ncu command line that a report notes, if any."""
+    found = re.findall(rb"--(cache-control|clock-control|replay-mode)[ =]+([a-z-]+)", path.read_bytes())
+    return {name.decode(): value.decode() for name, value in found}
+
+
+def _read_headers(file: IO[bytes], size: int) -> Frame:
+    version = _numbers(_message(file, size)).get(_VERSION, 0)
+    blocks = results = 0
+    described = False
+    while file.tell() < size:
+        header = _message(file, size)
+        numbers = _numbers(header)
+        end = file.tell() + numbers.get(_PAYLOAD_SIZE, 0)
+        if end > size:
+            raise _CutShortError
+        found = numbers.get(_RESULTS, 0) + numbers.get(_RANGE_RESULTS, 0)
+        # NVIDIA's reader ends the process where a header counts more messages than there are.
+        for _ in range(numbers.get(_SOURCES, 0) + found):
+            _skip_message(file, end)
+        file.seek(end)
+        blocks += 1
+        results += found
+        described = described or any(
+            part == _TOOLS
+            for number, session in _fields(header)
+            if number == _SESSION and isinstance(session, bytes)
+            for part, _ in _fields(session)
+        )
+    # Where older formats keep the versions is not known.
+    if not blocks or (results and not described and version >= NEWEST_VERSION):
+        raise _CutShortError
+    return Frame(version, results)
 
 
 def _message(file: IO[bytes], size: int) -> bytes:
     """Read one message behind its size."""
+    return file.read(_length(file, size))
+
+
+def _skip_message(file: IO[bytes], size: int) -> None:
+    file.seek(_length(file, size), 1)
+
+
+def _length(file: IO[bytes], size: int) -> int:
+    """Read the size of the message that comes next and ends before `size`."""
     prefix = file.read(4)
     length = int.from_bytes(prefix, "little")
     if len(prefix) < 4 or file.tell() + length > size:
         raise _CutShortError
-    return file.read(length)
+    return length
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int]]:
-    """Yield (field number, value) of the whole-number fields of a message of Protocol Buffers."""
+def _numbers(message: bytes) -> dict[int, int]:
+    return {number: value for number, value in _fields(message) if isinstance(value, int)}
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield (field number, value) of the whole numbers and the texts or messages in a message of Protocol Buffers."""
     position = 0
     while position < len(message):
         key, position = _varint(message, position)
@@ -85,6 +132,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int]]:
             yield number, value
         elif kind == _BYTES:
             length, position = _varint(message, position)
+            yield number, message[position : position + length]
             position += length
         elif kind in (_FIXED64, _FIXED32):
             position += 8 if kind == _FIXED64 else 4

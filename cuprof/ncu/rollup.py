@@ -16,8 +16,9 @@ _FOLDS: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "m
 def roll_up(launches: Sequence[LaunchRecord]) -> tuple[CounterValue, ...]:
     """Return one value a metric for a trial, in the order in which the launches first show the metrics.
 
-    A metric that one of the launches lacks has no value for the trial: half a sum is not a sum. `rollup` names the
-    rule that was applied, which for want of the weight may be another than the metric's own.
+    A metric that one of the launches lacks has no value for the trial, and no instances either where one lacks those:
+    half a sum is not a sum. `rollup` names the rule that was applied, which for want of the weight may be another than
+    the metric's own.
     """
     by_launch = [{counter.metric: counter for counter in launch.counters} for launch in launches]
     names = dict.fromkeys(counter.metric for launch in launches for counter in launch.counters)
@@ -32,7 +33,8 @@ def _roll_up_metric(
     rule = first.rollup or get_rule(name, first.unit)
     if len(launches) == 1:
         return replace(first, rollup=rule)
-    instances = _sum_instances(present) if rule == "sum" else {}
+    everywhere = len(present) == len(launches) and all(counter.instances for counter in present)
+    instances = _sum_instances(present) if rule == "sum" and everywhere else {}
     blank = CounterValue(name, None, first.unit, rule, first.meaning, instances)
     texts = {counter.text for counter in present}
     if texts != {""}:

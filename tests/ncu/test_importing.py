@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cuprof.commands import ncu_import
 from cuprof.errors import ProfilerError
 from cuprof.ncu.importing import ImportSetting, import_report, list_identities
-from cuprof.records import SweepFacts, Trial
+from cuprof.records import DeviceFacts, State, SweepFacts, Trial
 from cuprof.store import Store
 
-ONE, CRASH = "1" * 32, "c" * 32
+ONE, TWO, CRASH = "1" * 32, "2" * 32, "c" * 32
 
 
 @pytest.fixture
@@ -26,11 +27,11 @@ def url(tmp_path: Path) -> str:
 def enlist(url: str, make_trial: Callable[..., Trial]) -> Callable[..., None]:
     """Return a function that stores trials."""
 
-    def write(*identities: str) -> None:
+    def write(*identities: str, **changes: Any) -> None:
         facts = SweepFacts("s", "e", "scale", "v1", "0", "", {}, "host", {}, {})
         with Store.open(url) as store:
             sweep = store.begin_sweep(facts)
-            store.enlist(sweep, [make_trial(identity, source_hash="0" * 64) for identity in identities])
+            store.enlist(sweep, [make_trial(identity, source_hash="0" * 64, **changes) for identity in identities])
 
     return write
 
@@ -48,7 +49,7 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
         rows = store.query("SELECT identity, name, metric, value FROM counters WHERE metric = 'launch__grid_dim_z'")
         assert rows.values.tolist() == [[ONE, "scale/v1 · n=2^10 · block=256", "launch__grid_dim_z", 9.0]]
         foreign = store.query("SELECT name FROM profile WHERE trial_id IS NULL")
-        assert foreign.name.tolist() == ["by hand"]
+        assert foreign.name.tolist() == ["by hand/cccccccc"]
     (kept,) = (tmp_path / "artifacts").iterdir()
     assert kept.read_bytes() == report.read_bytes()
 
@@ -58,7 +59,89 @@ def test_the_same_report_is_kept_once(recorded: Path, tmp_path: Path, memory_sto
     for _ in range(2):
         import_report(recorded / "study_alone.ncu-rep", setting, memory_store)
     assert len(list(tmp_path.iterdir())) == 1
-    assert memory_store.profiles[0].name == "study_alone"
+    assert [profile.name for profile in memory_store.profiles] == ["study_alone/11111111"]
+
+
+def test_trials_that_are_not_in_the_database_stay_apart(recorded: Path, tmp_path: Path, url: str) -> None:
+    with Store.open(url) as store:
+        result = import_report(recorded / "crash.ncu-rep", ImportSetting(tmp_path / "artifacts", {}, "vendor"), store)
+        rows = store.query("SELECT name, state FROM profile ORDER BY id")
+        assert rows.values.tolist() == [["vendor/11111111", "ok"], ["vendor/cccccccc", "crashed"]]
+        counters = store.query("counters")
+        assert set(counters.name) == {"vendor/11111111"}
+        assert set(counters.launches) == {1}
+        assert store.get_profile(1).launches[0].details["device"] == "NVIDIA H200"
+    assert result.describe() == "2 trials of cuprof's not in this database, under 'vendor/IDENTITY'; 1 crashed (cold)"
+
+
+def test_foreign_launches_become_rows_by_kernel(recorded: Path, tmp_path: Path, url: str) -> None:
+    for name in ("crash", "instructions"):
+        data = (recorded / f"{name}.ncu-rep").read_bytes()
+        (tmp_path / f"{name}.ncu-rep").write_bytes(data.replace(b"cuprof-", b"theirs-"))
+    with Store.open(url) as store:
+        setting = ImportSetting(tmp_path / "artifacts", {}, "vendor")
+        first, second = (
+            import_report(tmp_path / f"{name}.ncu-rep", setting, store) for name in ("crash", "instructions")
+        )
+        frame = store.query("SELECT DISTINCT name, launches FROM counters ORDER BY name")
+        assert frame.values.tolist() == [
+            ["vendor/partial_sums", 2],
+            ["vendor/strided_sum", 1],
+        ]
+    assert first.describe() == "2 foreign launches under 'vendor/KERNEL'; 1 crashed (cold)"
+    assert second.describe() == "2 foreign launches under 'vendor/KERNEL' (cold)"
+
+
+def test_a_report_of_another_device_is_not_joined(
+    recorded: Path, tmp_path: Path, url: str, enlist: Callable[..., None]
+) -> None:
+    enlist(ONE, device=DeviceFacts("cuda", 0, "Tesla T4"))
+    with Store.open(url) as store:
+        setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1"})
+        result = import_report(recorded / "study_alone.ncu-rep", setting, store)
+        (row,) = store.query("SELECT trial_id, name, state, message FROM profile").itertuples()
+        assert (row.trial_id, row.name, row.state) == (None, "study_alone/11111111", "ok")
+        assert row.message == "not joined to scale/v1: the trial is of Tesla T4, the report of NVIDIA H200"
+    assert result.joined == ()
+    assert result.notes == (f"study_alone/11111111: {row.message}",)
+    assert result.describe().startswith("1 trial of another device not joined, under 'study_alone/IDENTITY'")
+
+
+def test_a_launch_that_crashed_makes_a_crashed_profile(
+    recorded: Path, tmp_path: Path, url: str, enlist: Callable[..., None]
+) -> None:
+    enlist(ONE, CRASH)
+    with Store.open(url) as store:
+        setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1", CRASH: "scale/vc"})
+        result = import_report(recorded / "crash.ncu-rep", setting, store)
+        good, bad = (store.get_profile(key) for key in (1, 2))
+    assert (good.identity, good.state, good.message) == (ONE, State.OK, "")
+    assert (bad.identity, bad.state) == (CRASH, State.CRASHED)
+    assert bad.message == "launch 0 (fall) crashed: the report has no grid and no duration of it"
+    assert (len(bad.launches), bad.rolled, bad.metrics) == (1, (), ())
+    assert result.describe() == "2 trials joined; 1 crashed (cold)"
+
+
+def test_what_was_taken_in_is_not_taken_in_again(
+    recorded: Path, tmp_path: Path, url: str, enlist: Callable[..., None]
+) -> None:
+    report = recorded / "crash.ncu-rep"
+    with Store.open(url) as store:
+
+        def take_in(known: dict[str, str], cache_mode: str = "") -> str:
+            return import_report(report, ImportSetting(tmp_path / "a", known, "x", cache_mode), store).describe()
+
+        take_in({})
+        count = (
+            "SELECT (SELECT COUNT(*) FROM launch) AS a, (SELECT COUNT(*) FROM counter) AS b, COUNT(*) AS c FROM profile"
+        )
+        before = store.query(count).values.tolist()
+        assert take_in({}) == "already taken in (cold)"
+        assert store.query(count).values.tolist() == before
+        enlist(ONE)
+        assert take_in({ONE: "scale/v1"}) == "1 trial joined; 1 already taken in (cold)"
+        assert take_in({ONE: "scale/v1"}) == "already taken in (cold)"
+        assert take_in({ONE: "scale/v1"}, "hot").startswith("1 trial joined; 1 trial of cuprof's not in this database")
 
 
 def test_cold_and_hot_come_from_the_report_unless_said(recorded: Path, tmp_path: Path, memory_store) -> None:
@@ -66,6 +149,7 @@ def test_cold_and_hot_come_from_the_report_unless_said(recorded: Path, tmp_path:
     import_report(recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}), memory_store)
     import_report(recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}, cache_mode="hot"), memory_store)
     assert [profile.conditions.cache_mode for profile in memory_store.profiles] == ["hot", "cold", "hot"]
+    assert {profile.conditions.clock_control for profile in memory_store.profiles} == {"none"}
 
 
 def test_the_command_says_what_it_took_in(
@@ -84,7 +168,7 @@ def test_the_command_says_what_it_took_in(
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         f"{files[0]}: 1 trial joined (cold)",
-        f"{files[1]}: 2 foreign launches under the name 'vendor' (cold)",
+        f"{files[1]}: 1 trial of cuprof's not in this database, under 'vendor/IDENTITY' (cold)",
     ]
 
 

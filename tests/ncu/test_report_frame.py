@@ -8,13 +8,17 @@ import pytest
 
 from cuprof.errors import ProfilerError
 from cuprof.ncu.report_file import read_report
-from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame, find_cache_control
+from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame, find_options
 
 
 def test_recorded_reports_are_whole(recorded: Path) -> None:
     reports = [path for path in recorded.glob("*.ncu-rep") if path.name != "truncated.ncu-rep"]
     assert len(reports) >= 8
-    assert {check_frame(path) for path in reports} == {NEWEST_VERSION}
+    assert {check_frame(path).version for path in reports} == {NEWEST_VERSION}
+    assert {path.stem: check_frame(path).results for path in reports if check_frame(path).results != 1} == {
+        "crash": 2,
+        "instructions": 2,
+    }
 
 
 def test_the_recorded_truncated_report_is_refused(recorded: Path) -> None:
@@ -31,6 +35,15 @@ def test_a_report_cut_anywhere_is_refused(recorded: Path, tmp_path: Path) -> Non
         # A cut exactly between two blocks leaves a whole frame, without the launch.
         with pytest.raises(ProfilerError, match=r"is cut short|holds no launch"):
             read_report(path)
+
+
+@pytest.mark.parametrize(("name", "size"), [("instructions", 49852), ("study_alone", 43356), ("study_alone", 51833)])
+def test_a_report_cut_behind_its_first_launch_is_refused(recorded: Path, tmp_path: Path, name: str, size: int) -> None:
+    """At these places a block ends, so nothing but the session's description is missing, and later launches."""
+    path = tmp_path / "cut.ncu-rep"
+    path.write_bytes((recorded / f"{name}.ncu-rep").read_bytes()[:size])
+    with pytest.raises(ProfilerError, match="is cut short"):
+        read_report(path)
 
 
 @pytest.mark.parametrize("data", [b"", b"NV", b"\x7fELF" + bytes(500), b"PK\x03\x04" + b"x" * 99, b"hello " * 99])
@@ -65,8 +78,9 @@ def test_absent_and_unreadable_files(tmp_path: Path) -> None:
         check_frame(tmp_path)
 
 
-def test_the_cache_control_is_read_from_the_command_line_in_the_report(recorded: Path, tmp_path: Path) -> None:
-    assert find_cache_control(recorded / "memory_cold.ncu-rep") == "all"
-    assert find_cache_control(recorded / "memory_hot.ncu-rep") == "none"
+def test_how_it_was_profiled_is_read_from_the_command_line_in_the_report(recorded: Path, tmp_path: Path) -> None:
+    cold = find_options(recorded / "memory_cold.ncu-rep")
+    assert (cold["cache-control"], cold["clock-control"]) == ("all", "none")
+    assert find_options(recorded / "memory_hot.ncu-rep")["cache-control"] == "none"
     (tmp_path / "x").write_bytes(b"NVR\0")
-    assert find_cache_control(tmp_path / "x") is None
+    assert find_options(tmp_path / "x") == {}

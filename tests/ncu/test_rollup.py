@@ -78,6 +78,16 @@ def test_opcodes_add_by_name() -> None:
     assert (counter.value, counter.instances) == (8.0, {"LDG": 6.0, "STG": 2.0})
 
 
+def test_opcodes_that_one_launch_lacks_are_no_opcodes_of_the_trial() -> None:
+    name = "sass__inst_executed_per_opcode"
+    counted = _launch({name: 10.0}, LDG=10.0)
+    for other in (_launch({}), _launch({name: 3.0})):
+        (rolled,) = roll_up([counted, other])
+        assert rolled.instances == {}
+    (alone,) = roll_up([counted])
+    assert alone.instances == {"LDG": 10.0}
+
+
 def test_text_stays_where_all_launches_agree() -> None:
     def launch(text: str) -> LaunchRecord:
         counter = CounterValue("launch__func_cache_config", None, "", "none", text=text)
@@ -101,6 +111,8 @@ def test_two_recorded_launches_become_one_trial(recorded: Path) -> None:
     assert rolled["smsp__sass_inst_executed_op_global_ld.sum"].value == 2048 + 8
     assert rolled["sass__inst_executed_per_opcode"].instances["STG"] == 256 + 1
     assert rolled["launch__grid_size"].value == 256
+    units = rolled["smsp__inst_executed.sum"].value / rolled["smsp__inst_executed.avg"].value
+    assert units == 528  # schedulers of an H200: an average over units is that share of the sum, rolled up or not
     first, second = (record.duration_ns for record in records)
     assert first is not None
     assert second is not None
