@@ -81,6 +81,7 @@ class Comparison:
         one_run: matched trials that are one and the same measurement on both sides; not compared.
         incomparable: matched trials that are timed by different methods or share no measure, each with the reason.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
+        nothing_changed: every matched trial is the same on both sides: source, device and software.
         warnings: what a reader must know before believing the verdicts.
     """
 
@@ -94,6 +95,7 @@ class Comparison:
     one_run: tuple[Match, ...] = ()
     incomparable: tuple[str, ...] = ()
     noises: Mapping[str, Noise] = field(default_factory=dict)
+    nothing_changed: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -109,8 +111,12 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """Return 1 where something is slower or does not work any more, else 0."""
-        return 1 if self.counts[Verdict.SLOWER] or self.broken else 0
+        """Return 1 where something that changed is slower, or something does not work any more, else 0.
+
+        A trial in which nothing has changed is not slower, however its times fell out.
+        """
+        slower = any(row.verdict is Verdict.SLOWER and not row.match.is_unchanged for row in self.rows)
+        return 1 if slower or self.broken else 0
 
 
 def compare(base: Side, new: Side, options: Options | None = None) -> Comparison:
@@ -153,6 +159,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         one_run=one_run,
         incomparable=incomparable,
         noises=noises,
+        nothing_changed=all(pair.is_unchanged for pair in matching.matches),
         warnings=_warnings(base, new, matching, rows),
     )
 
@@ -228,6 +235,12 @@ def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Row]) ->
         texts.append(f"{names} times were sampled by different stopping rules or versions of cuprof")
     if any(row.match.choices > 1 for row in rows):
         texts.append("each variant stands with its fastest tunables; every choice counts as a comparison of its own")
+    odd = sum(row.match.is_unchanged and row.verdict in (Verdict.SLOWER, Verdict.FASTER) for row in rows)
+    if odd and not all(pair.is_unchanged for pair in matching.matches):
+        texts.append(
+            f"{odd} called slower or faster although nothing has changed in {'it' if odd == 1 else 'them'}: the noise "
+            "between the sides is larger than reckoned with, so doubt the other differences too"
+        )
     return tuple(dict.fromkeys(texts))
 
 

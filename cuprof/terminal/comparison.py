@@ -75,8 +75,10 @@ def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator
 
 
 def summary(comparison: Comparison) -> str:
-    """Return one line: how many of each verdict."""
+    """Return one line: how many of each verdict, and whether a difference can be more than noise."""
     parts = [f"{count} {verdict.value}" for verdict, count in comparison.counts.items() if count]
+    if comparison.nothing_changed and parts:
+        parts = [f"nothing changed between these two sweeps; the differences are noise ({', '.join(parts)})"]
     if comparison.broken:
         parts.append(f"{len(comparison.broken)} broken")
     return ", ".join(parts) or "nothing was measured anew, so nothing is different"
@@ -93,6 +95,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
             {"device": device, "value": noise.value, "source": noise.source}
             for device, noise in comparison.noises.items()
         ],
+        "nothing_changed": comparison.nothing_changed,
         "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
         "rows": [_row(row) for row in comparison.rows],
         "broken": [{**_entry(each.entry), "message": each.entry.message} for each in comparison.broken],

@@ -143,6 +143,34 @@ def test_measures_default_to_kernel_times(store: Store, url: str) -> None:
         run(url, "1", "3", Options(measures=(Measure.HOT,)))
 
 
+def test_sweeps_in_which_nothing_changed_pass_however_their_times_fell_out(store: Store, url: str) -> None:
+    fill(store, [Made(n=number) for number in (1, 2)])
+    fill(store, [Made(n=number, samples=70) for number in (1, 2)], seed=2)
+    fill(store, [Made(n=1, time=50.0), Made(n=2, time=60.0)], seed=3)
+    found = run(url, "1", "3", Options(noise=0.001))
+    assert (found.nothing_changed, found.exit_code) == (True, 0)
+    assert sorted(row.verdict for row in found.rows) == [Verdict.SAME, Verdict.SLOWER]
+    assert found.warnings == ()
+
+
+def test_an_unchanged_trial_fails_nothing_and_casts_doubt_on_the_rest(store: Store, url: str) -> None:
+    fill(store, [Made(n=1), Made(n=2)])
+    fill(store, [Made(n=1, time=60.0), Made(n=2, source="x")], seed=2)
+    fill(store, [Made(n=1, time=60.0), Made(n=2, time=60.0, source="y")], seed=3)
+    known = Options(noise=0.001)
+    found = run(url, options=known)
+    assert (found.counts[Verdict.SLOWER], found.nothing_changed, found.exit_code) == (1, False, 0)
+    assert "1 called slower or faster although nothing has changed in it" in found.warnings[0]
+    assert run(url, "1", "3", known).exit_code == 1
+
+
+def test_a_trial_that_crashes_now_fails_though_nothing_changed(store: Store, url: str) -> None:
+    fill(store, [Made(n=1), Made(n=2)])
+    fill(store, [Made(n=1), Made(n=2, state=State.CRASHED)], seed=2)
+    found = run(url)
+    assert (found.nothing_changed, found.exit_code) == (True, 1)
+
+
 def test_unfinished_sweeps_are_said(store: Store, url: str) -> None:
     fill(store, [Made()], finish="interrupted")
     fill(store, [Made(source="x")], seed=2)

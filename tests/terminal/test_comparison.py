@@ -85,6 +85,16 @@ def test_the_rate_names_each_devices_noise_and_none_within_a_sweep() -> None:
     assert text.endswith("at most 5.0% (Holm); 2 of 2 paired by round")
 
 
+def test_when_nothing_changed_the_last_line_says_so() -> None:
+    base, new = side("1", {1: 50.0}, 1), side("2", {1: 60.0}, 2)
+    new = replace(new, entries=[replace(new.entries[0], identity=base.entries[0].identity)])
+    found = compare(base, new, Options(noise=0.001))
+    said = "nothing changed between these two sweeps; the differences are noise (1 slower)"
+    assert comparison_lines(found, 80)[-1].text == summary(found) == said
+    assert any(line.text.startswith("SLOWER") for line in comparison_lines(found, 80))
+    assert next(iter(markdown_lines(found))) == f"**{said}**"
+
+
 def test_many_equal_trials_are_counted_unless_asked_for() -> None:
     times = dict.fromkeys(range(1, 31), 50.0)
     found = compare(side("1", times, 1), side("2", times, 2), Options(noise=0.0))
