@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
@@ -153,6 +154,7 @@ class Sweep:
     ) -> None:
         self.prepared, self.project, self.store = prepared, project, store
         self.runner, self.observer = runner, observer
+        self.locks = DeviceLocks(observer.note)
         self.results: list[tuple[Trial, State, Outcome | None]] = []
 
     def run(self) -> SweepResult:
@@ -197,11 +199,17 @@ class Sweep:
         calibrated: set[str] = set()
         seed = self.prepared.config.check.seed
         for job in list_jobs(self.prepared, trials, secrets.randbits(63) if seed is None else seed):
-            if job.methods and job.backend not in calibrated:
-                calibrated.add(job.backend)
-                self._calibrate(sweep_id, job.backend)
-            for outcome in self.runner.run(job):
-                self._record(sweep_id, by_identity[outcome.identity], outcome)
+            with self._turn(job):
+                if job.methods and job.backend not in calibrated:
+                    calibrated.add(job.backend)
+                    self._calibrate(sweep_id, job.backend)
+                for outcome in self.runner.run(job):
+                    self._record(sweep_id, by_identity[outcome.identity], outcome)
+
+    def _turn(self, job: Job) -> AbstractContextManager[None]:
+        """Return what keeps other cuprof processes off the job's device while it is timed on."""
+        device = self.prepared.devices[job.backend]
+        return self.locks.hold(device) if job.methods and isinstance(device, DeviceFacts) else nullcontext()
 
     def _calibrate(self, sweep_id: int, backend: str) -> None:
         device = self.prepared.devices[backend]
