@@ -11,6 +11,7 @@ from itertools import groupby
 
 from cuprof.config.model import SweepConfig
 from cuprof.engine.device_lock import DeviceLocks
+from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
@@ -174,7 +175,10 @@ class Sweep:
             done = {trial.identity for trial in settled}
             open_trials = [trial for trial in plan.trials if trial.identity not in done]
             self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable], known)
-            self._measure(sweep_id, [trial for trial in open_trials if not trial.unavailable])
+            runnable = [trial for trial in open_trials if not trial.unavailable]
+            if any(self._is_timed_on_host(trial) for trial in runnable) and (busy := describe_load()):
+                self.observer.note(busy)
+            self._measure(sweep_id, runnable)
         except BaseException:
             store.finish_sweep(sweep_id, "interrupted")
             raise
@@ -210,6 +214,9 @@ class Sweep:
         """Return what keeps other cuprof processes off the job's device while it is timed on."""
         device = self.prepared.devices[job.backend]
         return self.locks.hold(device) if job.methods and isinstance(device, DeviceFacts) else nullcontext()
+
+    def _is_timed_on_host(self, trial: Trial) -> bool:
+        return trial.device is not None and trial.device.is_host and bool(self.prepared.methods[trial.backend])
 
     def _calibrate(self, sweep_id: int, backend: str) -> None:
         device = self.prepared.devices[backend]
