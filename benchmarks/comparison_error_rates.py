@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cuprof.comparison import Contrast, Rule, Series, Verdict, contrast, judge
-from cuprof.comparison.compare import ASSUMED_NOISE, estimate_noise
+from cuprof.comparison.contrast import Noise
+from cuprof.comparison.noise import ASSUMED_NOISE, estimate_noise
 from cuprof.measure.statistics import median_interval
 from cuprof.measure.stopping import GROWTH, StoppingRule
 
@@ -25,7 +26,7 @@ TICK_NS = 32.0
 STOPPING = StoppingRule()
 SLOWDOWN = 1.015
 
-Noise = Callable[[np.random.Generator, int], np.ndarray]
+Draw = Callable[[np.random.Generator, int], np.ndarray]
 """(generator, count) → durations relative to the true median, in order."""
 
 
@@ -42,7 +43,7 @@ class Scenario:
     """
 
     name: str
-    noise: Noise
+    noise: Draw
     scale_ns: float = 50_000.0
     together: bool = True
     drift: float = 0.0
@@ -50,17 +51,17 @@ class Scenario:
     most: int = STOPPING.max_samples
 
 
-def gaussian(deviation: float) -> Noise:
+def gaussian(deviation: float) -> Draw:
     """Return normal noise."""
     return lambda rng, count: 1.0 + deviation * rng.standard_normal(count)
 
 
-def student(deviation: float) -> Noise:
+def student(deviation: float) -> Draw:
     """Return Student's t noise with two degrees of freedom: its variance is infinite."""
     return lambda rng, count: np.maximum(1.0 + deviation * rng.standard_t(2, count), 0.2)
 
 
-def spikes(deviation: float) -> Noise:
+def spikes(deviation: float) -> Draw:
     """Return normal noise with one sample in 20 up to 30 % longer."""
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -70,7 +71,7 @@ def spikes(deviation: float) -> Noise:
     return draw
 
 
-def correlated(deviation: float, correlation: float) -> Noise:
+def correlated(deviation: float, correlation: float) -> Draw:
     """Return first-order autoregressive noise."""
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -118,7 +119,7 @@ def simulate(scenario: Scenario, ratio: float, count: int, seed: int = 1, noise:
     """Return `count` independent contrasts of pairs whose true ratio is `ratio`."""
     rng = np.random.default_rng(seed)
     between = (ASSUMED_NOISE if scenario.between else 0.0) if noise is None else noise
-    return [contrast(*draw_pair(rng, scenario, ratio), between) for _ in range(count)]
+    return [contrast(*draw_pair(rng, scenario, ratio), Noise(between)) for _ in range(count)]
 
 
 def misses(contrasts: Sequence[Contrast], ratio: float, error_rate: float = 0.05) -> float:
@@ -145,13 +146,17 @@ def any_called(groups: Sequence[Sequence[Verdict]], *wanted: Verdict) -> float:
     return sum(any(verdict in wanted for verdict in group) for group in groups) / len(groups)
 
 
-def estimated_noise_errors(between: float, controls: int, count: int, seed: int = 1) -> float:
-    """Return how often any of the controls themselves is called different, with the noise estimated from them."""
+def estimated_noise_errors(between: float, controls: int, count: int, seed: int = 1, others: int = 0) -> float:
+    """Return how often any trial is called different, with the noise estimated from the controls.
+
+    Args:
+        others: trials beside the controls, from which nothing is estimated.
+    """
     rng, wrong = np.random.default_rng(seed), 0
     scenario = Scenario("", gaussian(0.005), together=False, between=between)
     for _ in range(count):
-        pairs = [draw_pair(rng, scenario, 1.0) for _ in range(controls)]
-        noise = estimate_noise([contrast(*pair) for pair in pairs])
+        pairs = [draw_pair(rng, scenario, 1.0) for _ in range(controls + others)]
+        noise = estimate_noise([contrast(*pair) for pair in pairs[:controls]], controls, ASSUMED_NOISE)
         found = judge([contrast(*pair, noise) for pair in pairs], Rule())
         wrong += any(each.verdict in (Verdict.SLOWER, Verdict.FASTER) for each in found)
     return wrong / count
@@ -207,6 +212,10 @@ def main() -> None:
         for controls in (8, 20, 50):
             wrong = estimated_noise_errors(between, controls, max(10, count // controls), seed)
             print(f"noise of {between:.1%} estimated from {controls} unchanged trials: any different {wrong:.1%}")
+    for between in (0.002, 0.01, 0.03):
+        for controls in (1, 2, 4, 7):
+            wrong = estimated_noise_errors(between, controls, max(10, count // 5), seed, others=4)
+            print(f"noise of {between:.1%}, {controls} unchanged trials beside 4 others: any different {wrong:.1%}")
 
 
 if __name__ == "__main__":

@@ -61,6 +61,16 @@ class DeviceFacts:
     identity: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_host(self) -> bool:
+        """Return whether this is the host's own processor."""
+        return is_host(self.backend, self.details)
+
+
+def is_host(backend: str, details: Mapping[str, Any]) -> bool:
+    """Return whether a device with these details is the host's own processor, which OpenCL may offer too."""
+    return backend == "cpu" or details.get("type") == "CPU"
+
 
 @dataclass(frozen=True)
 class Unavailable:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _alone_on_the_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let no sweep of a test wait for one outside of this run, or tell of what else the host does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUPROF_LOCKS", str(tmp_path_factory.mktemp("locks")))
+        patch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+        yield
 
 
 @cache

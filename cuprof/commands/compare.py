@@ -85,7 +85,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "--noise",
         type=share,
         help="how much a time varies from sweep to sweep, as a standard deviation (default: estimated from unchanged "
-        "trials, else 0.2%%)",
+        "trials, else 0.2%% on a GPU and 5%% on a CPU)",
     )
     parser.add_argument(
         "--tunables", choices=("best", "equal"), default="best", help="of two variants: each at its fastest, or equal"

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from cuprof.comparison.contrast import Contrast, contrast
+from cuprof.comparison.contrast import NO_NOISE, Noise, contrast
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, match
+from cuprof.comparison.noise import find_noises
 from cuprof.comparison.rule import Judgement, Rule, Verdict, judge
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
-
-ASSUMED_NOISE = 0.002
-"""Relative standard deviation of a time from sweep to sweep that is taken where nothing tells it."""
-LEAST_CONTROLS = 8
-"""Unchanged trials from which that deviation is estimated; fewer would make a guess of it."""
-CAUTION = 1.5
-"""The estimate from k trials is raised by this over √k, about its own standard error: too small a deviation would call
-noise a difference, too large a one costs power alone."""
-NORMAL_MAD = 1.4826
-"""Median absolute value of normal numbers to their standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +80,8 @@ class Comparison:
         broken: right in BASE, failed in NEW.
         one_run: matched trials that are one and the same measurement on both sides; not compared.
         incomparable: matched trials that are timed by different methods or share no measure, each with the reason.
-        noise: relative standard deviation from sweep to sweep; 0 where every pair was taken together.
-        noise_source: where it comes from, for people; empty where it was not needed.
+        noises: device → noise from sweep to sweep; empty where every pair was taken together.
+        nothing_changed: every matched trial is the same on both sides: source, device and software.
         warnings: what a reader must know before believing the verdicts.
     """
 
@@ -106,8 +94,8 @@ class Comparison:
     broken: tuple[Broken, ...] = ()
     one_run: tuple[Match, ...] = ()
     incomparable: tuple[str, ...] = ()
-    noise: float = 0.0
-    noise_source: str = ""
+    noises: Mapping[str, Noise] = field(default_factory=dict)
+    nothing_changed: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -123,8 +111,12 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """Return 1 where something is slower or does not work any more, else 0."""
-        return 1 if self.counts[Verdict.SLOWER] or self.broken else 0
+        """Return 1 where something that changed is slower, or something does not work any more, else 0.
+
+        A trial in which nothing has changed is not slower, however its times fell out.
+        """
+        slower = any(row.verdict is Verdict.SLOWER and not row.match.is_unchanged for row in self.rows)
+        return 1 if slower or self.broken else 0
 
 
 def compare(base: Side, new: Side, options: Options | None = None) -> Comparison:
@@ -147,8 +139,10 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
-    noise, source = _noise(pairs, options)
-    contrasts = [contrast(pair.base.series[m], pair.new.series[m], noise) for pair, m in pairs]
+    noises = find_noises(pairs, options.noise)
+    contrasts = [
+        contrast(pair.base.series[m], pair.new.series[m], noises.get(pair.device, NO_NOISE)) for pair, m in pairs
+    ]
     choices = sum(pair.choices for pair, _ in pairs)
     rows = tuple(
         Row(pair, measure, pair.base.series[measure].median_ns, pair.new.series[measure].median_ns, judgement)
@@ -164,8 +158,8 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         broken=broken,
         one_run=one_run,
         incomparable=incomparable,
-        noise=noise if any(not row.judgement.paired for row in rows) else 0.0,
-        noise_source=source,
+        noises=noises,
+        nothing_changed=all(pair.is_unchanged for pair in matching.matches),
         warnings=_warnings(base, new, matching, rows),
     )
 
@@ -183,19 +177,6 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
         broken=(*comparison.broken, *later.broken),
         warnings=tuple(dict.fromkeys((*comparison.warnings, *later.warnings))),
     )
-
-
-def estimate_noise(contrasts: Sequence[Contrast]) -> float:
-    """Return the standard deviation of a log time from sweep to sweep, from trials in which nothing has changed.
-
-    The root of the robust variance about 0, so that a shift common to all counts as noise, less what the samples
-    within the sweeps explain (taken from their 68 % intervals).
-    """
-    ratios = np.array([each.log_ratio for each in contrasts])
-    within = [(high - low) / 2 for low, high in (each.log_bounds(0.3173) for each in contrasts)]
-    seen = (NORMAL_MAD * float(np.median(np.abs(ratios)))) ** 2
-    deviation = math.sqrt(max(0.0, seen - float(np.median(np.square(within)))) / 2)
-    return deviation * (1.0 + CAUTION / math.sqrt(len(contrasts)))
 
 
 def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Measure]], tuple[str, ...]]:
@@ -237,27 +218,7 @@ def _method_difference(pair: Match, measure: Measure) -> str:
     )
 
 
-def _noise(pairs: Sequence[tuple[Match, Measure]], options: Options) -> tuple[float, str]:
-    """Return the deviation from sweep to sweep and where it comes from."""
-    apart = [
-        (pair, measure)
-        for pair, measure in pairs
-        if not pair.base.series[measure].together
-        or pair.base.series[measure].together != pair.new.series[measure].together
-    ]
-    if not apart:
-        return 0.0, ""
-    if options.noise is not None:
-        return options.noise, "as given by --noise"
-    controls = [
-        contrast(pair.base.series[measure], pair.new.series[measure]) for pair, measure in apart if pair.is_unchanged
-    ]
-    if len(controls) >= LEAST_CONTROLS:
-        return estimate_noise(controls), f"estimated from {len(controls)} trials in which nothing has changed"
-    return ASSUMED_NOISE, "assumed, not measured; --noise sets it"
-
-
-def _warnings(base: Side, new: Side, matching: Matching, rows: Iterable[Row]) -> tuple[str, ...]:
+def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Row]) -> tuple[str, ...]:
     texts = [*base.notes, *new.notes]
     for pair in matching.matches:
         if pair.base.device != pair.new.device:
@@ -274,6 +235,12 @@ def _warnings(base: Side, new: Side, matching: Matching, rows: Iterable[Row]) ->
         texts.append(f"{names} times were sampled by different stopping rules or versions of cuprof")
     if any(row.match.choices > 1 for row in rows):
         texts.append("each variant stands with its fastest tunables; every choice counts as a comparison of its own")
+    odd = sum(row.match.is_unchanged and row.verdict in (Verdict.SLOWER, Verdict.FASTER) for row in rows)
+    if odd and not all(pair.is_unchanged for pair in matching.matches):
+        texts.append(
+            f"{odd} called slower or faster although nothing has changed in {'it' if odd == 1 else 'them'}: the noise "
+            "between the sides is larger than reckoned with, so doubt the other differences too"
+        )
     return tuple(dict.fromkeys(texts))
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from statistics import NormalDist
 
 import numpy as np
 
-from cuprof.comparison.shift import Shift, shift_between, shift_of_pairs, spread_ties
+from cuprof.comparison.shift import Shift, critical, shift_between, shift_of_pairs, spread_ties
 
 LEAST_SHARED = 0.25
 """The shared rounds alone count when they are at least this part of the longer series. A trial that was known after 20
@@ -52,20 +51,51 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """How much a time varies from sweep to sweep, beside what the samples of one sweep show.
+
+    Args:
+        deviation: relative standard deviation of a time.
+        freedom: degrees of freedom behind it; infinite where it is taken for known.
+        least: a deviation taken for known, which holds where the other one reaches less far.
+        source: where the figure comes from, for people.
+    """
+
+    deviation: float = 0.0
+    freedom: float = math.inf
+    least: float = 0.0
+    source: str = ""
+
+    @property
+    def value(self) -> float:
+        """Return the relative standard deviation that is reckoned with."""
+        return max(self.deviation, self.least)
+
+    def reach(self, error_rate: float) -> float:
+        """Return the deviation from the truth that a time exceeds with a chance of `error_rate`."""
+        return max(critical(error_rate, self.freedom) * self.deviation, critical(error_rate, math.inf) * self.least)
+
+
+NO_NOISE = Noise()
+
+
+@dataclass(frozen=True)
 class Contrast:
     """How many times as long NEW takes as BASE.
 
     Args:
         paired: from the ratios within rounds; else from the ratios of every sample of NEW to every sample of BASE.
         shift: of the logarithms.
-        known_error: standard error of the log ratio beside what the samples show (between sweeps, of summaries).
+        known_error: standard error of the log ratio of series that are known by a summary.
         resolution: what the timer's ticks leave unknown of the log ratio.
+        noise: of each side's time from sweep to sweep.
     """
 
     paired: bool
     shift: Shift
     known_error: float = 0.0
     resolution: float = 0.0
+    noise: Noise = NO_NOISE
 
     @property
     def log_ratio(self) -> float:
@@ -79,17 +109,17 @@ class Contrast:
         Zou & Donner, Statistics in Medicine 27, 2008).
         """
         low, high = self.shift.bounds(error_rate)
-        known = -NormalDist().inv_cdf(error_rate / 2) * self.known_error
+        summaries = critical(error_rate, math.inf) * self.known_error
+        known = math.hypot(summaries, math.sqrt(2.0) * self.noise.reach(error_rate))
         below, above = math.hypot(self.log_ratio - low, known), math.hypot(high - self.log_ratio, known)
         return self.log_ratio - below - self.resolution, self.log_ratio + above + self.resolution
 
 
-def contrast(base: Series, new: Series, noise: float = 0.0) -> Contrast:
+def contrast(base: Series, new: Series, noise: Noise = NO_NOISE) -> Contrast:
     """Return the contrast of two series.
 
     Args:
-        noise: relative standard deviation of a trial's time from sweep to sweep, beside what the samples of one sweep
-            show; does not apply to series that were taken together.
+        noise: of a time from sweep to sweep; does not apply to series that were taken together.
     """
     together = bool(base.together) and base.together == new.together
     base_log, base_tick = _logarithms(base, BASE_SEED)
@@ -99,8 +129,9 @@ def contrast(base: Series, new: Series, noise: float = 0.0) -> Contrast:
         _, ours, theirs = np.intersect1d(base.rounds, new.rounds, return_indices=True)
         if ours.size >= max(LEAST_PAIRS, LEAST_SHARED * max(base.rounds.size, new.rounds.size)):
             return _of_shared_rounds(base_log[ours], new_log[theirs], resolution)
-    known = math.hypot(base.relative_error, new.relative_error, 0.0 if together else noise * math.sqrt(2.0))
-    return Contrast(False, _unpaired(base, new, base_log, new_log), known, resolution)
+    known = math.hypot(base.relative_error, new.relative_error)
+    shift = _unpaired(base, new, base_log, new_log)
+    return Contrast(False, shift, known, resolution, NO_NOISE if together else noise)
 
 
 def _of_shared_rounds(base_log: np.ndarray, new_log: np.ndarray, resolution: float) -> Contrast:

@@ -19,6 +19,7 @@ class Entry:
         run: trial, start and duration: equal on both sides where one sweep took over the other's measurement, or one
             database is a copy of the other; empty for files of other tools.
         device: name; `device_identity` is equal where timings are comparable.
+        on_host: the device is the host's processor.
         settings: measure → what the number means (flush, timer, …), compared between the sides.
         methods: measure → hash of the method.
         series: measure → samples; empty unless the trial is right.
@@ -31,6 +32,7 @@ class Entry:
     backend: str = ""
     device: str = ""
     device_identity: str = ""
+    on_host: bool = False
     identity: str = ""
     state: State = State.OK
     message: str = ""

@@ -33,6 +33,11 @@ class Match:
         return bool(self.base.identity) and self.base.identity == self.new.identity
 
     @property
+    def device(self) -> str:
+        """Return the device's name, or both where the sides ran on two."""
+        return " and ".join(dict.fromkeys((self.base.device, self.new.device)))
+
+    @property
     def is_one_run(self) -> bool:
         """Return whether both sides stand for the same measurement."""
         return bool(self.base.run) and self.base.run == self.new.run

@@ -16,7 +16,7 @@ from cuprof.comparison.contrast import Series
 from cuprof.comparison.entries import Entry
 from cuprof.family.point import Point
 from cuprof.measure.method import RELEVANT
-from cuprof.records import Measure, State
+from cuprof.records import Measure, State, is_host
 from cuprof.store import Store
 
 SWEEPS = """
@@ -27,7 +27,7 @@ ORDER BY s.id
 MEMBERS = """
 SELECT m.run_id, r.sweep_id AS run_sweep_id, r.state, r.message, r.started_at, r.duration_ns,
        v.family, v.name AS variant, v.backend, v.expected,
-       p.coordinates, t.tunables, t.identity, d.name AS device, d.comparable
+       p.coordinates, t.tunables, t.identity, d.name AS device, d.comparable, d.details
 FROM sweep_trial m
 JOIN trial t ON t.id = m.trial_id
 JOIN variant v ON v.id = t.variant_id
@@ -124,6 +124,7 @@ def _entry(
         backend=row["backend"],
         device=row["device"] or "",
         device_identity=row["comparable"] or "",
+        on_host=is_host(row["backend"], json.loads(row["details"] or "{}")),
         identity=row["identity"],
         state=state,
         message=row["message"] or "",

@@ -63,6 +63,7 @@ class JobRunner:
         """Yield outcomes until the job is done or its worker is lost."""
         worked, self._worked = self._worked and self._worker is not None, True
         left = dict(enumerate(job.trials))
+        sent = time.monotonic()
         try:
             self.worker.send(job)
             seen: Status | None = None
@@ -84,7 +85,9 @@ class JobRunner:
                         self.watch(job.trials[status.index], status.phase)
                     seen = status
                 limit = self._limit(status.phase)
-                if message is None and status.age_s > limit:
+                # An idle worker may have been so since long before the job was there: its device was others' turn.
+                age_s = min(status.age_s, time.monotonic() - sent) if status.phase is Phase.IDLE else status.age_s
+                if message is None and age_s > limit:
                     self.replace_worker()
                     blamed = self._blame(job, left, worked, status)
                     message = f"stopped after {limit:g} s while {PHASE_TEXT[status.phase]}"

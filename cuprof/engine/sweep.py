@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.device_lock import DeviceLocks
+from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
@@ -153,6 +155,7 @@ class Sweep:
     ) -> None:
         self.prepared, self.project, self.store = prepared, project, store
         self.runner, self.observer = runner, observer
+        self.locks = DeviceLocks(observer.note)
         self.results: list[tuple[Trial, State, Outcome | None]] = []
 
     def run(self) -> SweepResult:
@@ -172,7 +175,10 @@ class Sweep:
             done = {trial.identity for trial in settled}
             open_trials = [trial for trial in plan.trials if trial.identity not in done]
             self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable], known)
-            self._measure(sweep_id, [trial for trial in open_trials if not trial.unavailable])
+            runnable = [trial for trial in open_trials if not trial.unavailable]
+            if any(self._is_timed_on_host(trial) for trial in runnable) and (busy := describe_load()):
+                self.observer.note(busy)
+            self._measure(sweep_id, runnable)
         except BaseException:
             store.finish_sweep(sweep_id, "interrupted")
             raise
@@ -197,11 +203,20 @@ class Sweep:
         calibrated: set[str] = set()
         seed = self.prepared.config.check.seed
         for job in list_jobs(self.prepared, trials, secrets.randbits(63) if seed is None else seed):
-            if job.methods and job.backend not in calibrated:
-                calibrated.add(job.backend)
-                self._calibrate(sweep_id, job.backend)
-            for outcome in self.runner.run(job):
-                self._record(sweep_id, by_identity[outcome.identity], outcome)
+            with self._turn(job):
+                if job.methods and job.backend not in calibrated:
+                    calibrated.add(job.backend)
+                    self._calibrate(sweep_id, job.backend)
+                for outcome in self.runner.run(job):
+                    self._record(sweep_id, by_identity[outcome.identity], outcome)
+
+    def _turn(self, job: Job) -> AbstractContextManager[None]:
+        """Return what keeps other cuprof processes off the job's device while it is timed on."""
+        device = self.prepared.devices[job.backend]
+        return self.locks.hold(device) if job.methods and isinstance(device, DeviceFacts) else nullcontext()
+
+    def _is_timed_on_host(self, trial: Trial) -> bool:
+        return trial.device is not None and trial.device.is_host and bool(self.prepared.methods[trial.backend])
 
     def _calibrate(self, sweep_id: int, backend: str) -> None:
         device = self.prepared.devices[backend]

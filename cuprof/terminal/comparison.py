@@ -75,8 +75,10 @@ def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator
 
 
 def summary(comparison: Comparison) -> str:
-    """Return one line: how many of each verdict."""
+    """Return one line: how many of each verdict, and whether a difference can be more than noise."""
     parts = [f"{count} {verdict.value}" for verdict, count in comparison.counts.items() if count]
+    if comparison.nothing_changed and parts:
+        parts = [f"nothing changed between these two sweeps; the differences are noise ({', '.join(parts)})"]
     if comparison.broken:
         parts.append(f"{len(comparison.broken)} broken")
     return ", ".join(parts) or "nothing was measured anew, so nothing is different"
@@ -89,7 +91,11 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "base": _side(comparison.base),
         "new": _side(comparison.new),
         "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
-        "noise": {"value": comparison.noise, "source": comparison.noise_source},
+        "noise": [
+            {"device": device, "value": noise.value, "source": noise.source}
+            for device, noise in comparison.noises.items()
+        ],
+        "nothing_changed": comparison.nothing_changed,
         "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
         "rows": [_row(row) for row in comparison.rows],
         "broken": [{**_entry(each.entry), "message": each.entry.message} for each in comparison.broken],
@@ -166,13 +172,16 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
 
 def _method(comparison: Comparison) -> str:
     rule, paired = comparison.options.rule, sum(row.judgement.paired for row in comparison.rows)
-    text = (
-        f"differences from {rule.effect:.3g} on matter; any false difference among all: at most {rule.error_rate:.1%} "
-        f"(Holm); {paired} of {len(comparison.rows)} paired by round"
+    effect = f"{rule.effect:.3%}".replace(".000%", "%")
+    noises = [
+        f"±{each.value:.2%}{f' on {device}' if len(comparison.noises) > 1 else ''} ({each.source})"
+        for device, each in comparison.noises.items()
+    ]
+    noise = f", given a noise between sweeps of {' and '.join(noises)}; it does not hold where the machine's is larger"
+    return (
+        f"differences from {effect} on matter; any false difference among all: at most {rule.error_rate:.1%} (Holm)"
+        f"{noise if noises else ''}; {paired} of {len(comparison.rows)} paired by round"
     )
-    if comparison.noise_source:
-        text += f"; between sweeps ±{comparison.noise:.2%} ({comparison.noise_source})"
-    return text.replace(f"from {rule.effect:.3g} on", f"from {rule.effect:.3%} on".replace(".000%", "%"))
 
 
 def _names(names: Sequence[str]) -> str:

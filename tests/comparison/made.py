@@ -16,6 +16,7 @@ from cuprof.store import Store
 
 GPU = DeviceFacts("cuda", 0, "Test GPU 9000", "u0", 2**34, {"name": "Test GPU 9000", "driver": "999.1"})
 OTHER_GPU = DeviceFacts("cuda", 0, "Test GPU 8000", "u1", 2**33, {"name": "Test GPU 8000", "driver": "999.1"})
+HOST = DeviceFacts("cpu", 0, "Test CPU", "", 2**34, {"name": "Test CPU", "threads": "2"})
 MEASURING = {"flush": "clean", "interleave": True, "rotation": 16, "timer": "events"}
 START = 1_800_000_000.0
 
@@ -99,7 +100,7 @@ def _trial(made: Made, family: str) -> Trial:
         identity=hashlib.sha256(text.encode()).hexdigest()[:32],
         family=family,
         variant=made.variant,
-        backend="cuda",
+        backend=made.device.backend,
         kind="kernel",
         problem=problem,
         tunables=tunables,

@@ -8,8 +8,6 @@ import pytest
 from made import OTHER_GPU, Made, fill
 
 from cuprof.comparison import Comparison, Options, Rule, Verdict, compare, load_sides
-from cuprof.comparison.compare import ASSUMED_NOISE, estimate_noise
-from cuprof.comparison.contrast import contrast
 from cuprof.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.records import Measure, State
 from cuprof.store import Store
@@ -33,8 +31,7 @@ def test_sweeps_are_matched_by_what_they_time_whatever_the_source(store: Store, 
     assert all(row.judgement.low < 1.05 < row.judgement.high for row in found.rows)
     assert not any(row.judgement.paired or row.match.is_unchanged for row in found.rows)
     assert [entry.variant for entry in found.only_new] == ["second"]
-    assert (found.noise, found.exit_code) == (ASSUMED_NOISE, 1)
-    assert "assumed" in found.noise_source
+    assert found.exit_code == 1
     assert run(url, "2", "1").exit_code == 0
 
 
@@ -42,7 +39,7 @@ def test_variants_of_one_sweep_are_paired_by_round(store: Store, url: str) -> No
     fill(store, [Made("first"), Made("second", 51.0), Made("third")])
     found = run(url, "invented/first", "invented/second")
     (row,) = found.rows
-    assert (row.verdict, found.noise, found.noise_source) == (Verdict.SLOWER, 0.0, "")
+    assert (row.verdict, found.noises) == (Verdict.SLOWER, {})
     assert row.match.base.series[Measure.COLD].together == row.match.new.series[Measure.COLD].together != ""
     assert run(url, "second", "first", experiment="study").rows[0].verdict is Verdict.FASTER
 
@@ -146,23 +143,32 @@ def test_measures_default_to_kernel_times(store: Store, url: str) -> None:
         run(url, "1", "3", Options(measures=(Measure.HOT,)))
 
 
-def test_noise_is_estimated_from_what_has_not_changed(store: Store, url: str) -> None:
-    trials = [Made(n=number, noise=0.001) for number in range(1, 31)]
-    fill(store, trials)
-    shifted = [replace(each, time=each.time * (1.006 if each.n % 2 else 0.994)) for each in trials]
-    fill(store, shifted, seed=2)
+def test_sweeps_in_which_nothing_changed_pass_however_their_times_fell_out(store: Store, url: str) -> None:
+    fill(store, [Made(n=number) for number in (1, 2)])
+    fill(store, [Made(n=number, samples=70) for number in (1, 2)], seed=2)
+    fill(store, [Made(n=1, time=50.0), Made(n=2, time=60.0)], seed=3)
+    found = run(url, "1", "3", Options(noise=0.001))
+    assert (found.nothing_changed, found.exit_code) == (True, 0)
+    assert sorted(row.verdict for row in found.rows) == [Verdict.SAME, Verdict.SLOWER]
+    assert found.warnings == ()
+
+
+def test_an_unchanged_trial_fails_nothing_and_casts_doubt_on_the_rest(store: Store, url: str) -> None:
+    fill(store, [Made(n=1), Made(n=2)])
+    fill(store, [Made(n=1, time=60.0), Made(n=2, source="x")], seed=2)
+    fill(store, [Made(n=1, time=60.0), Made(n=2, time=60.0, source="y")], seed=3)
+    known = Options(noise=0.001)
+    found = run(url, options=known)
+    assert (found.counts[Verdict.SLOWER], found.nothing_changed, found.exit_code) == (1, False, 0)
+    assert "1 called slower or faster although nothing has changed in it" in found.warnings[0]
+    assert run(url, "1", "3", known).exit_code == 1
+
+
+def test_a_trial_that_crashes_now_fails_though_nothing_changed(store: Store, url: str) -> None:
+    fill(store, [Made(n=1), Made(n=2)])
+    fill(store, [Made(n=1), Made(n=2, state=State.CRASHED)], seed=2)
     found = run(url)
-    assert "30 trials in which nothing has changed" in found.noise_source
-    assert 0.004 < found.noise < 0.012
-    assert found.counts[Verdict.SLOWER] == found.counts[Verdict.FASTER] == 0
-    assert run(url, options=Options(noise=0.0)).noise == 0.0
-
-
-def test_noise_of_equal_series_is_none(store: Store, url: str) -> None:
-    fill(store, made_family(count=12))
-    fill(store, made_family(count=12), seed=2)
-    pairs = [row.match for row in run(url).rows]
-    assert estimate_noise([contrast(p.base.series[Measure.COLD], p.new.series[Measure.COLD]) for p in pairs]) < 0.001
+    assert (found.nothing_changed, found.exit_code) == (True, 1)
 
 
 def test_unfinished_sweeps_are_said(store: Store, url: str) -> None:

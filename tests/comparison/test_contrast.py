@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cuprof.comparison import Series, contrast
+from cuprof.comparison.contrast import Noise
 
 ROUNDS = np.arange(60)
 
@@ -49,9 +50,11 @@ def test_series_of_very_different_length_are_not_cut_to_the_shorter() -> None:
 def test_noise_between_sweeps_widens_unpaired_intervals_alone() -> None:
     base, new = series(1), series(2)
     apart = Series(new.durations, ROUNDS, "b")
-    assert contrast(base, new, 0.01).log_bounds(0.05) == contrast(base, new).log_bounds(0.05)
-    low, high = contrast(base, apart, 0.01).log_bounds(0.05)
+    assert contrast(base, new, Noise(0.01)).log_bounds(0.05) == contrast(base, new).log_bounds(0.05)
+    low, high = contrast(base, apart, Noise(0.01)).log_bounds(0.05)
     assert (high - low) / 2 == pytest.approx(1.96 * 0.01 * math.sqrt(2), rel=0.05)
+    low, high = contrast(base, apart, Noise(0.01, freedom=3)).log_bounds(0.05)
+    assert (high - low) / 2 == pytest.approx(3.182 * 0.01 * math.sqrt(2), rel=0.05)
 
 
 def test_ticks_widen_the_interval() -> None:

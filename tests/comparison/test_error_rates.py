@@ -62,6 +62,13 @@ def test_the_rate_holds_between_sweeps_with_the_noise_estimated() -> None:
     assert estimated_noise_errors(0.003, 20, 60) <= 0.1
 
 
+@pytest.mark.parametrize("controls", [1, 3, 7])
+@pytest.mark.parametrize("between", [0.002, 0.02])
+def test_the_rate_holds_between_sweeps_with_few_unchanged_trials(between: float, controls: int) -> None:
+    # Of 100 at 5 %, 5 are expected at most and more than 10 come once in a hundred runs; the seed is fixed.
+    assert estimated_noise_errors(between, controls, 100, others=4) <= 0.1
+
+
 def test_a_common_drift_does_not_blind_a_comparison_of_the_same_rounds() -> None:
     drifting = simulate(BY_NAME["common drift of 5 %, paired"], SLOWDOWN, COUNT, seed=5)
     assert called(verdicts(drifting), Verdict.SLOWER) >= 0.9

@@ -175,6 +175,11 @@ def test_what_was_said_before_counts_before_a_limit_does(stage: Any) -> None:
     assert played.run("ab") == [("a", OK, ""), ("b", OK, "")]
 
 
+def test_the_time_before_the_job_counts_for_no_limit(stage: Any) -> None:
+    """The engine waited for the device's turn, and the worker with it."""
+    assert stage([at(NO_TRIAL, Phase.IDLE, 1000), 0, JobDone()]).run("a") == [("a", OK, "")]
+
+
 def test_a_hang_after_the_trial_was_answered_is_not_blamed_on_it(stage: Any) -> None:
     played = stage([0, at(0, Phase.CHECK, 21)], [0, JobDone()])
     assert played.run("ab") == [("a", OK, ""), ("b", OK, "")]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,7 +49,11 @@ def test_the_table_says_the_worst_first_within_its_width(found: Comparison) -> N
     assert any(line.startswith("BROKEN reduction/last|warp · n=7: crashed: SIGSEGV") for line in lines)
     assert any("1 only in BASE: reduction/gone" in line for line in lines)
     assert "warning: sweep 1 is not finished" in lines
-    assert any("5.0% (Holm)" in line and "±0.10% (as given by --noise)" in line for line in lines)
+    assert any(
+        "at most 5.0% (Holm), given a noise between sweeps of ±0.10% (as given by --noise); it does not hold where the "
+        "machine's is larger; 0 of 3 paired" in line
+        for line in lines
+    )
     assert lines[-1] == summary(found) == "1 slower, 1 faster, 1 same, 1 broken"
 
 
@@ -57,6 +62,37 @@ def test_numbers_are_whole_at_any_width(found: Comparison) -> None:
         text = "\n".join(line.text for line in comparison_lines(found, width))
         for row in found.rows:
             assert f"{row.judgement.low:.4f} to {row.judgement.high:.4f}" in text
+
+
+def test_the_rate_names_each_devices_noise_and_none_within_a_sweep() -> None:
+    def pair(seed: int, together: str = "") -> Side:
+        of = side("1", {1: 50.0, 2: 50.0}, seed)
+        devices = (("Test GPU", False), ("Test CPU", True))
+        entries = [
+            replace(
+                entry,
+                device=name,
+                on_host=on_host,
+                series={Measure.COLD: replace(entry.series[Measure.COLD], rounds=np.arange(60), together=together)},
+            )
+            for entry, (name, on_host) in zip(of.entries, devices, strict=True)
+        ]
+        return replace(of, entries=entries)
+
+    text = comparison_lines(compare(pair(1), pair(2)), 80)[-2].text
+    assert "±0.20% on Test GPU (assumed for a GPU, not measured; --noise sets it) and ±5.00% on Test CPU (" in text
+    text = comparison_lines(compare(pair(1, "a"), pair(2, "a")), 80)[-2].text
+    assert text.endswith("at most 5.0% (Holm); 2 of 2 paired by round")
+
+
+def test_when_nothing_changed_the_last_line_says_so() -> None:
+    base, new = side("1", {1: 50.0}, 1), side("2", {1: 60.0}, 2)
+    new = replace(new, entries=[replace(new.entries[0], identity=base.entries[0].identity)])
+    found = compare(base, new, Options(noise=0.001))
+    said = "nothing changed between these two sweeps; the differences are noise (1 slower)"
+    assert comparison_lines(found, 80)[-1].text == summary(found) == said
+    assert any(line.text.startswith("SLOWER") for line in comparison_lines(found, 80))
+    assert next(iter(markdown_lines(found))) == f"**{said}**"
 
 
 def test_many_equal_trials_are_counted_unless_asked_for() -> None:
@@ -81,6 +117,7 @@ def test_json_has_every_row_and_the_rule(found: Comparison, capsys: pytest.Captu
     data = json.loads(capsys.readouterr().out)
     assert data["counts"] == {"slower": 1, "faster": 1, "same": 1, "undecided": 0}
     assert data["rule"] == {"effect": 0.01, "error_rate": 0.05, "correction": "holm"}
+    assert data["noise"] == [{"device": "Test GPU", "value": 0.001, "source": "as given by --noise"}]
     assert (data["exit_code"], data["broken"][0]["state"]) == (1, "crashed")
     row = next(row for row in data["rows"] if row["verdict"] == "slower")
     assert row["low"] < row["ratio"] < row["high"]

@@ -1,0 +1,16 @@
+"""Whether the host is quiet enough for CPU times."""
+
+from __future__ import annotations
+
+import os
+
+BUSY_SHARE = 0.5
+"""Load a usable core above which something else often runs where a variant is timed."""
+
+
+def describe_load() -> str:
+    """Return one line where the host is busy (load average of the last minute), else the empty text."""
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    if load <= BUSY_SHARE * cores:
+        return ""
+    return f"the host is busy (load {load:.1f} on {cores} core{'s' if cores > 1 else ''}): CPU times will scatter"

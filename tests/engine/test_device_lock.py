@@ -1,0 +1,180 @@
+"""Turns on a device, between real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.engine.device_lock import DeviceLocks, lock_name
+from cuprof.records import DeviceFacts
+
+HOST = DeviceFacts("cpu", 0, "Test CPU")
+POCL = DeviceFacts("opencl", 0, "Test pocl", "beef", details={"type": "CPU"})
+GPU = DeviceFacts("cuda", 0, "Test GPU", "abcd")
+GPU_BY_OPENCL = DeviceFacts("opencl", 1, "Test GPU", "abcd", details={"type": "GPU"})
+HOLDER = """
+import sys, time
+from pathlib import Path
+from cuprof.engine.device_lock import DeviceLocks
+from cuprof.records import DeviceFacts
+
+log, name, turns, length = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+locks = DeviceLocks(lambda text: print("note", text, flush=True))
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(turns):
+    with locks.hold(DeviceFacts("cpu", 0, "Test CPU")):
+        with log.open("a") as lines:
+            lines.write(f"{name} begins\\n")
+        print("held", flush=True)
+        time.sleep(length)
+        with log.open("a") as lines:
+            lines.write(f"{name} ends\\n")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUPROF_LOCKS", str(tmp_path / "locks of ü"))
+
+
+def start(log: Path, name: str, turns: int, length: float) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", HOLDER, str(log), name, str(turns), str(length)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(process: subprocess.Popen[str], word: str) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(word):
+            return line
+    raise AssertionError(f"the process ended without {word!r}")
+
+
+def begin(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Return a process that holds the host's lock for as long as a test may take."""
+    with start(tmp_path / "log", "holder", 1, 600) as process:
+        begin(process)
+        wait_for(process, "held")
+        yield process
+        process.kill()
+
+
+def test_processes_on_one_device_take_turns_and_say_once_whom_they_wait_for(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with start(log, "a", 8, 0.05) as one, start(log, "b", 8, 0.05) as other:
+        for process in (one, other):
+            wait_for(process, "ready")
+        for process in (one, other):
+            begin(process)
+        said = [process.communicate(timeout=60)[0].splitlines() for process in (one, other)]
+        pids = one.pid, other.pid
+    lines = log.read_text().splitlines()
+    assert len(lines) == 32
+    assert all(
+        (first, second) == (f"{name} begins", f"{name} ends")
+        for first, second in zip(lines[::2], lines[1::2], strict=True)
+        if (name := first.split()[0])
+    ), "two held it at once"
+    order = [line.split()[0] for line in lines[::2]]
+    switches = sum(now != then for now, then in pairwise(order))
+    assert switches >= 4, "one went on while the other waited"  # 15 where neither is late for its turn
+    for lines_of, pid in zip(said, reversed(pids), strict=True):
+        notes = {line for line in lines_of if line.startswith("note")}
+        assert len(notes) == sum(line.startswith("note") for line in lines_of)
+        assert notes <= {
+            f"note waiting for another cuprof process (pid {pid}) that times on Test CPU",
+            "note waiting for another cuprof process that times on Test CPU",  # just between two of its turns
+        }
+
+
+def test_a_dead_process_blocks_nobody(holder: subprocess.Popen[str]) -> None:
+    notes: list[str] = []
+
+    def kill(text: str) -> None:
+        notes.append(text)
+        holder.send_signal(signal.SIGKILL)
+
+    with DeviceLocks(kill).hold(HOST):
+        assert notes == [f"waiting for another cuprof process (pid {holder.pid}) that times on Test CPU"]
+    with DeviceLocks(notes.append).hold(HOST):
+        assert len(notes) == 1
+
+
+def test_a_wait_can_be_interrupted_and_leaves_nothing_locked(holder: subprocess.Popen[str]) -> None:
+    def interrupt(text: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(KeyboardInterrupt), DeviceLocks(interrupt).hold(HOST):
+        pass
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_other_devices_are_not_waited_for(holder: subprocess.Popen[str]) -> None:
+    notes: list[str] = []
+    with DeviceLocks(notes.append).hold(GPU):
+        assert notes == []
+
+
+def test_the_lock_is_the_physical_devices() -> None:
+    assert lock_name(HOST) == lock_name(POCL)
+    assert lock_name(GPU) == lock_name(GPU_BY_OPENCL) == "abcd"
+    assert lock_name(DeviceFacts("opencl", 0, "A")) != lock_name(DeviceFacts("opencl", 1, "B"))
+
+
+def test_without_a_place_for_locks_times_are_taken_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CUPROF_LOCKS", str(tmp_path / "file" / "locks"))
+    notes: list[str] = []
+    locks = DeviceLocks(notes.append)
+    for _ in range(2):
+        with locks.hold(HOST):
+            pass
+    (note,) = notes
+    assert note.startswith("Test CPU: other cuprof processes may time on it at the same time: ")
+    monkeypatch.delenv("CUPROF_LOCKS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with locks.hold(HOST):
+        assert [path.name for path in (tmp_path / f"cuprof-locks-{os.getuid()}").glob("*.lock")]
+
+
+def test_a_sweep_waits_for_its_turn_and_then_goes_on(
+    bench: Any, make_listener: Any, holder: subprocess.Popen[str]
+) -> None:
+    heard = make_listener()
+
+    def note(text: str) -> None:
+        heard.notes.append(text)
+        assert heard.begun == []
+        holder.kill()
+
+    heard.note = note
+    result, _ = bench.sweep("sound_first", problem={"n": (1, 2)}, listener=heard)
+    assert (result.exit_code, len(heard.outcomes)) == (0, 2)
+    (said,) = heard.notes
+    assert said.startswith(f"waiting for another cuprof process (pid {holder.pid}) that times on ")
+
+
+def test_a_sweep_that_only_checks_waits_for_nobody(bench: Any, holder: subprocess.Popen[str]) -> None:
+    unmeasured = replace(bench.config().measure, modes=("total",))
+    assert bench.sweep("sound_first", measure=unmeasured)[1].notes == []
