@@ -41,14 +41,15 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
         CuprofError: the configuration does not compose (nothing has run).
         KeyboardInterrupt: the user stopped it.
     """
-    from cuprof.commands.hydra_arguments import added_folders, read_arguments
+    from cuprof.commands.hydra_arguments import added_folders, find_main, read_arguments
     from cuprof.config.overrides import split_axes
-    from cuprof.config.studies import expand_studies
+    from cuprof.config.studies import expand_studies, leave_default_experiment
 
     options, typed = read_arguments(command_name, argv)
     project = find_project()
-    settings = expand_studies(typed, [*project.conf_folders, *added_folders(options)])
-    arguments = split_axes(settings)
+    folders = [*added_folders(options), *project.conf_folders]
+    settings = expand_studies(typed, folders)
+    arguments = split_axes(leave_default_experiment(settings, find_main(options, folders)))
     flags = set(options)
     is_run = not flags & {"--cfg", "--info", "--hydra-help", "--shell-completion"}
     if settings != typed and flags & {"--cfg", "--info"}:
@@ -86,12 +87,15 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
     from hydra import initialize_config_dir
     from omegaconf import OmegaConf
 
+    from cuprof.commands.hydra_arguments import find_main
     from cuprof.config.build import build_config
     from cuprof.config.explain import explain
     from cuprof.config.overrides import split_axes
-    from cuprof.config.studies import expand_studies
+    from cuprof.config.studies import expand_studies, leave_default_experiment
 
-    arguments = split_axes(expand_studies(overrides, (project or find_project()).conf_folders))
+    folders = (project or find_project()).conf_folders
+    settings = leave_default_experiment(expand_studies(overrides, folders), find_main((), folders))
+    arguments = split_axes(settings)
     try:
         with initialize_config_dir(str(bundled("conf")), version_base="1.3", job_name="cuprof"):
             composed = hydra_compose("config", list(arguments.overrides), return_hydra_config=True)

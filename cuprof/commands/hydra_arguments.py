@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -58,6 +59,19 @@ _FLAGS = (
 def added_folders(options: Sequence[str]) -> list[Path]:
     """Return the folder of configuration that `--config-dir` adds, if any."""
     return [Path(options[place + 1]) for place, option in enumerate(options) if option == "--config-dir"]
+
+
+def find_main(options: Sequence[str], folders: Sequence[Path]) -> Path | None:
+    """Return the file of the main configuration, or None where there is none.
+
+    Args:
+        options: as `read_arguments` returns them.
+        folders: folders of configuration; an earlier one wins, and `--config-path` replaces them all.
+    """
+    values = dict(pairwise(options))
+    name = values.get("--config-name", "config").removesuffix(".yaml")
+    searched = [Path(values["--config-path"])] if "--config-path" in values else folders
+    return next((path for folder in searched if (path := folder / f"{name}.yaml").is_file()), None)
 
 
 class _Parser(argparse.ArgumentParser):

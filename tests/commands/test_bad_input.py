@@ -27,6 +27,7 @@ def scale(project: Project) -> Project:
     [
         (["experiment=scal"], "unknown experiment 'scal': did you mean scale"),
         (["family=scal"], "unknown family 'scal'"),
+        (["family=scal", "experiment=scale"], "experiment=scale is a study of family scale, not of scal; leave one"),
         (["variants=nmpy"], "unknown variant 'nmpy' of family scale: did you mean numpy"),
         (["variants=glob(x*)"], "unknown variant 'x*'"),
         (["variants=numpy,!numpy"], "variants=numpy,!numpy leaves no variant of family scale"),
@@ -52,7 +53,7 @@ def scale(project: Project) -> Project:
     ],
 )
 def test_a_bad_selection(cli: Cli, scale: Project, settings: list[str], message: str) -> None:
-    experiment = [] if settings[0].startswith("experiment=") else ["experiment=scale"]
+    experiment = [] if settings[0].startswith(("experiment=", "family=")) else ["experiment=scale"]
     result = cli("sweep", *experiment, *settings)
     assert result.exit_code == 2, result.err
     assert message in result.err
@@ -110,6 +111,13 @@ def test_a_dry_run_stores_nothing(cli: Cli, scale: Project) -> None:
     assert result.exit_code == 0
     assert "2 missing; nothing was run" in result.out
     assert not (scale.root / "db" / "cuprof.sqlite").exists()
+
+
+@pytest.mark.parametrize("command", ["sweep", "ncu-collect"])
+def test_a_family_alone_is_composed_without_the_default_experiment(cli: Cli, scale: Project, command: str) -> None:
+    result = cli(command, "family=scale", "variants=numpy", "dry_run=true")
+    assert result.exit_code == 0, result.err
+    assert "scale/numpy" in result.out
 
 
 @pytest.mark.parametrize("variants", ["!plain", "glob(*,exclude=pl*)", "all,!cuda", "numpy"])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.commands.hydra_app import run
+from cuprof.commands.hydra_app import compose, run
 from cuprof.errors import CuprofError, UnknownNameError
-from cuprof.project import Project
+from cuprof.project import Project, bundled
 from tests.commands import tasks
 
 
@@ -136,6 +136,26 @@ def test_a_folder_of_configuration_can_be_added(project: Project, tmp_path: Path
 def test_axes_of_an_experiment_can_be_taken_away(project: Project) -> None:
     assert run("sweep", ["~problem", "variants=cpu_numpy"], tasks.note) == 0
     assert tasks.noted(project.root)[0]["problem"] == {}
+
+
+def test_a_family_without_an_experiment_takes_nothing_of_the_default_one(project: Project) -> None:
+    assert run("sweep", ["family=meta"], tasks.note) == 0
+    (facts,) = tasks.noted(project.root)
+    assert (facts["composed"], facts["experiment"], facts["problem"]) == ("meta", "", {})
+    assert compose(["family=meta"], project).baseline == ""
+
+
+def test_several_families_make_jobs_without_the_default_experiment(project: Project) -> None:
+    assert run("sweep", ["family=one,two"], tasks.name_experiment) == 0
+    assert (project.root / "experiments.txt").read_text() == "\n\n"
+
+
+def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Project) -> None:
+    text = (bundled("conf") / "config.yaml").read_text().replace("  - experiment: reduction\n", "")
+    (project.root / "conf").mkdir()
+    (project.root / "conf" / "plain.yaml").write_text(text)
+    assert run("sweep", ["-cn", "plain", "family=meta"], tasks.note) == 0
+    assert tasks.noted(project.root)[0]["composed"] == "meta"
 
 
 @pytest.mark.parametrize(
