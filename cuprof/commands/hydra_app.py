@@ -105,7 +105,7 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
             composed.pop("hydra")
             plain: Any = OmegaConf.to_container(composed, resolve=True)
     except Exception as error:
-        explained = explain(error)
+        explained = explain(error, settings)
         if explained is None:
             raise
         raise explained from None
@@ -182,7 +182,7 @@ def _start_hydra(job: Job, argv: list[str], folder: Path) -> None:
         except KeyboardInterrupt:
             raise
         except Exception as error:
-            explained = explain(error)
+            explained = explain(error, argv)
             if explained is None:
                 raise
             raise explained from None

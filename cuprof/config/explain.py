@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from cuprof.config.build import list_settings
+from cuprof.config.build import lacks_package, list_settings
 from cuprof.errors import ConfigError, CuprofError, UnknownNameError
 
 GROUPS = ("check", "device", "experiment", "measure", "ncu", "report", "store")
 """The configuration groups of conf/."""
+COMPLETE = {
+    "check": "fresh",
+    "device": "auto",
+    "measure": "default",
+    "ncu": "_base",
+    "report": "page",
+    "store": "project",
+}
+"""Group → its file that holds every setting; the others begin with it."""
 
 
-def explain(error: Exception) -> CuprofError | None:
-    """Return the error to show in place of one that Hydra or OmegaConf raised; None for any other error."""
+def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | None:
+    """Return the error to show in place of one that Hydra or OmegaConf raised; None for any other error.
+
+    Args:
+        settings: what was composed, as typed; the message names the chosen file where they tell it.
+    """
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
@@ -28,7 +42,11 @@ def explain(error: Exception) -> CuprofError | None:
     text = str(error)
     if isinstance(error.__cause__, OmegaConfBaseException):
         text += "\n" + str(error.__cause__)
+    if found := re.search(r"In 'experiment/([^']+)': Could not override '[^']+@experiment\.", text):
+        return ConfigError(lacks_package(found[1]))
     if found := re.search(r"Could not (?:override|append to config\. An item is already at) '([^']+)'", text):
+        if found[1] in list_settings():
+            return _incomplete(found[1], settings)
         if "is not in struct" in text or "No match in the defaults list" in text:
             return UnknownNameError("setting", found[1], {*list_settings(), *GROUPS})
         return ConfigError(f"cannot set {found[1]}: {_last_line(text)}")
@@ -45,6 +63,16 @@ def _missing(name: str, options: list[str]) -> CuprofError:
     if not group:
         return ConfigError(f"there is no configuration file {name}.yaml; look with --info searchpath")
     return UnknownNameError(group, choice, options)
+
+
+def _incomplete(key: str, settings: Sequence[str]) -> CuprofError:
+    """Return the error for a setting that exists, but not in the files that were chosen."""
+    group = key.partition(".")[0]
+    if group not in COMPLETE:
+        return ConfigError(f"{key} is in no file of configuration that was chosen; look with --info defaults")
+    chosen = [found[1] for text in settings if (found := re.fullmatch(rf"{group}=([\w./-]+)", text))]
+    file = f"{group}/{chosen[-1]}.yaml" if chosen else f"the chosen file of {group}/"
+    return ConfigError(f"{file} holds no {key}; it must begin with defaults: [{COMPLETE[group]}, _self_]")
 
 
 def _last_line(text: str) -> str:

@@ -7,9 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cuprof.commands.hydra_app import compose, run
-from cuprof.errors import CuprofError, UnknownNameError
+from cuprof.commands.main import main
+from cuprof.config.build import list_settings
+from cuprof.config.explain import COMPLETE
+from cuprof.errors import ConfigError, CuprofError, UnknownNameError
 from cuprof.project import Project, bundled
 from tests.commands import tasks
 
@@ -205,6 +209,51 @@ def test_an_experiment_with_an_unknown_key_is_refused(project: Project, capsys: 
     assert run("sweep", ["experiment=odd"], tasks.break_down) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: unknown setting 'measure.max_second': did you mean measure.max_seconds or ")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [("family: x\n", ()), ("family: x\n", ("problem.n=4",)), ("defaults: [override /measure: quick]\nfamily: x\n", ())],
+)
+def test_an_experiment_without_its_package_line_is_named(
+    project: Project, capsys: pytest.CaptureFixture[str], text: str, settings: tuple[str, ...]
+) -> None:
+    folder = project.root / "conf" / "experiment" / "own"
+    folder.mkdir(parents=True)
+    (folder / "nopkg.yaml").write_text(text)
+    code = main(["sweep", "experiment=own/nopkg", *settings])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (code, line) == (2, "error: experiment/own/nopkg.yaml lacks its first line '# @package _global_'")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ["measure=m2", "measure.modes=hot"],
+            "measure/m2.yaml holds no measure.modes; it must begin with defaults: [default, _self_]",
+        ),
+        (
+            ["measure=m2,quick", "measure.modes=hot"],
+            "the chosen file of measure/ holds no measure.modes; it must begin with defaults: [default, _self_]",
+        ),
+        (["ncu=n2", "ncu.batch=3"], "ncu/n2.yaml holds no ncu.batch; it must begin with defaults: [_base, _self_]"),
+    ],
+)
+def test_a_file_without_the_rest_of_its_group_is_named(project: Project, settings: list[str], message: str) -> None:
+    for name, text in {"measure/m2": "target: 0.1\n", "ncu/n2": "name: n2\n"}.items():
+        file = project.root / "conf" / f"{name}.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        run("sweep", settings, tasks.break_down)
+    assert str(caught.value) == message
+
+
+def test_the_complete_file_of_every_group_holds_its_settings() -> None:
+    for group, name in COMPLETE.items():
+        held = yaml.safe_load((bundled("conf") / group / f"{name}.yaml").read_text())
+        assert {f"{group}.{key}" for key in held} == {key for key in list_settings() if key.startswith(f"{group}.")}
 
 
 def test_nearest_names_are_kept_with_the_error(project: Project) -> None:
