@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.commands.job_records import JobRecords
-from cuprof.commands.main import INTERRUPTED, discard_output
-from cuprof.errors import ConfigError, CuprofError
+from cuprof.commands.main import INTERRUPTED, discard_output, explain_full
+from cuprof.errors import ConfigError
 from cuprof.project import Project, bundled, find_project
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
     folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
     records = JobRecords(folder if several else None)
     job = Job(task, project, arguments.given, _command_line(command_name, argv), records)
-    _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides], folder)
+    _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides], folder, folders)
     return records.exit_code(arguments.jobs if several else None) if is_run else 0
 
 
@@ -154,7 +155,7 @@ class Job:
             discard_output()
             self.records.end(number, 0)
         except Exception as error:
-            explained = explain(error)
+            explained = explain(error) or explain_full(error)
             if explained is None:
                 self.records.end(number, 1)
                 raise
@@ -167,25 +168,31 @@ def _describe(overrides: Sequence[str]) -> str:
     return " ".join(text for text in overrides if not text.startswith("++")) or "as configured"
 
 
-def _start_hydra(job: Job, argv: list[str], folder: Path) -> None:
+def _start_hydra(job: Job, argv: list[str], jobs: Path, folders: Sequence[Path]) -> None:
     import hydra
 
-    from cuprof.config.explain import explain
+    from cuprof.config.explain import explain, explain_start
 
     application = hydra.main(version_base="1.3", config_path=str(bundled("conf")), config_name="config")(job)
-    with _process_state(argv, {"HYDRA_FULL_ERROR": "1", "CUPROF_JOBS": str(folder)}):
+    told = StringIO()  # Hydra's own word on a part that --cfg does not find, which becomes ours
+    with (
+        _process_state(argv, {"HYDRA_FULL_ERROR": "1", "CUPROF_JOBS": str(jobs)}),
+        redirect_stderr(told if "--cfg" in argv else sys.stderr),
+    ):
         try:
             application()
         except SystemExit as ended:
             if ended.code not in (None, 0):
-                raise CuprofError(f"the configuration library ended with exit code {ended.code}") from None
+                text = " ".join(told.getvalue().split())
+                raise ConfigError(text or f"the configuration library ended with exit code {ended.code}") from None
         except KeyboardInterrupt:
             raise
         except Exception as error:
-            explained = explain(error, argv)
+            explained = explain(error, argv) or (None if job.records.begun else explain_start(error, folders))
             if explained is None:
                 raise
             raise explained from None
+    sys.stderr.write(told.getvalue())
 
 
 @contextmanager

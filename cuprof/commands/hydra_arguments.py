@@ -18,7 +18,8 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
     """Return (options as Hydra's parser takes them, settings).
 
     Raises:
-        ConfigError: an option that Hydra does not have, or one with a value that it does not take.
+        ConfigError: an option that Hydra does not have, one with a value that it does not take, or two that do not go
+            together. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
     """
     parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
     for flags, word in _VALUED.items():
@@ -30,6 +31,11 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
     parser.add_argument("settings", nargs="*")
     values = vars(parser.parse_intermixed_args(_complete_info(argv)))
     settings = values.pop("settings")
+    for name in ("resolve", "package"):
+        if values[name] and not values["cfg"]:
+            raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
+    if len(asked := [f"--{name}" for name in ("run", "multirun", "cfg", "info") if values[name]]) > 1:
+        raise ConfigError(f"{' and '.join(asked)} exclude each other; choose one")
     options: list[str] = []
     for name, value in values.items():
         flag = "--" + name.replace("_", "-")
@@ -45,7 +51,6 @@ _VALUED = {
     ("--config-path", "-cp"): "config_path",
     ("--config-name", "-cn"): "config_name",
     ("--config-dir", "-cd"): "config_dir",
-    ("--experimental-rerun",): "experimental_rerun",
 }
 _FLAGS = (
     ("--run", "-r"),

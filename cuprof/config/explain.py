@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from cuprof.config.build import lacks_package, list_settings
 from cuprof.errors import ConfigError, CuprofError, UnknownNameError
@@ -55,6 +56,32 @@ def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | Non
     if found := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return ConfigError(f"{found[1]!r} lists several values; add -m to run them as jobs of their own")
     return ConfigError(" ".join(line.strip() for line in text.splitlines() if line.strip()))
+
+
+def explain_start(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
+    """Return the error to show for what Python raised while Hydra composed or prepared jobs; None for any other.
+
+    Only for errors from before any job has begun: a job's own say nothing about the configuration.
+
+    Args:
+        folders: folders of configuration, to find the file that cannot be decoded.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        path = next((path for folder in folders for path in sorted(folder.rglob("*.yaml")) if not _is_text(path)), None)
+        return ConfigError(f"{path or 'a configuration file'} is not UTF-8 text: {error.reason}")
+    if isinstance(error, OSError) and error.filename:
+        return ConfigError(f"{error.filename} cannot be used: {error.strerror}")
+    if isinstance(error, ValueError):
+        return ConfigError(f"the settings do not compose: {' '.join(str(error).split())}")
+    return None
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _missing(name: str, options: list[str]) -> CuprofError:

@@ -102,7 +102,10 @@ def _read_mapping(path: Path, word: str = "") -> dict[str, Any]:
 
     Parsing every experiment's file for the sake of a few costs milliseconds, so the word is looked for first.
     """
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text: {error.reason}") from None
     if word not in text:
         return {}
     import yaml

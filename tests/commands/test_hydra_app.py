@@ -182,6 +182,15 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
         (["--cfg"], "expected one argument"),
         (["--cfg", "jobb"], "invalid choice: 'jobb'"),
         (["reduction"], "settings are written key=value"),
+        (["problem.n.x=3"], "problem.n is an axis and has no parts; write problem.n=VALUE"),
+        (["variants.x=3"], "variants is an axis and has no parts"),
+        (["measure.modes.x=3"], "the settings do not compose: invalid literal"),
+        (["--resolve"], "--resolve is about what --cfg shows; add --cfg job"),
+        (["-p", "measure"], "--package is about what --cfg shows"),
+        (["--cfg", "job", "-m"], "--multirun and --cfg exclude each other"),
+        (["--experimental-rerun=x"], "unknown option --experimental-rerun=x"),
+        (["hydra.run.dir=/proc/foo"], "/proc/foo cannot be used: No such file or directory"),
+        (["-m", "hydra.sweep.dir=/proc/x"], "/proc/x cannot be used: No such file or directory"),
         (["--run", "measure=quick,hot"], "leave --run out"),
     ],
 )
@@ -200,6 +209,27 @@ def test_a_broken_file_of_configuration_is_named(project: Project) -> None:
     (folder / "broken.yaml").write_text("# @package _global_\nfamily: [unclosed\n")
     with pytest.raises(CuprofError, match=r"broken\.yaml"):
         run("sweep", ["experiment=broken"], tasks.note)
+
+
+@pytest.mark.parametrize("choice", ["experiment=bytes", "measure=bytes"])
+def test_a_file_of_configuration_that_is_no_text_is_named(project: Project, tmp_path: Path, choice: str) -> None:
+    file = tmp_path / "extra" / choice.partition("=")[0] / "bytes.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"bytes\.yaml is not UTF-8 text: invalid start byte"):
+        run("sweep", [choice, "--config-dir", str(tmp_path / "extra")], tasks.break_down)
+
+
+def test_what_goes_wrong_inside_a_task_is_not_put_on_the_configuration(project: Project) -> None:
+    with pytest.raises(FileNotFoundError):
+        run("sweep", [], tasks.open_nothing)
+    with pytest.raises(FileNotFoundError):
+        run("sweep", ["-m"], tasks.open_nothing)
+
+
+def test_a_part_that_is_not_there_is_one_line(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "--cfg", "job", "-p", "nope"]) == 2
+    assert capfd.readouterr().err == "error: package 'nope' not found in config\n"
 
 
 def test_an_experiment_with_an_unknown_key_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
