@@ -26,8 +26,8 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
         parser.add_argument(*flags, dest=word)
     parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     parser.add_argument("--info", "-i", choices=INFO)
-    for flags in _FLAGS:
-        parser.add_argument(*flags, action="store_true")
+    for names in _FLAGS:
+        parser.add_argument(*names, action="store_true")
     parser.add_argument("settings", nargs="*")
     values = vars(parser.parse_intermixed_args(_complete_info(argv)))
     settings = values.pop("settings")
