@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cuprof.commands.init import make_project
+from cuprof.errors import StoreError
 from cuprof.project import Project
 from tests.conftest import Result, missing_gpu
 
@@ -60,6 +62,32 @@ def test_a_bad_selection(cli: Cli, scale: Project, settings: list[str], message:
     assert result.err.count("\n") == 1
     assert result.out == ""
     assert not (scale.root / "db" / "cuprof.sqlite").exists()
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere/pages", "cuprof.toml", "cuprof.toml/pages"])
+def test_a_folder_that_takes_no_page_is_found_before_anything_is_measured(cli: Cli, scale: Project, place: str) -> None:
+    result = cli("sweep", "experiment=scale", "variants=numpy", "problem.n=64", f"report.path={place}")
+    assert (result.exit_code, result.out) == (2, "")
+    assert f"the page's folder {place} cannot be written: " in result.err
+    assert result.err.count("\n") == 1
+    assert not (scale.root / "db" / "cuprof.sqlite").exists()
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_results_are_shown_where_the_page_fails_all_the_same(
+    cli: Cli, scale: Project, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    def fail(*args: object, **kwargs: object) -> Path:
+        raise StoreError("report cannot be written: the disk has gone")
+
+    monkeypatch.setattr("cuprof.report.write", fail)
+    settings = ("experiment=scale", "variants=numpy", "problem.n=64", "measure=quick", f"output={output}")
+    result = cli("sweep", *settings)
+    assert result.exit_code == 2
+    assert result.err.endswith("error: report cannot be written: the disk has gone\n")
+    if output == "json":
+        assert json.loads(result.out)["report"] is None
+    assert "numpy" in result.out
 
 
 def test_no_gpu_for_a_selection_that_needs_one(cli: Cli, scale: Project) -> None:
