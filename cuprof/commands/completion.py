@@ -1,4 +1,4 @@
-"""Shell completion: Hydra completes settings, this module the commands ahead of them.
+"""Shell completion: Hydra completes settings, this module the commands ahead of them and what a family decides.
 
 `eval "$(cuprof -sc install=bash)"` installs Hydra's shell function for `cuprof`; the shell then asks
 `cuprof -sc query=bash` with the line in `COMP_LINE`.
@@ -8,19 +8,31 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import TYPE_CHECKING
 
 from cuprof.commands import hydra_app
 from cuprof.commands.main import COMMANDS
-from cuprof.errors import UsageError
-from cuprof.project import Project
+from cuprof.errors import CuprofError, UsageError
+from cuprof.project import Project, find_project
+
+if TYPE_CHECKING:
+    from cuprof.config import SweepConfig
+    from cuprof.family import Family
 
 WORDS = {
     "list": ("families", "variants", "experiments", "devices", "metrics", "--json"),
-    "query": ("best", "before_after", "speedups", "timings", "trials", "--format", "--output", "--url"),
+    "query": ("--format", "--output", "--url"),
     "doctor": ("--json",),
 }
-"""What may follow a command that is no Hydra application."""
+"""What may follow a command that is no Hydra application, beside names that are looked up."""
+
+_OF_FAMILY = re.compile(r"(?:variants=|baseline=|problem\.|tune\.)")
+_CHOICE = re.compile(r"(?:experiment|family)=.+")
+_INDEX = re.compile(r"=\d+=$")
+"""Where Hydra takes an axis for a mapping, and the positions in its list for settings."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,15 +45,67 @@ def main(argv: Sequence[str]) -> int:
     line = os.environ.get("COMP_LINE", "")
     program, _, rest = line.partition(" ")
     command, space, arguments = rest.lstrip().partition(" ")
+    *before, word = arguments.split(" ")
     if not space:
-        print(" ".join(name for name in COMMANDS if name.startswith(command)))
+        found = [name for name in COMMANDS if name.startswith(command)]
     elif command in COMMANDS and COMMANDS[command].is_hydra:
-        os.environ["COMP_LINE"] = f"{program} {arguments}"
-        return _ask_hydra(command, action)
+        if _OF_FAMILY.match(word):
+            found = _of_family(before, word)
+        else:
+            os.environ["COMP_LINE"] = f"{program} {arguments}"
+            found = _hydras_words(command, action)
     else:
-        word = arguments.rpartition(" ")[2]
-        print(" ".join(name for name in WORDS.get(command, ()) if name.startswith(word)))
+        found = [name for name in _words(command) if name.startswith(word)]
+    print(("\n" if action.endswith("fish") else " ").join(found))
     return 0
+
+
+def _words(command: str) -> tuple[str, ...]:
+    if command == "query":
+        from cuprof.store import list_queries
+
+        return (*list_queries(), *WORDS[command])
+    return WORDS.get(command, ())
+
+
+def _of_family(before: Sequence[str], word: str) -> list[str]:
+    """Return what completes an axis, a tunable or variants; nothing where no single family is chosen."""
+    from cuprof.family.loader import get_family
+
+    project = find_project()
+    try:
+        config = hydra_app.compose([text for text in before if _CHOICE.fullmatch(text)], project)
+        family = get_family(config.family, project.kernel_folders)
+    except CuprofError:
+        return []
+    key, equals, value = word.partition("=")
+    values = _values(family, config)
+    if not equals:
+        return [f"{name}=" for name in values if name.startswith(word)]
+    head, comma, last = value.rpartition(",")
+    return [f"{key}={head}{comma}{each}" for each in map(str, values.get(key, ())) if each.startswith(last)]
+
+
+def _values(family: Family, config: SweepConfig) -> dict[str, Iterable[object]]:
+    """Return setting → its values: those allowed, or where any number is, those of the experiment."""
+    values: dict[str, Iterable[object]] = {"variants": (*family.variants, "all"), "baseline": family.variants}
+    for axis in family.axes:
+        values[f"problem.{axis.name}"] = axis.choices or config.problem.get(axis.name, (axis.default,))
+    if family.presets:
+        values["problem.preset"] = family.presets
+    tunables = [tunable for variant in family.variants.values() for tunable in variant.tunables]
+    for name in dict.fromkeys(tunable.name for tunable in tunables):
+        allowed = (value for tunable in tunables if tunable.name == name for value in tunable.values)
+        values[f"tune.{name}"] = tuple(dict.fromkeys(allowed))
+    return values
+
+
+def _hydras_words(command: str, action: str) -> list[str]:
+    told = StringIO()
+    with redirect_stdout(told):
+        _ask_hydra(command, action)
+    found = (re.sub(r"^variants\.$", "variants=", word) for word in told.getvalue().split())
+    return [word for word in found if not _INDEX.search(word)]
 
 
 def _ask_hydra(command: str, action: str) -> int:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.commands.job_records import JobRecords
-from cuprof.commands.main import INTERRUPTED, discard_output
-from cuprof.errors import ConfigError, CuprofError
+from cuprof.commands.main import INTERRUPTED, discard_output, explain_full
+from cuprof.errors import ConfigError
 from cuprof.project import Project, bundled, find_project
 
 if TYPE_CHECKING:
@@ -41,14 +42,15 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
         CuprofError: the configuration does not compose (nothing has run).
         KeyboardInterrupt: the user stopped it.
     """
-    from cuprof.commands.hydra_arguments import added_folders, read_arguments
+    from cuprof.commands.hydra_arguments import added_folders, find_main, read_arguments
     from cuprof.config.overrides import split_axes
-    from cuprof.config.studies import expand_studies
+    from cuprof.config.studies import expand_studies, leave_default_experiment
 
     options, typed = read_arguments(command_name, argv)
     project = find_project()
-    settings = expand_studies(typed, [*project.conf_folders, *added_folders(options)])
-    arguments = split_axes(settings)
+    folders = [*added_folders(options), *project.conf_folders]
+    settings = expand_studies(typed, folders)
+    arguments = split_axes(leave_default_experiment(settings, find_main(options, folders)))
     flags = set(options)
     is_run = not flags & {"--cfg", "--info", "--hydra-help", "--shell-completion"}
     if settings != typed and flags & {"--cfg", "--info"}:
@@ -64,7 +66,7 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
     folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
     records = JobRecords(folder if several else None)
     job = Job(task, project, arguments.given, _command_line(command_name, argv), records)
-    _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides], folder)
+    _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides], folder, folders)
     return records.exit_code(arguments.jobs if several else None) if is_run else 0
 
 
@@ -86,12 +88,15 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
     from hydra import initialize_config_dir
     from omegaconf import OmegaConf
 
+    from cuprof.commands.hydra_arguments import find_main
     from cuprof.config.build import build_config
     from cuprof.config.explain import explain
     from cuprof.config.overrides import split_axes
-    from cuprof.config.studies import expand_studies
+    from cuprof.config.studies import expand_studies, leave_default_experiment
 
-    arguments = split_axes(expand_studies(overrides, (project or find_project()).conf_folders))
+    folders = (project or find_project()).conf_folders
+    settings = leave_default_experiment(expand_studies(overrides, folders), find_main((), folders))
+    arguments = split_axes(settings)
     try:
         with initialize_config_dir(str(bundled("conf")), version_base="1.3", job_name="cuprof"):
             composed = hydra_compose("config", list(arguments.overrides), return_hydra_config=True)
@@ -101,7 +106,7 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
             composed.pop("hydra")
             plain: Any = OmegaConf.to_container(composed, resolve=True)
     except Exception as error:
-        explained = explain(error)
+        explained = explain(error, settings)
         if explained is None:
             raise
         raise explained from None
@@ -150,7 +155,7 @@ class Job:
             discard_output()
             self.records.end(number, 0)
         except Exception as error:
-            explained = explain(error)
+            explained = explain(error) or explain_full(error)
             if explained is None:
                 self.records.end(number, 1)
                 raise
@@ -163,25 +168,31 @@ def _describe(overrides: Sequence[str]) -> str:
     return " ".join(text for text in overrides if not text.startswith("++")) or "as configured"
 
 
-def _start_hydra(job: Job, argv: list[str], folder: Path) -> None:
+def _start_hydra(job: Job, argv: list[str], jobs: Path, folders: Sequence[Path]) -> None:
     import hydra
 
-    from cuprof.config.explain import explain
+    from cuprof.config.explain import explain, explain_start
 
     application = hydra.main(version_base="1.3", config_path=str(bundled("conf")), config_name="config")(job)
-    with _process_state(argv, {"HYDRA_FULL_ERROR": "1", "CUPROF_JOBS": str(folder)}):
+    told = StringIO()  # Hydra's own word on a part that --cfg does not find, which becomes ours
+    with (
+        _process_state(argv, {"HYDRA_FULL_ERROR": "1", "CUPROF_JOBS": str(jobs)}),
+        redirect_stderr(told if "--cfg" in argv else sys.stderr),
+    ):
         try:
             application()
         except SystemExit as ended:
             if ended.code not in (None, 0):
-                raise CuprofError(f"the configuration library ended with exit code {ended.code}") from None
+                text = " ".join(told.getvalue().split())
+                raise ConfigError(text or f"the configuration library ended with exit code {ended.code}") from None
         except KeyboardInterrupt:
             raise
         except Exception as error:
-            explained = explain(error)
+            explained = explain(error, argv) or (None if job.records.begun else explain_start(error, folders))
             if explained is None:
                 raise
             raise explained from None
+    sys.stderr.write(told.getvalue())
 
 
 @contextmanager

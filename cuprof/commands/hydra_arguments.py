@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,18 +18,24 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
     """Return (options as Hydra's parser takes them, settings).
 
     Raises:
-        ConfigError: an option that Hydra does not have, or one with a value that it does not take.
+        ConfigError: an option that Hydra does not have, one with a value that it does not take, or two that do not go
+            together. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
     """
     parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
     for flags, word in _VALUED.items():
         parser.add_argument(*flags, dest=word)
     parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     parser.add_argument("--info", "-i", choices=INFO)
-    for flags in _FLAGS:
-        parser.add_argument(*flags, action="store_true")
+    for names in _FLAGS:
+        parser.add_argument(*names, action="store_true")
     parser.add_argument("settings", nargs="*")
     values = vars(parser.parse_intermixed_args(_complete_info(argv)))
     settings = values.pop("settings")
+    for name in ("resolve", "package"):
+        if values[name] and not values["cfg"]:
+            raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
+    if len(asked := [f"--{name}" for name in ("run", "multirun", "cfg", "info") if values[name]]) > 1:
+        raise ConfigError(f"{' and '.join(asked)} exclude each other; choose one")
     options: list[str] = []
     for name, value in values.items():
         flag = "--" + name.replace("_", "-")
@@ -44,7 +51,6 @@ _VALUED = {
     ("--config-path", "-cp"): "config_path",
     ("--config-name", "-cn"): "config_name",
     ("--config-dir", "-cd"): "config_dir",
-    ("--experimental-rerun",): "experimental_rerun",
 }
 _FLAGS = (
     ("--run", "-r"),
@@ -58,6 +64,19 @@ _FLAGS = (
 def added_folders(options: Sequence[str]) -> list[Path]:
     """Return the folder of configuration that `--config-dir` adds, if any."""
     return [Path(options[place + 1]) for place, option in enumerate(options) if option == "--config-dir"]
+
+
+def find_main(options: Sequence[str], folders: Sequence[Path]) -> Path | None:
+    """Return the file of the main configuration, or None where there is none.
+
+    Args:
+        options: as `read_arguments` returns them.
+        folders: folders of configuration; an earlier one wins, and `--config-path` replaces them all.
+    """
+    values = dict(pairwise(options))
+    name = values.get("--config-name", "config").removesuffix(".yaml")
+    searched = [Path(values["--config-path"])] if "--config-path" in values else folders
+    return next((path for folder in searched if (path := folder / f"{name}.yaml").is_file()), None)
 
 
 class _Parser(argparse.ArgumentParser):

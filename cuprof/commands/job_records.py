@@ -29,6 +29,11 @@ class JobRecords:
         """Note a job's exit code."""
         self._write(number, exit_code)
 
+    @property
+    def begun(self) -> bool:
+        """Return whether any job has begun."""
+        return bool(self._read())
+
     def exit_code(self, expected: int | None = None) -> int:
         """Return the largest exit code of all jobs, at least 1 when one of them left none.
 

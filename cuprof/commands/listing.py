@@ -151,7 +151,7 @@ def _variants(family: Family) -> Iterator[dict[str, Any]]:
 def _first_comment(file: Path) -> str:
     """Return the first sentence of the first comment that is not Hydra's own."""
     words: list[str] = []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("#") and not line.startswith("# @package"):
             words.append(line.lstrip("# "))
         elif words or (line and not line.startswith("#")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from cuprof import __version__
-from cuprof.errors import CuprofError, suggest
+from cuprof.errors import CuprofError, StoreError, suggest
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ COMMANDS: dict[str, Command] = {
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
 
 class _CommandModule(Protocol):
     def main(self, argv: Sequence[str]) -> int:
@@ -53,7 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(words)
+        code = _dispatch(words)
+        if sys.stdout:
+            sys.stdout.flush()  # what cannot be written is found here, and not while Python ends
+        return code
     except CuprofError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -64,11 +70,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (head, less) has left, which is no failure.
         discard_output()
         return 0
+    except OSError as error:
+        explained = explain_full(error)
+        if explained is None:
+            raise
+        print(f"error: {explained}", file=sys.stderr)
+        return explained.exit_code
 
 
 def discard_output() -> None:
     """Send the standard output nowhere, so that what its buffer still holds does not raise again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def explain_full(error: Exception) -> StoreError | None:
+    """Return the error to show where a disk or a quota is full, and print no more; None for any other error."""
+    if not isinstance(error, OSError) or error.errno not in _FULL:
+        return None
+    discard_output()
+    return StoreError(f"the output cannot be written: {error.strerror}")
 
 
 def help_text() -> str:

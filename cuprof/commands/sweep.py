@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cuprof.errors import UsageError
 from cuprof.project import Project
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def task(config: SweepConfig, project: Project) -> int:
     """Run one composed sweep, print its results and write its page; return the exit code."""
     if config.dry_run:
         return _preview(config, project)
+    if config.report.enabled:
+        _check_writable(_page_folder(config, project))  # found before anything is measured
     from cuprof.engine.sweep import run_sweep
     from cuprof.terminal.progress import make_observer
 
@@ -100,8 +103,30 @@ def _preview(config: SweepConfig, project: Project) -> int:
     return 0
 
 
+def _page_folder(config: SweepConfig, project: Project) -> Path:
+    return Path(config.report.path) if config.report.path else project.reports_out
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise `UsageError` where the folder, or the nearest one above it that exists, takes no file.
+
+    A file is tried, since permissions say nothing to root; the folder itself is left to be made when there is a page.
+    """
+    import tempfile
+
+    path = folder.absolute()
+    try:
+        existing = next(each for each in (path, *path.parents) if each.exists())
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"the page's folder {folder} cannot be written: {error.strerror}; set another report.path, or report=none"
+        ) from None
+
+
 def _show_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
-    """Print the sweep's results, then write the page and print its path."""
+    """Write the page of a sweep, then print its results and the page's path."""
     from cuprof.analysis import load_study
     from cuprof.report import write
     from cuprof.store import Store
@@ -111,7 +136,8 @@ def _show_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
     with Store.open(url, create=False, read_only=True) as store:
         study = load_study(store, sweep_id=sweep_id, folders=project.experiment_folders)
     page = None
-    if config.report.enabled:
-        folder = Path(config.report.path) if config.report.path else project.reports_out
-        page = write(study, folder, folders=project.report_folders)
-    print_results(study, config.output, page)
+    try:
+        if config.report.enabled:
+            page = write(study, _page_folder(config, project), folders=project.report_folders)
+    finally:  # the results are shown, whatever becomes of the page
+        print_results(study, config.output, page)

@@ -11,6 +11,7 @@ from cuprof.comparison.stored import read_configuration, read_entries
 from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
 from cuprof.engine.observer import Observer
+from cuprof.engine.provenance import typed_command
 from cuprof.engine.sweep import run_sweep
 from cuprof.family.point import Coordinate, Point
 from cuprof.project import Project
@@ -111,7 +112,7 @@ def _narrowed(
         dry_run=False,
         ncu=replace(stored.ncu, enabled=False),
         report=replace(stored.report, enabled=False),
-        command_line="cuprof compare --sample-more",
+        command_line=typed_command(),
         composed={},
     )
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.nvbench import read_nvbench
-from cuprof.comparison.stored import StoredSweep, list_sweeps, read_entries
+from cuprof.comparison.stored import Standing, StoredSweep, list_sweeps, read_entries, read_standings
 from cuprof.errors import UnknownNameError, UsageError
+from cuprof.project import find_project
+from cuprof.records import FAILED
 from cuprof.store import Store
 
 FORMS = (
     "a side is a sweep (12, latest, latest~1), a variant (reduction/last_warp, or last_warp with "
-    "experiment=reduction), a commit (git:abc123), a database (runs.sqlite, runs.sqlite:3) or nvbench's JSON (out.json)"
+    "experiment=reduction), a commit (git:abc123, git:HEAD~1), a database (runs.sqlite, runs.sqlite:3) or nvbench's "
+    "JSON (out.json)"
 )
 _SWEEP = re.compile(r"\d+|latest(~\d+)?")
 _COMMIT = re.compile(r"[0-9a-f]{4,40}")
@@ -72,7 +76,7 @@ class Finder:
         if match := _URL.fullmatch(text):
             return self._database(text, match["url"], match["sweep"], "")
         if text.startswith("git:"):
-            return self._commit(text, text.removeprefix("git:").lower())
+            return self._commit(text, text.removeprefix("git:"))
         if _SWEEP.fullmatch(text):
             return self._sweep(text)
         if _COMMIT.fullmatch(text):
@@ -82,9 +86,12 @@ class Finder:
         raise UsageError(f"{text!r} is no side of a comparison; {FORMS}")
 
     def variants(self, base: str, new: str) -> tuple[Side, Side]:
-        """Return two variants, of the newest sweep that timed both where there is one."""
+        """Return two variants, of the newest sweep that timed both where there is one.
+
+        One that was right nowhere stands with its failures, so that the comparison can tell of them.
+        """
         with self._open() as store:
-            sweeps = [sweep for sweep in list_sweeps(store) if self._fits(sweep)]
+            sweeps = [sweep for sweep in list_sweeps(store, timed=False) if self._fits(sweep)]
             if self.sweep is not None:
                 sweeps = [self._pick(store, sweeps, str(self.sweep))]
             families = tuple(self._family(text, sweeps) for text in (base, new))
@@ -94,27 +101,37 @@ class Finder:
                     f"{families[0]} and {families[1]} are two families, which compute different things; name variants "
                     "of one"
                 )
-            candidates = [sweep for sweep in reversed(sweeps) if sweep.family == families[0]]
-            chosen: dict[str, tuple[StoredSweep, list[Entry]]] = {}
-            known: set[str] = set()
-            for sweep in candidates:
-                entries = read_entries(store, [sweep.id], names)
-                timed = {entry.variant for entry in entries if entry.series}
-                known |= timed
-                if timed >= set(names):
-                    chosen = {name: (sweep, [e for e in entries if e.variant == name]) for name in names}
-                    break
-                for name in timed:
-                    chosen.setdefault(name, (sweep, [e for e in entries if e.variant == name]))
-            for name in names:
-                if name not in chosen:
-                    stored = _variant_names(store, [sweep.id for sweep in candidates])
-                    if name in stored:
-                        raise UsageError(
-                            f"{families[0]}/{name} has no timing in {store.place}; run a sweep of it first"
-                        )
-                    raise UnknownNameError("variant", name, stored, f"of family {families[0]} in {store.place}")
-            return self._variant_side(base, *chosen[names[0]]), self._variant_side(new, *chosen[names[1]])
+            candidates = {sweep.id: sweep for sweep in reversed(sweeps) if sweep.family == families[0]}
+            standings = read_standings(store, families[0])
+            useful = [self._useful_sweeps(store, families[0], name, standings, candidates) for name in names]
+            shared = [key for key in useful[0] if key in useful[1]]
+            chosen = [candidates[shared[0] if shared else keys[0]] for keys in useful]
+            sides = [
+                self._variant_side(text, sweep, read_entries(store, [sweep.id], [name]))
+                for text, name, sweep in zip((base, new), names, chosen, strict=True)
+            ]
+        failed = next((entry for entry in sides[0].entries if entry.state in FAILED), None)
+        if failed and not any(entry.series for entry in sides[0].entries):
+            raise UsageError(
+                f"nothing is compared with a BASE that is not right: {failed.label}: {failed.state.value}: "
+                f"{failed.message or 'no message'}"
+            )
+        return sides[0], sides[1]
+
+    def _useful_sweeps(
+        self, store: Store, family: str, name: str, standings: Mapping[str, Standing], candidates: Iterable[int]
+    ) -> list[int]:
+        """Return which of the candidates timed the variant; where none did, those in which it failed."""
+        standing = standings.get(name, Standing())
+        if standing.is_expected_wrong:
+            raise UsageError(f"{family}/{name} is kept as known wrong and is never ranked; compare another variant")
+        for found in (standing.timed, standing.failed):
+            if keys := [key for key in candidates if key in found]:
+                return keys
+        stored = _variant_names(store, list(candidates))
+        if name in stored:
+            raise UsageError(f"{family}/{name} has no timing in {store.place}; run a sweep of it first")
+        raise UnknownNameError("variant", name, stored, f"of family {family} in {store.place}")
 
     def _variant_side(self, text: str, sweep: StoredSweep, entries: list[Entry]) -> Side:
         name = entries[0].name
@@ -161,16 +178,22 @@ class Finder:
             )
         return like[-1 - back]
 
-    def _commit(self, text: str, prefix: str) -> Side:
+    def _commit(self, text: str, revision: str) -> Side:
         with self._open() as store:
             sweeps = [sweep for sweep in list_sweeps(store) if self._fits(sweep)]
             commits = {str(sweep.git.get("commit") or "") for sweep in sweeps} - {""}
+            prefix = revision.lower()
             matching = sorted(commit for commit in commits if prefix and commit.startswith(prefix))
+            resolved = "" if matching else _resolve(revision)
+            if resolved in commits:
+                matching = [resolved]
             if len(matching) != 1:
                 known = _list([commit[:10] for commit in sorted(commits)])
-                what = (
-                    f"fits {_list([each[:10] for each in matching])}" if matching else "fits no stored sweep's commit"
-                )
+                what = "fits no stored sweep's commit"
+                if matching:
+                    what = f"fits {_list([each[:10] for each in matching])}"
+                elif resolved:
+                    what = f"is commit {resolved[:10]}, at which no stored sweep was measured"
                 raise UsageError(f"{text!r} {what} (stored: {known}); {FORMS}")
             chosen = [sweep for sweep in sweeps if sweep.git.get("commit") == matching[0]]
             clean = [sweep for sweep in chosen if not sweep.git.get("dirty")]
@@ -212,6 +235,18 @@ def _variant_names(store: Store, sweep_ids: Sequence[int]) -> list[str]:
         f"JOIN variant v ON v.id = t.variant_id WHERE m.sweep_id IN ({keys})"
     )
     return [str(name) for name in frame["name"]]
+
+
+def _resolve(revision: str) -> str:
+    """Return the commit that git knows under a name such as HEAD~1 in the project; empty where it knows none."""
+    command = ["git", "-C", str(find_project().root), "rev-parse", "--verify", "--quiet", "--end-of-options"]
+    try:
+        done = subprocess.run(
+            [*command, f"{revision}^{{commit}}"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _unfinished(sweep: StoredSweep) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -16,13 +16,23 @@ from cuprof.comparison.contrast import Series
 from cuprof.comparison.entries import Entry
 from cuprof.family.point import Point
 from cuprof.measure.method import RELEVANT
-from cuprof.records import Measure, State, is_host
+from cuprof.records import FAILED, Measure, State, is_host
 from cuprof.store import Store
 
 SWEEPS = """
 SELECT s.id, s.name, s.experiment, s.family, s.git, s.state, s.started_at FROM sweep s
-WHERE EXISTS (SELECT 1 FROM sweep_trial m JOIN timing t ON t.run_id = m.run_id WHERE m.sweep_id = s.id)
+WHERE EXISTS (SELECT 1 FROM sweep_trial m JOIN {table} t ON t.{key} = m.run_id WHERE m.sweep_id = s.id)
 ORDER BY s.id
+"""
+STANDINGS = """
+SELECT m.sweep_id, v.name, v.expected, r.state,
+       EXISTS (SELECT 1 FROM timing i JOIN sample s ON s.timing_id = i.id
+               WHERE i.run_id = r.id AND s.excluded = '' AND s.duration_ns > 0) AS is_timed
+FROM sweep_trial m
+JOIN trial t ON t.id = m.trial_id
+JOIN variant v ON v.id = t.variant_id
+JOIN run r ON r.id = m.run_id
+WHERE v.family = :family ORDER BY m.sweep_id
 """
 MEMBERS = """
 SELECT m.run_id, r.sweep_id AS run_sweep_id, r.state, r.message, r.started_at, r.duration_ns,
@@ -50,7 +60,7 @@ CHUNK = 400
 
 @dataclass(frozen=True)
 class StoredSweep:
-    """One sweep of the database that has timings."""
+    """One sweep of the database."""
 
     id: int
     name: str
@@ -66,8 +76,22 @@ class StoredSweep:
         return f"sweep {self.id} ({self.experiment or self.name}, {self.started_at})"
 
 
-def list_sweeps(store: Store) -> list[StoredSweep]:
-    """Return the sweeps that have timings, the oldest first."""
+@dataclass
+class Standing:
+    """What became of one variant: the sweeps that timed it, those in which it failed, whether that is meant."""
+
+    timed: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
+    is_expected_wrong: bool = False
+
+
+def list_sweeps(store: Store, *, timed: bool = True) -> list[StoredSweep]:
+    """Return the sweeps, the oldest first.
+
+    Args:
+        timed: only those that have timings; else also those in which every trial failed.
+    """
+    sql = SWEEPS.format(**({"table": "timing", "key": "run_id"} if timed else {"table": "run", "key": "id"}))
     return [
         StoredSweep(
             id=int(row["id"]),
@@ -78,8 +102,21 @@ def list_sweeps(store: Store) -> list[StoredSweep]:
             state=row["state"],
             started_at=f"{row['started_at']:%Y-%m-%d %H:%M}",
         )
-        for row in store.query(SWEEPS).to_dict("records")
+        for row in store.query(sql).to_dict("records")
     ]
+
+
+def read_standings(store: Store, family: str) -> dict[str, Standing]:
+    """Return variant → standing for the variants of a family that any sweep ran."""
+    found: dict[str, Standing] = defaultdict(Standing)
+    for row in _records(store.query(STANDINGS, {"family": family})):
+        standing, state = found[row["name"]], State(row["state"])
+        standing.is_expected_wrong = row["expected"] == "wrong"
+        if state is State.OK and row["is_timed"]:
+            standing.timed.add(int(row["sweep_id"]))
+        elif state in FAILED:
+            standing.failed.add(int(row["sweep_id"]))
+    return dict(found)
 
 
 def read_configuration(store: Store, sweep_id: int) -> dict[str, Any]:

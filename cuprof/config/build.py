@@ -28,13 +28,15 @@ def build_config(
         command_line: kept for the record.
 
     Raises:
-        ConfigError: a value of the wrong type or out of range.
+        ConfigError: a value of the wrong type or out of range, or an experiment's file without its package line.
         UnknownNameError: a key that no setting has.
     """
     fields = {field.name: field for field in dataclasses.fields(SweepConfig) if field.name not in _RECORDED}
     hints = typing.get_type_hints(SweepConfig)
     values: dict[str, Any] = {}
     for key, value in composed.items():
+        if key == "experiment" and isinstance(value, Mapping):  # where Hydra puts a file of experiment/ by itself
+            raise ConfigError(lacks_package(experiment))
         if key not in fields:
             raise UnknownNameError("setting", str(key), list_settings())
         if key in ("problem", "tune"):
@@ -68,6 +70,11 @@ def list_settings() -> list[str]:
         elif name not in _RECORDED:
             keys.append(name)
     return [*keys, "problem.preset", "experiment"]
+
+
+def lacks_package(experiment: str) -> str:
+    """Return what to tell of an experiment's file whose settings are not at the top of the configuration."""
+    return f"experiment/{experiment}.yaml lacks its first line '# @package _global_'"
 
 
 def _section(name: str, section: type, values: Any) -> Any:

@@ -32,9 +32,14 @@ def check_fields(section: Any, name: str) -> None:
         if "choices" in field.metadata:
             for word in value if isinstance(value, tuple) else (value,):
                 if word not in field.metadata["choices"]:
-                    raise UnknownNameError(f"value of {key}", str(word), map(str, field.metadata["choices"]))
+                    choices = [str(choice) or "(empty)" for choice in field.metadata["choices"]]
+                    raise UnknownNameError(f"value of {key}", str(word), choices)
         elif "low" in field.metadata and value is not None:
             low, high = field.metadata["low"], field.metadata["high"]
             for number in value if isinstance(value, tuple) else (value,):
                 if not math.isfinite(number) or not low <= number <= high:
-                    raise ConfigError(f"{key} is {number}; it must be from {low:g} to {high:g}")
+                    raise ConfigError(f"{key} is {number}; it must be from {_bound(low)} to {_bound(high)}")
+
+
+def _bound(number: float) -> str:
+    return str(int(number)) if number == int(number) else f"{number:g}"

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
-from cuprof.config.build import list_settings
+from cuprof.config.build import lacks_package, list_settings
 from cuprof.errors import ConfigError, CuprofError, UnknownNameError
 
 GROUPS = ("check", "device", "experiment", "measure", "ncu", "report", "store")
 """The configuration groups of conf/."""
+COMPLETE = {
+    "check": "fresh",
+    "device": "auto",
+    "measure": "default",
+    "ncu": "_base",
+    "report": "page",
+    "store": "project",
+}
+"""Group → its file that holds every setting; the others begin with it."""
 
 
-def explain(error: Exception) -> CuprofError | None:
-    """Return the error to show in place of one that Hydra or OmegaConf raised; None for any other error."""
+def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | None:
+    """Return the error to show in place of one that Hydra or OmegaConf raised; None for any other error.
+
+    Args:
+        settings: what was composed, as typed; the message names the chosen file where they tell it.
+    """
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
@@ -28,7 +43,11 @@ def explain(error: Exception) -> CuprofError | None:
     text = str(error)
     if isinstance(error.__cause__, OmegaConfBaseException):
         text += "\n" + str(error.__cause__)
+    if found := re.search(r"In 'experiment/([^']+)': Could not override '[^']+@experiment\.", text):
+        return ConfigError(lacks_package(found[1]))
     if found := re.search(r"Could not (?:override|append to config\. An item is already at) '([^']+)'", text):
+        if found[1] in list_settings():
+            return _incomplete(found[1], settings)
         if "is not in struct" in text or "No match in the defaults list" in text:
             return UnknownNameError("setting", found[1], {*list_settings(), *GROUPS})
         return ConfigError(f"cannot set {found[1]}: {_last_line(text)}")
@@ -39,12 +58,48 @@ def explain(error: Exception) -> CuprofError | None:
     return ConfigError(" ".join(line.strip() for line in text.splitlines() if line.strip()))
 
 
+def explain_start(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
+    """Return the error to show for what Python raised while Hydra composed or prepared jobs; None for any other.
+
+    Only for errors from before any job has begun: a job's own say nothing about the configuration.
+
+    Args:
+        folders: folders of configuration, to find the file that cannot be decoded.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        path = next((path for folder in folders for path in sorted(folder.rglob("*.yaml")) if not _is_text(path)), None)
+        return ConfigError(f"{path or 'a configuration file'} is not UTF-8 text: {error.reason}")
+    if isinstance(error, OSError) and error.filename:
+        return ConfigError(f"{error.filename} cannot be used: {error.strerror}")
+    if isinstance(error, ValueError):
+        return ConfigError(f"the settings do not compose: {' '.join(str(error).split())}")
+    return None
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _missing(name: str, options: list[str]) -> CuprofError:
     name = name.removesuffix(".yaml")
     group, _, choice = name.rpartition("/")
     if not group:
         return ConfigError(f"there is no configuration file {name}.yaml; look with --info searchpath")
     return UnknownNameError(group, choice, options)
+
+
+def _incomplete(key: str, settings: Sequence[str]) -> CuprofError:
+    """Return the error for a setting that exists, but not in the files that were chosen."""
+    group = key.partition(".")[0]
+    if group not in COMPLETE:
+        return ConfigError(f"{key} is in no file of configuration that was chosen; look with --info defaults")
+    chosen = [found[1] for text in settings if (found := re.fullmatch(rf"{group}=([\w./-]+)", text))]
+    file = f"{group}/{chosen[-1]}.yaml" if chosen else f"the chosen file of {group}/"
+    return ConfigError(f"{file} holds no {key}; it must begin with defaults: [{COMPLETE[group]}, _self_]")
 
 
 def _last_line(text: str) -> str:

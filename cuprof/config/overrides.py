@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 _AXIS = re.compile(r"^(?:variants|(?:problem|tune)\.[^.=@]+)$")
+_AXIS_PART = re.compile(r"^(?P<axis>variants|(?:problem|tune)\.[^.=@]+)\.")
 _KEY = re.compile(r"^(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?$", re.DOTALL)
 
 MOST_VALUES = 100_000
@@ -62,6 +63,8 @@ def split_axes(overrides: Sequence[str]) -> Arguments:
         key = match["key"]
         if key in ("problem", "tune") and match["prefix"] != "~":
             raise ConfigError(f"{text!r} names no axis; write {key}.NAME=VALUE" + _preset_hint(key))
+        if match["prefix"] != "~" and (part := _AXIS_PART.match(key)):
+            raise ConfigError(f"{text!r}: {part['axis']} is an axis and has no parts; write {part['axis']}=VALUE")
         if match["prefix"] != "~" and _AXIS.match(key):
             given.add(key)
             written.append(f"++{key}=[{','.join(map(write_value, _read_axis(text, key, match['value'])))}]")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
-from cuprof.errors import MissingDependencyError, StoreError, UnknownNameError
+from cuprof.errors import MissingDependencyError, StoreError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,7 @@ def write_frame(frame: pd.DataFrame, form: str, target: BinaryIO | Path, *, widt
     Raises:
         UnknownNameError: no such format.
         MissingDependencyError: Parquet without pyarrow.
+        UsageError: rows that the format has no form for: columns of one name, bytes in JSON, mixed types in Parquet.
         StoreError: the file cannot be written.
     """
     data = to_parquet(frame) if form == "parquet" else to_text(frame, form, width=width).encode()
@@ -51,21 +53,35 @@ def to_text(frame: pd.DataFrame, form: str, *, width: int | None = None) -> str:
 
 
 def to_json(frame: pd.DataFrame) -> str:
-    """Return a list of objects as strict JSON: no value is null, infinities are the strings "Infinity", "-Infinity"."""
-    names = list(frame.columns)
+    """Return a list of objects as strict JSON: no value is null, infinities are the strings "Infinity", "-Infinity".
+
+    Raises:
+        UsageError: two columns of one name, or a value such as bytes that JSON has no form for.
+    """
+    names = _distinct_names(frame, "JSON")
     rows = (dict(zip(names, map(_json_value, row), strict=True)) for row in frame.itertuples(index=False, name=None))
-    lines = ",\n  ".join(json.dumps(row, allow_nan=False, ensure_ascii=False) for row in rows)
+    lines = ",\n  ".join(map(_json_object, rows))
     return f"[\n  {lines}\n]\n" if lines else "[]\n"
 
 
 def to_parquet(frame: pd.DataFrame) -> bytes:
-    """Return the frame as a Parquet file."""
+    """Return the frame as a Parquet file.
+
+    Raises:
+        MissingDependencyError: pyarrow is not installed.
+        UsageError: two columns of one name, or a column of several types.
+    """
     try:
-        import pyarrow  # noqa: F401
+        import pyarrow
     except ImportError:
         raise MissingDependencyError("pyarrow, which writes Parquet,", "install it with: pip install pyarrow") from None
+    _distinct_names(frame, "Parquet")
     buffer = io.BytesIO()
-    frame.to_parquet(buffer, engine="pyarrow", index=False)
+    try:
+        frame.to_parquet(buffer, engine="pyarrow", index=False)
+    except pyarrow.ArrowException as error:
+        text = "; ".join(map(str, error.args))
+        raise UsageError(f"Parquet has no form for these rows: {text}; CAST each column to one type") from None
     return buffer.getvalue()
 
 
@@ -127,6 +143,23 @@ def _number(value: float) -> str:
         decimals = 0 if value == 0 else max(0, 4 - math.floor(math.log10(abs(value))))
         return f"{value:.{decimals}f}"
     return f"{value:.4e}"
+
+
+def _distinct_names(frame: pd.DataFrame, form: str) -> list[str]:
+    names = [str(name) for name in frame.columns]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise UsageError(f"{count} columns are named {name}, and {form} takes each name once; rename them with AS")
+    return names
+
+
+def _json_object(row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, allow_nan=False, ensure_ascii=False)
+    except TypeError:
+        name = next(name for name, value in row.items() if not isinstance(value, (str, int, float, type(None))))
+        kind = type(row[name]).__name__
+        raise UsageError(f"column {name} holds {kind}, which JSON has no form for; write hex({name})") from None
 
 
 def _json_value(value: Any) -> Any:

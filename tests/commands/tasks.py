@@ -58,6 +58,12 @@ def break_down(config: SweepConfig, project: Project) -> int:
     raise ZeroDivisionError("broken")
 
 
+def open_nothing(config: SweepConfig, project: Project) -> int:
+    """Raise as a task does that looks for a file in the wrong place."""
+    (project.root / "nowhere").read_text(encoding="utf-8")
+    return 0
+
+
 def vanish_when_quick(config: SweepConfig, project: Project) -> int:
     """Take the process down without a word for measure=quick."""
     if config.measure.target == 0.02:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cuprof.commands.init import make_project
+from cuprof.errors import StoreError
 from cuprof.project import Project
 from tests.conftest import Result, missing_gpu
 
@@ -27,6 +29,7 @@ def scale(project: Project) -> Project:
     [
         (["experiment=scal"], "unknown experiment 'scal': did you mean scale"),
         (["family=scal"], "unknown family 'scal'"),
+        (["family=scal", "experiment=scale"], "experiment=scale is a study of family scale, not of scal; leave one"),
         (["variants=nmpy"], "unknown variant 'nmpy' of family scale: did you mean numpy"),
         (["variants=glob(x*)"], "unknown variant 'x*'"),
         (["variants=numpy,!numpy"], "variants=numpy,!numpy leaves no variant of family scale"),
@@ -52,13 +55,39 @@ def scale(project: Project) -> Project:
     ],
 )
 def test_a_bad_selection(cli: Cli, scale: Project, settings: list[str], message: str) -> None:
-    experiment = [] if settings[0].startswith("experiment=") else ["experiment=scale"]
+    experiment = [] if settings[0].startswith(("experiment=", "family=")) else ["experiment=scale"]
     result = cli("sweep", *experiment, *settings)
     assert result.exit_code == 2, result.err
     assert message in result.err
     assert result.err.count("\n") == 1
     assert result.out == ""
     assert not (scale.root / "db" / "cuprof.sqlite").exists()
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere/pages", "cuprof.toml", "cuprof.toml/pages"])
+def test_a_folder_that_takes_no_page_is_found_before_anything_is_measured(cli: Cli, scale: Project, place: str) -> None:
+    result = cli("sweep", "experiment=scale", "variants=numpy", "problem.n=64", f"report.path={place}")
+    assert (result.exit_code, result.out) == (2, "")
+    assert f"the page's folder {place} cannot be written: " in result.err
+    assert result.err.count("\n") == 1
+    assert not (scale.root / "db" / "cuprof.sqlite").exists()
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_results_are_shown_where_the_page_fails_all_the_same(
+    cli: Cli, scale: Project, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    def fail(*args: object, **kwargs: object) -> Path:
+        raise StoreError("report cannot be written: the disk has gone")
+
+    monkeypatch.setattr("cuprof.report.write", fail)
+    settings = ("experiment=scale", "variants=numpy", "problem.n=64", "measure=quick", f"output={output}")
+    result = cli("sweep", *settings)
+    assert result.exit_code == 2
+    assert result.err.endswith("error: report cannot be written: the disk has gone\n")
+    if output == "json":
+        assert json.loads(result.out)["report"] is None
+    assert "numpy" in result.out
 
 
 def test_no_gpu_for_a_selection_that_needs_one(cli: Cli, scale: Project) -> None:
@@ -110,6 +139,13 @@ def test_a_dry_run_stores_nothing(cli: Cli, scale: Project) -> None:
     assert result.exit_code == 0
     assert "2 missing; nothing was run" in result.out
     assert not (scale.root / "db" / "cuprof.sqlite").exists()
+
+
+@pytest.mark.parametrize("command", ["sweep", "ncu-collect"])
+def test_a_family_alone_is_composed_without_the_default_experiment(cli: Cli, scale: Project, command: str) -> None:
+    result = cli(command, "family=scale", "variants=numpy", "dry_run=true")
+    assert result.exit_code == 0, result.err
+    assert "scale/numpy" in result.out
 
 
 @pytest.mark.parametrize("variants", ["!plain", "glob(*,exclude=pl*)", "all,!cuda", "numpy"])

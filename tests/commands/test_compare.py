@@ -14,6 +14,7 @@ from cuprof.comparison.rule import Rule
 from cuprof.comparison.sample_more import sample_more
 from cuprof.engine.observer import SilentObserver
 from cuprof.project import Project
+from cuprof.records import State
 from cuprof.store import Store
 from tests.conftest import Result
 
@@ -87,11 +88,25 @@ def test_sampling_more_of_sweeps_says_that_it_cannot_be(cli: Cli, url: str) -> N
     assert "only variants of the source that is here" in result.err
 
 
+def test_a_variant_that_is_wrong_fails_the_comparison_with_the_reason(cli: Cli, project: Project) -> None:
+    wrong = Made("wrong", state=State.WRONG_RESULT, message="y[671] = 3, expected 4")
+    with Store.open(project.database_url) as store:
+        fill(store, [Made("right"), wrong])
+    result = cli("compare", "invented/right", "invented/wrong")
+    assert (result.exit_code, result.err) == (1, "")
+    assert "BROKEN invented/wrong" in result.out
+    assert "wrong_result: y[671] = 3, expected 4" in result.out
+
+
 QUICK = ("measure=quick", "measure.settle_seconds=0", "measure.max_seconds=0.1")
 
 
-def test_undecided_variants_are_timed_again_side_by_side(cli: Cli, project: Project) -> None:
+def test_undecided_variants_are_timed_again_side_by_side(
+    cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = project.database_url
+    words = ["compare", "reduction/cpu_numpy", "reduction/cpu_serial", "--sample-more"]
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/cuprof", *words])
     swept = cli(
         "sweep", "experiment=reduction", "variants=cpu_numpy,cpu_serial", "problem.n=2**14", "report=none", *QUICK
     )
@@ -104,7 +119,7 @@ def test_undecided_variants_are_timed_again_side_by_side(cli: Cli, project: Proj
     (row,) = again.rows
     with Store.open(url, read_only=True, create=False) as store:
         sweeps = store.query("SELECT id, command_line FROM sweep ORDER BY id").to_dict("records")
-    assert [sweep["command_line"] for sweep in sweeps[1:]] == ["cuprof compare --sample-more"]
+    assert [sweep["command_line"] for sweep in sweeps[1:]] == [" ".join(["cuprof", *words])]
     assert row.match.base.run != first.rows[0].match.base.run
     assert row.match.base.identity == first.rows[0].match.base.identity
     assert any("timed again in sweep 2" in text for text in again.warnings)

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from cuprof.commands.init import make_project
+from cuprof.project import Project
 from tests.conftest import Result
 
 Cli = Callable[..., Result]
@@ -26,6 +28,53 @@ def test_words_are_completed(cli: Cli, monkeypatch: pytest.MonkeyPatch, line: st
     result = cli("-sc", "query=bash")
     assert result.exit_code == 0
     assert expected in result.out.split()
+
+
+def complete(cli: Cli, monkeypatch: pytest.MonkeyPatch, line: str, shell: str = "bash") -> list[str]:
+    monkeypatch.setenv("COMP_LINE", line)
+    result = cli("-sc", f"query={shell}")
+    assert (result.exit_code, result.err) == (0, "")
+    return result.out.split("\n" if shell == "fish" else None)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cuprof sweep variants=last", ["variants=last_warp"]),
+        ("cuprof sweep variants=sequential,first", ["variants=sequential,first_add"]),
+        ("cuprof sweep baseline=cupy", ["baseline=cupy_sum"]),
+        ("cuprof sweep problem.", ["problem.n=", "problem.dtype=", "problem.preset="]),
+        ("cuprof sweep problem.dtype=f", ["problem.dtype=float32"]),
+        ("cuprof sweep problem.n=2**16,2**18,2**2", [f"problem.n=2**16,2**18,2**{k}" for k in (20, 22, 24, 26)]),
+        ("cuprof report experiment=cuconv problem.preset=E", [f"problem.preset=E{number}" for number in range(1, 5)]),
+        ("cuprof ncu-collect experiment=reduction tune.block=1", ["tune.block=128", "tune.block=1024"]),
+        ("cuprof sweep vari", ["variants="]),
+        ("cuprof sweep experiment=nowhere variants=", []),
+        ("cuprof sweep experiment=all_studies variants=", []),
+        ("cuprof sweep measure.modes=", []),
+    ],
+)
+def test_what_a_family_decides_is_completed_from_it(
+    cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch, line: str, expected: list[str]
+) -> None:
+    assert complete(cli, monkeypatch, line) == expected
+
+
+def test_a_typed_family_is_the_one_completed(cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.root / "cuprof.toml").unlink()
+    make_project(project.root)
+    for choice in ("family=scale", "experiment=scale"):
+        found = complete(cli, monkeypatch, f"cuprof sweep {choice} variants=")
+        assert found == ["variants=numpy", "variants=plain", "variants=all"]
+    assert complete(cli, monkeypatch, "cuprof sweep family=scale tune.") == ["tune.block="]
+
+
+def test_named_queries_and_views_are_completed(cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = project.root / "db" / "queries"
+    folder.mkdir(parents=True)
+    (folder / "mine.sql").write_text("SELECT 1")
+    found = complete(cli, monkeypatch, "cuprof query ", "fish")
+    assert {"mine", "best", "sweep_fastest", "failures", "--format"} <= set(found)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

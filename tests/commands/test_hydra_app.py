@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from cuprof.commands.hydra_app import run
-from cuprof.errors import CuprofError, UnknownNameError
-from cuprof.project import Project
+from cuprof.commands.hydra_app import compose, run
+from cuprof.commands.main import main
+from cuprof.config.build import list_settings
+from cuprof.config.explain import COMPLETE
+from cuprof.errors import ConfigError, CuprofError, UnknownNameError
+from cuprof.project import Project, bundled
 from tests.commands import tasks
 
 
@@ -138,6 +142,26 @@ def test_axes_of_an_experiment_can_be_taken_away(project: Project) -> None:
     assert tasks.noted(project.root)[0]["problem"] == {}
 
 
+def test_a_family_without_an_experiment_takes_nothing_of_the_default_one(project: Project) -> None:
+    assert run("sweep", ["family=meta"], tasks.note) == 0
+    (facts,) = tasks.noted(project.root)
+    assert (facts["composed"], facts["experiment"], facts["problem"]) == ("meta", "", {})
+    assert compose(["family=meta"], project).baseline == ""
+
+
+def test_several_families_make_jobs_without_the_default_experiment(project: Project) -> None:
+    assert run("sweep", ["family=one,two"], tasks.name_experiment) == 0
+    assert (project.root / "experiments.txt").read_text() == "\n\n"
+
+
+def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Project) -> None:
+    text = (bundled("conf") / "config.yaml").read_text().replace("  - experiment: reduction\n", "")
+    (project.root / "conf").mkdir()
+    (project.root / "conf" / "plain.yaml").write_text(text)
+    assert run("sweep", ["-cn", "plain", "family=meta"], tasks.note) == 0
+    assert tasks.noted(project.root)[0]["composed"] == "meta"
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -158,6 +182,15 @@ def test_axes_of_an_experiment_can_be_taken_away(project: Project) -> None:
         (["--cfg"], "expected one argument"),
         (["--cfg", "jobb"], "invalid choice: 'jobb'"),
         (["reduction"], "settings are written key=value"),
+        (["problem.n.x=3"], "problem.n is an axis and has no parts; write problem.n=VALUE"),
+        (["variants.x=3"], "variants is an axis and has no parts"),
+        (["measure.modes.x=3"], "the settings do not compose: invalid literal"),
+        (["--resolve"], "--resolve is about what --cfg shows; add --cfg job"),
+        (["-p", "measure"], "--package is about what --cfg shows"),
+        (["--cfg", "job", "-m"], "--multirun and --cfg exclude each other"),
+        (["--experimental-rerun=x"], "unknown option --experimental-rerun=x"),
+        (["hydra.run.dir=/proc/foo"], "/proc/foo cannot be used: No such file or directory"),
+        (["-m", "hydra.sweep.dir=/proc/x"], "/proc/x cannot be used: No such file or directory"),
         (["--run", "measure=quick,hot"], "leave --run out"),
     ],
 )
@@ -178,6 +211,27 @@ def test_a_broken_file_of_configuration_is_named(project: Project) -> None:
         run("sweep", ["experiment=broken"], tasks.note)
 
 
+@pytest.mark.parametrize("choice", ["experiment=bytes", "measure=bytes"])
+def test_a_file_of_configuration_that_is_no_text_is_named(project: Project, tmp_path: Path, choice: str) -> None:
+    file = tmp_path / "extra" / choice.partition("=")[0] / "bytes.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"bytes\.yaml is not UTF-8 text: invalid start byte"):
+        run("sweep", [choice, "--config-dir", str(tmp_path / "extra")], tasks.break_down)
+
+
+def test_what_goes_wrong_inside_a_task_is_not_put_on_the_configuration(project: Project) -> None:
+    with pytest.raises(FileNotFoundError):
+        run("sweep", [], tasks.open_nothing)
+    with pytest.raises(FileNotFoundError):
+        run("sweep", ["-m"], tasks.open_nothing)
+
+
+def test_a_part_that_is_not_there_is_one_line(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "--cfg", "job", "-p", "nope"]) == 2
+    assert capfd.readouterr().err == "error: package 'nope' not found in config\n"
+
+
 def test_an_experiment_with_an_unknown_key_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     folder = project.root / "conf" / "experiment"
     folder.mkdir(parents=True)
@@ -185,6 +239,51 @@ def test_an_experiment_with_an_unknown_key_is_refused(project: Project, capsys: 
     assert run("sweep", ["experiment=odd"], tasks.break_down) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: unknown setting 'measure.max_second': did you mean measure.max_seconds or ")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [("family: x\n", ()), ("family: x\n", ("problem.n=4",)), ("defaults: [override /measure: quick]\nfamily: x\n", ())],
+)
+def test_an_experiment_without_its_package_line_is_named(
+    project: Project, capsys: pytest.CaptureFixture[str], text: str, settings: tuple[str, ...]
+) -> None:
+    folder = project.root / "conf" / "experiment" / "own"
+    folder.mkdir(parents=True)
+    (folder / "nopkg.yaml").write_text(text)
+    code = main(["sweep", "experiment=own/nopkg", *settings])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (code, line) == (2, "error: experiment/own/nopkg.yaml lacks its first line '# @package _global_'")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ["measure=m2", "measure.modes=hot"],
+            "measure/m2.yaml holds no measure.modes; it must begin with defaults: [default, _self_]",
+        ),
+        (
+            ["measure=m2,quick", "measure.modes=hot"],
+            "the chosen file of measure/ holds no measure.modes; it must begin with defaults: [default, _self_]",
+        ),
+        (["ncu=n2", "ncu.batch=3"], "ncu/n2.yaml holds no ncu.batch; it must begin with defaults: [_base, _self_]"),
+    ],
+)
+def test_a_file_without_the_rest_of_its_group_is_named(project: Project, settings: list[str], message: str) -> None:
+    for name, text in {"measure/m2": "target: 0.1\n", "ncu/n2": "name: n2\n"}.items():
+        file = project.root / "conf" / f"{name}.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        run("sweep", settings, tasks.break_down)
+    assert str(caught.value) == message
+
+
+def test_the_complete_file_of_every_group_holds_its_settings() -> None:
+    for group, name in COMPLETE.items():
+        held = yaml.safe_load((bundled("conf") / group / f"{name}.yaml").read_text())
+        assert {f"{group}.{key}" for key in held} == {key for key in list_settings() if key.startswith(f"{group}.")}
 
 
 def test_nearest_names_are_kept_with_the_error(project: Project) -> None:

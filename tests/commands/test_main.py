@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +88,17 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     run = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert run.stderr == ""
     assert run.stdout.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("argv", [["--version"], ["list", "metrics"], ["sweep", "--cfg", "job"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_one_line(argv: list[str], unbuffered: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "cuprof", *argv]
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert (run.returncode, run.stderr) == (2, "error: the output cannot be written: No space left on device\n")
 
 
 def test_the_module_and_the_script_are_one() -> None:

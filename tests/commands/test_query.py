@@ -55,6 +55,8 @@ def test_names_are_listed(cli: Cli, project: Project) -> None:
         (["best", "--url", "nonsense"], "nonsense"),
         (["best", "--url", "sqlite:////nowhere/x.sqlite"], "/nowhere/x.sqlite"),
         (["best", "--output", "/nowhere/x.csv"], "/nowhere/x.csv"),
+        (["SELECT x'00ff' AS b", "--format", "json"], "column b holds bytes, which JSON has no form for"),
+        (["SELECT 1 AS a, 2 AS a", "--format", "json"], "2 columns are named a"),
     ],
 )
 def test_bad_input(cli: Cli, stored: Project, argv: list[str], message: str) -> None:

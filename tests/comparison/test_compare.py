@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +101,70 @@ def test_a_trial_that_was_right_and_fails_now_is_broken(store: Store, url: str) 
     back = run(url, "2", "1")
     assert (back.broken, back.exit_code) == ((), 0)
     assert "wrong_result in BASE" in back.incomparable[0]
+
+
+WRONG = Made("wrong", state=State.WRONG_RESULT, message="y[671] = 3, expected 4")
+
+
+def test_a_variant_that_was_right_nowhere_stands_with_its_failure(store: Store, url: str) -> None:
+    fill(store, [Made("right"), WRONG])
+    fill(store, [Made("right", source="x", n=7)], seed=2)
+    found = run(url, "invented/right", "invented/wrong")
+    assert [broken.text for broken in found.broken] == [
+        "invented/wrong · n=2^20 · block=64: wrong_result: y[671] = 3, expected 4"
+    ]
+    assert (found.rows, found.exit_code) == ((), 1)
+    with pytest.raises(UsageError, match=r"BASE that is not right: invented/wrong .*: wrong_result: y\[671\] = 3"):
+        run(url, "invented/wrong", "invented/right")
+
+
+def test_a_failure_counts_from_a_sweep_that_timed_nothing(store: Store, url: str) -> None:
+    fill(store, [Made("right")])
+    fill(store, [WRONG], seed=2)
+    found = run(url, "invented/right", "invented/wrong")
+    assert (found.new.sweeps, found.exit_code) == ((2,), 1)
+
+
+def test_what_was_right_once_is_compared_where_it_was_right(store: Store, url: str) -> None:
+    fill(store, [Made("right"), Made("wrong", 60.0)])
+    fill(store, [Made("right", source="x"), replace(WRONG, source="x")], seed=2)
+    found = run(url, "invented/right", "invented/wrong")
+    assert (found.new.sweeps, found.broken) == ((1,), ())
+
+
+def test_a_variant_kept_as_known_wrong_is_never_ranked(store: Store, url: str) -> None:
+    fill(store, [Made("right"), replace(WRONG, expected="wrong")])
+    for words in (("invented/right", "invented/wrong"), ("invented/wrong", "invented/right")):
+        with pytest.raises(UsageError, match="invented/wrong is kept as known wrong and is never ranked"):
+            run(url, *words)
+
+
+def test_commits_are_found_by_the_names_that_git_knows(
+    store: Store, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "cuprof.toml").touch()
+    monkeypatch.chdir(repository)
+
+    def git(*words: str) -> str:
+        name = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"]
+        return subprocess.run(["git", *name, *words], check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q", "-b", "Main")
+    commits = []
+    for message in ("one", "two", "three"):
+        git("commit", "-q", "--allow-empty", "-m", message)
+        commits.append(git("rev-parse", "HEAD"))
+    for seed, commit in enumerate(commits[:2], 1):
+        fill(store, [Made(source=commit)], commit=commit, seed=seed)
+    git("branch", "Feature/x", "HEAD~1")
+    found = run(url, "git:HEAD~2", "git:Feature/x")
+    assert (found.base.sweeps, found.new.sweeps) == ((1,), (2,))
+    with pytest.raises(UsageError, match=f"'git:HEAD' is commit {commits[2][:10]}, at which no stored sweep"):
+        run(url, "git:HEAD", "git:HEAD~1")
+    with pytest.raises(UsageError, match="fits no stored sweep's commit"):
+        run(url, "git:--all", "git:HEAD~1")
 
 
 def test_variants_meant_to_be_wrong_and_excluded_samples_do_not_count(store: Store, url: str) -> None:

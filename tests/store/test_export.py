@@ -11,8 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cuprof.errors import MissingDependencyError, StoreError, UnknownNameError
+from cuprof.errors import MissingDependencyError, StoreError, UnknownNameError, UsageError
 from cuprof.store.export import to_parquet, to_table, to_text, write_frame
+from cuprof.store.frames import make_frame
 
 FRAME = pd.DataFrame(
     {
@@ -96,6 +97,21 @@ def test_parquet_reads_back() -> None:
     read = pd.read_parquet(io.BytesIO(to_parquet(FRAME)))
     assert read["bytes"][0] == 67108864
     assert str(read["run_at"].dtype).endswith("UTC]")
+
+
+def test_what_parquet_cannot_hold_is_named() -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    with pytest.raises(UsageError, match="column a with type object; CAST each column to one type"):
+        to_parquet(make_frame(["a"], [(1,), ("x",)]))
+    with pytest.raises(UsageError, match="2 columns are named a, and Parquet takes each name once"):
+        to_parquet(make_frame(["a", "a"], [(1, 2)]))
+
+
+def test_json_loses_no_column_and_refuses_what_it_cannot_hold() -> None:
+    with pytest.raises(UsageError, match="2 columns are named a, and JSON takes each name once"):
+        to_text(make_frame(["a", "a"], [(1, 2)]), "json")
+    with pytest.raises(UsageError, match=r"column b holds bytes, which JSON has no form for; write hex\(b\)"):
+        to_text(make_frame(["a", "b"], [(1, b"\x00\xff")]), "json")
 
 
 def test_parquet_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
