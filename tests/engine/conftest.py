@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
+from cuprof.engine.checking import check_trials
 from cuprof.engine.sweep import Sweep, SweepResult, run_sweep
 from cuprof.project import Project
 from cuprof.records import Outcome, Trial
@@ -85,6 +86,13 @@ class Bench:
         """Run a sweep of those variants; changes are of the configuration."""
         heard = listener or Listener()
         return run_sweep(self.config(*variants, **changes), self.project, heard), heard
+
+    def check(self, *variants: str) -> Listener:
+        """Check those variants, as a collection does before it profiles; nothing is timed."""
+        heard = Listener()
+        with Store.open(self.project.database_url) as store:
+            check_trials(self.config(*variants), self.project, store, heard, backends=("cpu",))
+        return heard
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with Store.open(self.project.database_url, create=False, read_only=True) as store:
