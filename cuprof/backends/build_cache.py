@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cuprof.backends.nvrtc import STANDARD_OPTIONS, Cubin, KernelFacts, compile_source, nvrtc_version
+from cuprof.family.headers import find_headers, uses_headers
 
 MOST_THREADS = 8
 
@@ -66,14 +67,16 @@ class BuildCache:
         found = self._find(key)
         if found is not None:
             return found, True
-        cubin = compile_source(text, name=name, arch=arch, defines=defines, options=options)
+        folders = find_headers().folders if uses_headers(text) else ()
+        cubin = compile_source(text, name=name, arch=arch, defines=defines, options=options, include_folders=folders)
         self._keep(key, cubin)
         return cubin, False
 
     @staticmethod
     def _key(text: str, arch: str, defines: Mapping[str, str | int], options: Sequence[str]) -> str:
         parts = [text, arch, sorted((k, str(v)) for k, v in defines.items()), list(options), STANDARD_OPTIONS]
-        return hashlib.sha256(json.dumps([*parts, nvrtc_version()]).encode()).hexdigest()
+        headers = [find_headers().version] if uses_headers(text) else []
+        return hashlib.sha256(json.dumps([*parts, nvrtc_version(), *headers]).encode()).hexdigest()
 
     def _find(self, key: str) -> Cubin | None:
         try:

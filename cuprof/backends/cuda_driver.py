@@ -7,7 +7,7 @@ are used side by side with it.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def error_for(status: int, what: str) -> LaunchError:
 class PackedLaunch:
     """One kernel launch with its arguments laid out in memory, ready to be repeated at the cost of one driver call."""
 
-    __slots__ = ("_driver", "_keep", "block", "function", "grid", "name", "params", "shared_bytes")
+    __slots__ = ("_enqueue", "_keep", "block", "function", "grid", "name", "params", "shared_bytes")
 
     def __init__(
         self,
@@ -71,13 +71,16 @@ class PackedLaunch:
         block: Sequence[int],
         arguments: Sequence[int | np.generic],
         shared_bytes: int = 0,
+        cooperative: bool = False,
     ) -> None:
         """Pack.
 
         Args:
             arguments: device addresses as Python ints, scalars as NumPy scalars, in the kernel's order.
+            cooperative: all blocks are on the device together, or the launch is refused.
         """
-        self._driver = load_driver()
+        driver = load_driver()
+        self._enqueue = _cooperatively(driver) if cooperative else driver.cuLaunchKernel
         self.name, self.function, self.shared_bytes = name, function, shared_bytes
         self.grid = (*grid, 1, 1)[:3]
         self.block = (*block, 1, 1)[:3]
@@ -91,9 +94,7 @@ class PackedLaunch:
 
     def __call__(self, stream: int) -> None:
         """Enqueue on a stream."""
-        status = self._driver.cuLaunchKernel(
-            self.function, *self.grid, *self.block, self.shared_bytes, stream, self.params, 0
-        )[0]
+        status = self._enqueue(self.function, *self.grid, *self.block, self.shared_bytes, stream, self.params, 0)[0]
         if status:
             raise error_for(int(status), f"launch {self.name}")
 
@@ -101,6 +102,11 @@ class PackedLaunch:
         """Replace one scalar argument."""
         content = value.tobytes()
         ctypes.memmove(self._keep[0][index], content, len(content))
+
+
+def _cooperatively(driver: Any) -> Callable[..., tuple[Any, ...]]:
+    """Return the cooperative launch with the plain one's parameters, of which it lacks the last."""
+    return lambda *arguments: driver.cuLaunchCooperativeKernel(*arguments[:-1])
 
 
 class MappedMemory:

@@ -240,7 +240,8 @@ class CudaSession:
             )
         arguments = [addresses[value] if isinstance(value, str) else as_scalar(value) for value in step.args]
         return on_stream(
-            PackedLaunch(step.kernel, function, step.grid, step.block, arguments, step.shared_bytes), stream
+            PackedLaunch(step.kernel, function, step.grid, step.block, arguments, step.shared_bytes, step.cooperative),
+            stream,
         )
 
     def _uploads(self) -> list[tuple[int, int, int]]:

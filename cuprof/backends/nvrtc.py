@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from cuprof.errors import BuildError, MissingDependencyError
+from cuprof.family.headers import REMEDY
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
 """Given to every compilation: resource figures in the log, and line numbers for profilers."""
@@ -51,7 +52,7 @@ def compile_source(
         arch: "sm_90" and the like.
         defines: preprocessor macros.
         options: further NVRTC options, after the standard ones.
-        include_folders: searched for `#include "…"`.
+        include_folders: searched for included files.
 
     Raises:
         BuildError: the compiler refused; the message is its first error line, `log` its whole output.
@@ -69,7 +70,8 @@ def compile_source(
         (result,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
         log = _text(nvrtc, program, "ProgramLog")
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise BuildError(f"NVRTC refused {name} for {arch}: {_first_error(log) or result.name}", log)
+            first = _first_error(log) or result.name
+            raise BuildError(f"NVRTC refused {name} for {arch}: {first}{_hint(first, include_folders)}", log)
         image = _bytes(nvrtc, program, "CUBIN")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -137,6 +139,18 @@ def read_resources(log: str) -> dict[str, KernelFacts]:
 
 _ERROR = re.compile(r"\berror\b[^:'\"]*:")
 """NVRTC's "error:", "error #20:" and "catastrophic error:", ptxas's "error   :"; no name that a warning quotes."""
+
+
+def _hint(error: str, folders: Sequence[Path]) -> str:
+    """Return what helps against a header that was not found, or the empty text."""
+    lacking = re.search(r'not open source file "([^"]+)"', error)
+    if not lacking:
+        return ""
+    if any((folder / "cuda" / "std" / lacking[1]).is_file() for folder in folders):
+        return f"; in device code it is <cuda/std/{lacking[1]}>"
+    if not any((folder / "cuda_fp16.h").is_file() for folder in folders):
+        return f"; CUDA's own headers were not found: {REMEDY}"
+    return ""
 
 
 def _number(pattern: str, text: str) -> int:

@@ -22,6 +22,7 @@ from cuprof.commands.machine import (
     list_platforms,
 )
 from cuprof.errors import CuprofError
+from cuprof.family.headers import find_headers
 from cuprof.project import Project, checkout
 
 OLDEST_PYTHON = (3, 11)
@@ -67,6 +68,7 @@ def examine(project: Project) -> Iterator[Finding]:
     yield examine_driver(driver)
     yield examine_cupy(driver, installed)
     yield _examine_nvrtc(driver)
+    yield examine_headers(driver, find_headers().version)
     yield _examine_ncu(driver)
     yield examine_counters(driver, PROFILING_PARAMETERS)
     yield examine_opencl(driver, list_platforms(), "pyopencl" in installed, has_nvidia_icd())
@@ -224,6 +226,19 @@ def _examine_nvrtc(driver: Driver | None) -> Finding:
         extra = driver.extra if driver and driver.extra else "cuda13"
         verdict = Verdict.WARNING if driver else Verdict.OPTIONAL
         return Finding("NVRTC", verdict, str(error).partition(";")[0], install_command(extra))
+
+
+def examine_headers(driver: Driver | None, version: str) -> Finding:
+    """Judge CUDA's own headers, which only sources with `#include <…>` need.
+
+    Args:
+        version: of those found, as `cuprof.family.headers.Headers` has it.
+    """
+    if version:
+        return Finding("CUDA headers", Verdict.GOOD, version)
+    extra = driver.extra if driver and driver.extra else "cuda13"
+    detail = "not found; only sources that include <cuda_fp16.h> and the like need them"
+    return Finding("CUDA headers", Verdict.OPTIONAL, detail, install_command(extra))
 
 
 def _examine_ncu(driver: Driver | None) -> Finding:

@@ -47,6 +47,8 @@ class Launch:
         block: threads a block (OpenCL: work-items a group) in x, y, z.
         args: in the order of the kernel's parameters.
         shared_bytes: dynamic shared memory a block, in bytes (CUDA).
+        cooperative: launch so that all blocks are on the device together and may wait for one another by
+            `cooperative_groups::this_grid().sync()` (CUDA); a grid that does not fit is refused by the driver.
     """
 
     kernel: str
@@ -54,6 +56,7 @@ class Launch:
     block: tuple[int, ...]
     args: tuple[Argument, ...]
     shared_bytes: int = 0
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ spaces), joined by a line feed. The first is an object of what all trials of a v
     contract   SHA-256 of the contract text (signature, inputs, reference, and the tolerance that the variant has)
     device     DeviceFacts.identity, or null where no device of the back end is there
     libraries  installed version of each module that the variant requires
+    headers    versions of CUDA's headers; only where a CUDA source includes something in angle brackets
 
 The second is an object of the trial itself:
 
@@ -38,6 +39,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
+from cuprof.family.headers import find_headers, uses_headers
 from cuprof.family.model import Family, Variant
 from cuprof.family.point import Point
 from cuprof.family.program import Argument, Array, Fill, Launch, Program
@@ -59,10 +61,17 @@ class Identifier:
         variant: one of its variants.
         device: what the trials run on, or None where there is no device.
         source_hash, contract_hash: SHA-256 of the texts of `cuprof.family.fingerprint`.
+        headers: versions of the headers that the source needs, or empty.
     """
 
     def __init__(
-        self, family: Family, variant: Variant, device: DeviceFacts | None, source_hash: str, contract_hash: str
+        self,
+        family: Family,
+        variant: Variant,
+        device: DeviceFacts | None,
+        source_hash: str,
+        contract_hash: str,
+        headers: str = "",
     ) -> None:
         shared = {
             "version": IDENTITY_VERSION,
@@ -73,6 +82,7 @@ class Identifier:
             "contract": contract_hash,
             "device": None if device is None else dict(device.identity),
             "libraries": list_versions(variant.requires),
+            **({"headers": headers} if headers else {}),
         }
         self._shared = hashlib.sha256(canonical_json(shared).encode() + b"\n")
 
@@ -101,8 +111,14 @@ def identity(
     Raises:
         FamilyError: a file of the family is missing or unreadable.
     """
-    source, contract = hash_text(source_text(family, variant)), hash_text(contract_text(family, variant))
-    return Identifier(family, variant, device, source, contract).identify(problem, tunables, program)
+    source, contract = source_text(family, variant), hash_text(contract_text(family, variant))
+    identifier = Identifier(family, variant, device, hash_text(source), contract, headers_of(variant, source))
+    return identifier.identify(problem, tunables, program)
+
+
+def headers_of(variant: Variant, source: str) -> str:
+    """Return the versions of CUDA's headers where a variant's source needs them, else the empty text."""
+    return find_headers().version if variant.backend == "cuda" and uses_headers(source) else ""
 
 
 def method_hash(settings: Mapping[str, Any]) -> str:
@@ -165,6 +181,7 @@ def _step(step: Launch | Fill) -> list[object]:
         [int(size) for size in step.block],
         [_argument(argument) for argument in step.args],
         int(step.shared_bytes),
+        *(["cooperative"] if step.cooperative else []),
     ]
 
 

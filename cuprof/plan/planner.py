@@ -13,7 +13,7 @@ from cuprof.family.point import Point
 from cuprof.family.program import Program
 from cuprof.family.requirements import check_requirements
 from cuprof.family.trace import describe, own_trace
-from cuprof.plan.identity import Identifier
+from cuprof.plan.identity import Identifier, headers_of
 from cuprof.plan.memory import check_memory, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_program
@@ -107,7 +107,8 @@ class _VariantPlanner:
         self.source_hash = hash_text(self.source)
         if variant.tolerance is not None:
             contract = hash_text(contract_text(family, variant))
-        self.identifier = Identifier(family, variant, self.device, self.source_hash, contract)
+        headers = headers_of(variant, self.source)
+        self.identifier = Identifier(family, variant, self.device, self.source_hash, contract, headers)
 
     def make(self, problem: _Problem, tunables: Point) -> Trial | Exclusion:
         """Return the trial at a problem and tunables, or why it is none."""

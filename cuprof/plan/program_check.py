@@ -79,6 +79,8 @@ def _launch_faults(launch: Launch, buffers: Mapping[str, Array], backend: Backen
         yield f"a block of {threads} threads, and CUDA allows at most {MAX_BLOCK_THREADS}"
     if launch.shared_bytes < 0:
         yield f"shared_bytes is {launch.shared_bytes}, and must not be negative"
+    if launch.cooperative and backend != "cuda":
+        yield f"a cooperative launch, which {backend} does not have"
     for number, argument in enumerate(launch.args, 1):
         if isinstance(argument, str):
             if argument not in buffers:

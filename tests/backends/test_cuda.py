@@ -86,6 +86,46 @@ def test_a_kernel_computes_and_its_resources_are_known(session: Any, inputs: dic
     assert prepare(session, launch("scale", "x", "y", N, 3.0)).build.cached
 
 
+def test_blocks_of_a_cooperative_launch_may_wait_for_one_another(session: Any, inputs: dict[str, np.ndarray]) -> None:
+    text = """
+#include <cooperative_groups.h>
+extern "C" __global__ void turn_round(const float* x, float* s, float* y, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    s[i] = x[i];
+    cooperative_groups::this_grid().sync();
+    y[i] = s[n - 1 - i];
+}
+"""
+    scratch = {"s": Array((N,), "float32")}
+    together = launch("turn_round", "x", "s", "y", N, cooperative=True)
+    runnable = prepare(session, together, text=text, scratch=scratch)
+    for _ in range(20):
+        assert np.array_equal(result(session, runnable), inputs["x"][::-1])
+    assert session.read(runnable, Measure.COLD).duration_ns > 0
+    many = Launch("turn_round", (1 << 20,), (128,), ("x", "s", "y", N), cooperative=True)
+    with pytest.raises(LaunchError, match="COOPERATIVE_LAUNCH_TOO_LARGE"):
+        session.run(prepare(session, many, text=text, scratch=scratch))
+
+
+def test_cudas_own_headers_serve_kernels_on_the_device(session: Any, inputs: dict[str, np.ndarray]) -> None:
+    text = """
+#include <cstdint>
+#include <cub/block/block_reduce.cuh>
+#include <cuda_fp16.h>
+extern "C" __global__ void sums(const float* x, float* y, std::int32_t n) {
+    typedef cub::BlockReduce<float, 128> Reduce;
+    __shared__ typename Reduce::TempStorage kept;
+    __shared__ float all;
+    const float sum = Reduce(kept).Sum(x[blockIdx.x * 128 + threadIdx.x]);
+    if (threadIdx.x == 0) all = __half2float(__float2half(1.0f)) * sum;
+    __syncthreads();
+    if (blockIdx.x * 128 + threadIdx.x < n) y[blockIdx.x * 128 + threadIdx.x] = all;
+}
+"""
+    found = result(session, prepare(session, launch("sums", "x", "y", N), text=text))
+    assert np.array_equal(found, np.repeat(inputs["x"].reshape(-1, 128).sum(axis=1), 128))
+
+
 def test_poison_is_nan_in_outputs_and_scratch(session: Any) -> None:
     half = prepare(session, Launch("scale", (N // 256,), (128,), ("x", "y", N, 2.0)))
     found = result(session, half)

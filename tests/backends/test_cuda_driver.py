@@ -27,6 +27,10 @@ class FakeDriver:
         self.launches.append(arguments)
         return (self.status,)
 
+    def cuLaunchCooperativeKernel(self, *arguments: Any) -> tuple[int]:  # noqa: N802
+        self.launches.append(("cooperative", *arguments))
+        return (self.status,)
+
     def cuGetErrorString(self, status: Any) -> tuple[int, bytes]:  # noqa: N802
         return 0, b"what it means"
 
@@ -78,6 +82,12 @@ def test_each_argument_is_aligned_for_its_type(driver: FakeDriver) -> None:
 def test_a_kernel_without_arguments(driver: FakeDriver) -> None:
     PackedLaunch("k", None, (1,), (1,), [])(0)
     assert len(driver.launches) == 1
+
+
+def test_a_cooperative_launch_takes_the_same_arguments(driver: FakeDriver) -> None:
+    launch = PackedLaunch("k", "function", (3,), (64,), [np.int32(5)], 16, cooperative=True)
+    launch(77)
+    assert driver.launches == [("cooperative", "function", 3, 1, 1, 64, 1, 1, 16, 77, launch.params)]
 
 
 def test_repeated_launches_share_the_arguments_and_one_can_be_replaced(driver: FakeDriver) -> None:

@@ -17,6 +17,7 @@ from cuprof.commands.diagnosis import (
     examine_dependencies,
     examine_disk,
     examine_driver,
+    examine_headers,
     examine_opencl,
     examine_python,
 )
@@ -102,6 +103,13 @@ def test_cupy_must_fit_the_driver(
     assert finding.verdict is verdict
     assert remedy in finding.remedy
     assert bool(remedy) == bool(finding.remedy)
+
+
+def test_headers() -> None:
+    assert examine_headers(None, "cudart 13000").verdict is Verdict.GOOD
+    finding = examine_headers(None, "")
+    assert finding.verdict is Verdict.OPTIONAL
+    assert finding.remedy.endswith("[cuda13]'")
 
 
 def test_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

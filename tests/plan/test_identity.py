@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuprof.family import Array, Fill, Launch, Point, Program
+from cuprof.family.headers import Headers
 from cuprof.family.loader import load_family
 from cuprof.plan import Selection, identity, method_hash, plan, plan_hash
-from cuprof.plan.identity import Identifier, canonical_json, canonical_program
+from cuprof.plan.identity import Identifier, canonical_json, canonical_program, headers_of
 from cuprof.records import DeviceFacts, Measure
 
 PROGRAM = Program(
@@ -88,6 +89,7 @@ def sha256(text: str) -> str:
         changed_launch(grid=(3, 2)),
         changed_launch(block=(64,)),
         changed_launch(shared_bytes=32),
+        changed_launch(cooperative=True),
         changed_launch(args=("y", "x", 5, 0.5, np.int64(7))),
         changed_launch(args=("x", "y", 5.0, 0.5, np.int64(7))),
         changed_launch(args=("x", "y", 5, 0.5, np.int32(7))),
@@ -181,6 +183,21 @@ def test_versions_of_required_libraries_count(scale, monkeypatch):
     module = importlib.import_module("cuprof.plan.identity")
     monkeypatch.setattr(module, "list_versions", lambda modules: dict.fromkeys(modules, "9.9"))
     assert Identifier(scale, variant, None, "0", "1").identify(Point(n=1), Point(), None) != before
+
+
+def test_versions_of_cudas_headers_count_where_they_are_included(scale, monkeypatch):
+    def identify(text):
+        variant = scale.variant("plain")
+        headers = headers_of(variant, text)
+        return Identifier(scale, variant, None, "0", "1", headers).identify(Point(n=1), Point(), None)
+
+    module = importlib.import_module("cuprof.plan.identity")
+    with_headers, without = "#include <cuda_fp16.h>", '#include "own.cuh"'
+    found = set()
+    for version in ("cudart 12080", "cudart 13000"):
+        monkeypatch.setattr(module, "find_headers", lambda version=version: Headers((), version))
+        found |= {identify(with_headers), identify(without)}
+    assert len(found) == 3
 
 
 def test_planned_identity_is_the_one_of_the_function(make_scale, devices):

@@ -40,6 +40,12 @@ def test_limits_of_cuda_are_not_those_of_opencl():
     check_program(program(launch(grid=(1, 100_000), block=(2048,))), SIGNATURE, "opencl", "here")
 
 
+def test_only_cuda_launches_cooperatively():
+    check_program(program(launch(cooperative=True)), SIGNATURE, "cuda", "here")
+    with pytest.raises(FamilyError, match="a cooperative launch, which opencl does not have"):
+        check_program(program(launch(cooperative=True)), SIGNATURE, "opencl", "here")
+
+
 @pytest.mark.parametrize(
     ("bad", "said"),
     [

@@ -1,0 +1,101 @@
+"""Find CUDA's own headers, for sources that include them in angle brackets (`#include <cuda_fp16.h>`).
+
+NVRTC has none of its own. They are looked for where NVIDIA's packages, conda and a toolkit put them; and since code is
+often shared with nvcc, the C and C++ headers whose contents NVRTC knows anyway (`<cstdint>`, `<cmath>`, …) are in the
+folder `standard_headers` beside this file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+STANDARD = Path(__file__).with_name("standard_headers")
+"""Stand-ins for headers of the C and C++ standard libraries."""
+REMEDY = "pip install 'cuprof[cuda13]' (or [cuda12], as the driver allows), or set CUDA_HOME to a CUDA toolkit"
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<", re.MULTILINE)
+_VERSIONS = {
+    "cudart": ("cuda_runtime_api.h", r"#define\s+CUDART_VERSION\s+(\d+)"),
+    "cccl": ("cuda/std/__cccl/version.h", r"#define\s+CCCL_VERSION\s+(\d+)"),
+}
+
+
+@dataclass(frozen=True)
+class Headers:
+    """Where CUDA's headers are.
+
+    Attributes:
+        folders: to be searched in this order; the stand-ins are the last.
+        version: of the runtime's and CCCL's headers as they write it, "cudart 13000, cccl 3000002"; empty without them.
+    """
+
+    folders: tuple[Path, ...]
+    version: str = ""
+
+
+def uses_headers(text: str) -> bool:
+    """Return whether a source includes something in angle brackets."""
+    return _INCLUDE.search(text) is not None
+
+
+@cache
+def find_headers() -> Headers:
+    """Return the folders of CUDA's headers on this machine; those that are not there are left out."""
+    toolkit = next((folder for folder in _toolkits() if (folder / "cuda_fp16.h").is_file()), None)
+    cccl = next((folder for folder in _cccl(toolkit) if (folder / "cub" / "cub.cuh").is_file()), None)
+    folders = tuple(dict.fromkeys(folder for folder in (toolkit, cccl) if folder is not None))
+    versions = (_version(name, folders) for name in _VERSIONS)
+    return Headers((*folders, STANDARD), ", ".join(filter(None, versions)))
+
+
+def _toolkits() -> Iterator[Path]:
+    yield from _located("cudart")
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(name):
+            yield Path(os.environ[name]) / "include"
+    yield Path("/usr/local/cuda/include")
+
+
+def _cccl(toolkit: Path | None) -> Iterator[Path]:
+    if toolkit is not None:  # the one that was made for it comes first
+        yield toolkit / "cccl"  # CUDA 13
+        yield toolkit
+    yield from _located("cccl")
+
+
+def _located(name: str) -> Iterator[Path]:
+    """Yield what NVIDIA's own search through site-packages, conda and CUDA_HOME finds."""
+    try:
+        from cuda.pathfinder import find_nvidia_header_directory
+
+        found = find_nvidia_header_directory(name)
+    except (ImportError, RuntimeError):  # older releases look for libraries alone, or do not know the name
+        found = None
+    if found:
+        yield Path(found)
+    yield from _packaged()
+
+
+def _packaged() -> Iterator[Path]:
+    """Yield the folders of NVIDIA's packages for CUDA 13, then 12, in which any of the headers may lie."""
+    spec = importlib.util.find_spec("nvidia")
+    for place in map(Path, (spec and spec.submodule_search_locations) or ()):
+        yield place / "cu13" / "include"
+        yield place / "cu13" / "include" / "cccl"
+        yield place / "cuda_runtime" / "include"
+        yield place / "cuda_cccl" / "include"
+
+
+def _version(name: str, folders: tuple[Path, ...]) -> str:
+    file, pattern = _VERSIONS[name]
+    for folder in folders:
+        path = folder / file
+        if path.is_file() and (match := re.search(pattern, path.read_text(encoding="utf-8", errors="replace"))):
+            return f"{name} {match[1]}"
+    return ""
