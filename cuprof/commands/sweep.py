@@ -77,9 +77,12 @@ def task(config: SweepConfig, project: Project) -> int:
     from cuprof.terminal.progress import make_observer
 
     if config.ncu.enabled:
+        from cuprof.ncu.artifact import prepare_folder
         from cuprof.ncu.setting import make_setting
 
-        _ = make_setting(config.ncu, project).executable.version  # raises before anything is timed
+        setting = make_setting(config.ncu, project)  # what cannot work is found before anything is timed
+        prepare_folder(setting.artifacts)
+        _ = setting.executable.version
     with make_observer() as observer:
         result = run_sweep(config, project, observer)
     code = result.exit_code

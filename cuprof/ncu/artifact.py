@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,20 @@ from pathlib import Path
 
 from cuprof.errors import ProfilerError
 from cuprof.records import Artifact
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the artifacts folder and see that it takes files, before anything is profiled for it.
+
+    Raises:
+        ProfilerError: it does not.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _unwritable(folder, error) from error
 
 
 def keep_artifact(
@@ -37,11 +52,15 @@ def keep_artifact(
         elif kept is None:
             shutil.copyfile(report, folder / name)
     except OSError as error:
-        raise ProfilerError(
-            f"the report could not be kept in {folder} ({error.strerror or error}); make room or give the folder write "
-            "permission, and run the same command again"
-        ) from error
+        raise _unwritable(folder, error) from error
     return replace(artifact, path=name)
+
+
+def _unwritable(folder: Path, error: OSError) -> ProfilerError:
+    return ProfilerError(
+        f"reports cannot be kept in {folder} ({error.strerror or error}); make room or give the folder write "
+        "permission, and run the same command again"
+    )
 
 
 def describe_artifact(path: Path, tool_version: str = "", command: Sequence[str] = ()) -> Artifact:

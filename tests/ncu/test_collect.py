@@ -407,7 +407,7 @@ def test_nothing_is_left_behind(fake_ncu, run, tmp_path: Path, monkeypatch: pyte
 def test_artifacts_that_cannot_be_written_are_reported(fake_ncu, run, make_setting, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     fake_ncu.plays({"console": "", "report": "study_alone", "progress": {"all": THROUGH}})
-    with pytest.raises(ProfilerError, match="could not be kept in"):
+    with pytest.raises(ProfilerError, match="cannot be kept in"):
         run(ONE, setting=replace(make_setting(), artifacts=tmp_path / "file" / "artifacts"))
 
 

@@ -143,6 +143,15 @@ def test_a_collection_that_ncu_brought_down_is_no_finished_sweep(fake_ncu, colle
         assert store.query("SELECT state FROM sweep").state.tolist()[-1] == "finished"
 
 
+def test_a_folder_that_takes_no_reports_is_found_before_ncu_starts(fake_ncu, collect, tmp_path: Path) -> None:
+    artifacts = Project(tmp_path / "project").artifacts
+    artifacts.parent.mkdir(parents=True)
+    artifacts.write_text("a file")
+    with pytest.raises(ProfilerError, match="reports cannot be kept in"):
+        collect()
+    assert fake_ncu.calls == []
+
+
 def test_help_needs_nothing(capsys) -> None:
     assert ncu_collect.main(["--help"]) == 0
     assert "+ncu.metrics=" in capsys.readouterr().out
