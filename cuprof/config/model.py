@@ -48,7 +48,7 @@ class MeasureConfig:
     target: float = field(default=0.005, metadata=within(1e-5, 0.5))
     confidence: float = field(default=0.95, metadata=within(0.5, 0.9999))
     min_samples: int = field(default=20, metadata=within(1, 1_000_000))
-    max_samples: int = field(default=2000, metadata=within(1, 1_000_000))
+    max_samples: int = field(default=10_000, metadata=within(1, 1_000_000))
     max_seconds: float = field(default=1.0, metadata=within(0.001, 86_400))
     patience_seconds: float = field(default=10.0, metadata=within(0.001, 86_400))
     warmup: int = field(default=3, metadata=within(0, 10_000))

@@ -31,7 +31,7 @@ class StoppingRule:
     target: float = 0.005
     confidence: float = 0.95
     min_samples: int = 20
-    max_samples: int = 2000
+    max_samples: int = 10_000
     max_ns: float = 1e9
     patience_ns: float = 10e9
 
