@@ -11,6 +11,10 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "load"]
 
 
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
+
 def __getattr__(name: str) -> Any:
     if name == "load":  # on first use: importing cuprof must not import a database
         from cuprof.store.loading import load

@@ -77,6 +77,10 @@ class StoreError(CuprofError):
     exit_code = 2
 
 
+class EmptyStoreError(StoreError):
+    """Report a database that has no tables yet, where it was only to be read."""
+
+
 class MissingDependencyError(CuprofError):
     """Report an optional package or program that is absent.
 

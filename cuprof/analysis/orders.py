@@ -94,7 +94,8 @@ def _duel(best: pd.DataFrame, before: str, after: str) -> list[str]:
     lost = {name: ratio for name, ratio in both.items() if ratio <= 1 / CLOSE}
     text = f"{after} is faster than {before} at {len(won)} of {count(len(both), 'problem')}"
     if won:
-        text += f" ({format_ratio(min(won.values()))} to {format_ratio(max(won.values()))} times as fast)"
+        ends = dict.fromkeys(format_ratio(end(won.values())) for end in (min, max))
+        text += f" ({' to '.join(ends)} times as fast)"
     if lost:
         listed = ", ".join(
             f"{name} ({format_ratio(1 / ratio)} times as long)" for name, ratio in list(lost.items())[:6]

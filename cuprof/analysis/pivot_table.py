@@ -153,7 +153,7 @@ def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published],
     if gaps:
         notes.append("A dash: the variant is not defined for that problem, or was not selected.")
     if ("skipped", "right") in states:
-        notes.append("Skipped: what is missing, and the command that installs it, is under Failed and skipped.")
+        notes.append("Skipped: the reason, and what would help, is under Failed and skipped.")
     if spec.sum is not None and spec.sum.repeats:
         notes.append(
             f"{spec.sum.label}: the rows added up, "

@@ -34,14 +34,19 @@ Step = Callable[[Sequence[Any]], Any]
 
 @dataclass
 class OpenClRunnable:
-    """A variant ready to run: each of `steps` enqueues one launch or fill."""
+    """A variant ready to run: each of `actions` enqueues one launch or fill."""
 
-    steps: tuple[Step, ...]
+    actions: tuple[Step, ...]
     results: Mapping[str, Any]
     arena: Any
     build: BuildFacts = field(default_factory=BuildFacts)
     keep: tuple[Any, ...] = ()
-    """Every buffer that the steps use: a kernel does not hold the memory that it has as an argument."""
+    """Every buffer that the actions use: a kernel does not hold the memory that it has as an argument."""
+
+    @property
+    def steps(self) -> int:
+        """Return how many operations an execution enqueues."""
+        return len(self.actions)
 
 
 def import_pyopencl() -> Any:
@@ -255,7 +260,7 @@ class OpenClSession:
     def run(self, runnable: OpenClRunnable) -> None:
         """Execute once and wait."""
         with self.backend.errors("launch"):
-            events = [step([]) for step in runnable.steps]
+            events = [step([]) for step in runnable.actions]
         with self.backend.errors("execute", waiting=True):
             self.backend.cl.wait_for_events(events)
             self.backend.queue.finish()
@@ -278,9 +283,9 @@ class OpenClSession:
                 inputs, outputs = self._host_buffers()
                 uploads = [(self.inputs[name], array) for name, array in inputs.items()]
                 downloads = [(array, runnable.results[name]) for name, array in outputs.items()]
-                return timer.total_time(uploads, runnable.steps, downloads)
+                return timer.total_time(uploads, runnable.actions, downloads)
             flush = self.options.flush if measure is Measure.COLD else "none"
-            return timer.kernel_time(runnable.steps, flush, batch, self.options.blocking)
+            return timer.kernel_time(runnable.actions, flush, batch, self.options.blocking)
 
     def close(self) -> None:
         """Free the buffers."""

@@ -21,7 +21,7 @@ from cuprof.commands.machine import (
     has_nvidia_icd,
     list_platforms,
 )
-from cuprof.errors import CuprofError
+from cuprof.errors import CuprofError, EmptyStoreError
 from cuprof.family.headers import find_headers
 from cuprof.project import Project, checkout
 
@@ -205,6 +205,8 @@ def examine_database(url: str) -> Finding:
     try:
         with Store.open(url, create=False, read_only=True):
             return Finding("database", Verdict.GOOD, _without_password(url))
+    except EmptyStoreError:
+        return Finding("database", Verdict.GOOD, f"{_without_password(url)} (its tables are made by the first sweep)")
     except CuprofError as error:
         return Finding("database", Verdict.MISSING, str(error), "see the message")
 

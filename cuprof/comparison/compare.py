@@ -79,6 +79,7 @@ class Comparison:
     Args:
         broken: right in BASE, failed in NEW.
         one_run: matched trials that are one and the same measurement on both sides; not compared.
+        skipped: matched trials that could run on neither side.
         incomparable: matched trials that are timed by different methods or share no measure, each with the reason.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
         nothing_changed: every matched trial is the same on both sides: source, device and software.
@@ -93,6 +94,7 @@ class Comparison:
     only_new: tuple[Entry, ...] = ()
     broken: tuple[Broken, ...] = ()
     one_run: tuple[Match, ...] = ()
+    skipped: tuple[Match, ...] = ()
     incomparable: tuple[str, ...] = ()
     noises: Mapping[str, Noise] = field(default_factory=dict)
     nothing_changed: bool = False
@@ -157,6 +159,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         only_new=matching.only_new,
         broken=broken,
         one_run=one_run,
+        skipped=tuple(pair for pair in matching.matches if pair.is_skipped),
         incomparable=incomparable,
         noises=noises,
         nothing_changed=all(pair.is_unchanged for pair in matching.matches),
@@ -181,7 +184,7 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
 
 def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Measure]], tuple[str, ...]]:
     """Return what can be compared, and why the rest cannot."""
-    open_matches = [pair for pair in matching.matches if not pair.is_one_run]
+    open_matches = [pair for pair in matching.matches if not (pair.is_one_run or pair.is_skipped)]
     measures = choose_measures(open_matches, options.measures)
     pairs, reasons = [], []
     for pair in open_matches:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuprof.comparison.entries import Entry, Side
 from cuprof.errors import SelectionError
-from cuprof.records import FAILED, Measure
+from cuprof.records import FAILED, Measure, State
 
 TUNABLES = ("best", "equal")
 """How two variants are compared: each at its own fastest tunables, or each choice with its equal."""
@@ -40,7 +40,12 @@ class Match:
     @property
     def is_one_run(self) -> bool:
         """Return whether both sides stand for the same measurement."""
-        return bool(self.base.run) and self.base.run == self.new.run
+        return bool(self.base.run) and self.base.run == self.new.run and self.base.state is not State.SKIPPED
+
+    @property
+    def is_skipped(self) -> bool:
+        """Return whether neither side could run it."""
+        return self.base.state is State.SKIPPED and self.new.state is State.SKIPPED
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,17 @@ class Prepared:
                 found |= store.stored(identities, wanted)
         return found
 
-    def is_settled(self, trial: Trial, known: StoredTrial | None) -> bool:
-        """Return whether nothing is left to do for a trial, considering what `retry` asks for."""
-        if known is None or not known.complete or self.config.retry == "all":
+    def is_settled(self, trial: Trial, known: StoredTrial | None, sweep_id: int | None = None) -> bool:
+        """Return whether nothing is left to do for a trial, considering what `retry` asks for.
+
+        Args:
+            sweep_id: the sweep under way; what it did before it was interrupted is not done again.
+        """
+        if known is None or not known.complete:
             return False
-        return known.state.value == "ok" or self.config.retry != "failed"
+        if known.sweep_id == sweep_id or not self.config.retry:
+            return True
+        return self.config.retry == "failed" and known.state.value == "ok"
 
 
 def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: bool = True) -> Prepared:
@@ -86,8 +92,11 @@ def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: 
         for backend in untimed
     }
     planned = plan(family, selection, devices)
-    planned.require_runnable()
+    if not config.dry_run:
+        planned.require_runnable()
     flat = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
+    if config.retry:  # a sweep that was interrupted goes on under the same rule alone
+        flat["retry"] = config.retry
     return Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from cuprof.config.model import SweepConfig
 from cuprof.engine.device_lock import DeviceLocks
@@ -16,11 +17,11 @@ from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
 from cuprof.engine.runner import JobRunner
-from cuprof.errors import WorkerError
+from cuprof.errors import EmptyStoreError, WorkerError
 from cuprof.project import Project
 from cuprof.records import FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
-from cuprof.store.connection import database_file, parse_url
+from cuprof.store.connection import database_file, hide_passwords, parse_url
 from cuprof.store.trials import StoredTrial
 from cuprof.worker.messages import Job, TrialJob, WorkerSettings
 from cuprof.worker.status_page import Phase
@@ -101,7 +102,12 @@ def open_existing(config: SweepConfig, project: Project) -> Iterator[Store | Non
     if file is not None and not file.exists():
         yield None
         return
-    with Store.open(url, create=False, read_only=True) as store:
+    try:
+        store = Store.open(url, create=False, read_only=True)
+    except EmptyStoreError:
+        yield None
+        return
+    with store:
         yield store
 
 
@@ -165,7 +171,9 @@ class Sweep:
         sweep_id = store.begin_sweep(self._facts())
         try:
             store.enlist(sweep_id, plan.trials)
-            settled = [trial for trial in plan.trials if self.prepared.is_settled(trial, known.get(trial.identity))]
+            settled = [
+                trial for trial in plan.trials if self.prepared.is_settled(trial, known.get(trial.identity), sweep_id)
+            ]
             store.reuse(sweep_id, [known[trial.identity] for trial in settled])
             self.observer.started(len(plan.trials), len(settled))
             for text in plan.notes:
@@ -263,13 +271,21 @@ class Sweep:
             family=family.name,
             baseline=config.baseline or family.get_baseline(),
             plan_hash=self.prepared.hash,
-            command_line=config.command_line or typed_command(),
-            configuration=config.composed,
+            command_line=hide_passwords(config.command_line or typed_command()),
+            configuration=_without_password(config.composed),
             host=host_name(),
             git=git_state(family.folder or self.project.root),
             software=software_versions(),
             purpose="timing" if any(self.prepared.methods.values()) else "profiling",
         )
+
+
+def _without_password(composed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration for the record: whoever may read the database need not be let into it as its writer."""
+    store = composed.get("store")
+    if not isinstance(store, Mapping) or not store.get("url"):
+        return dict(composed)
+    return {**composed, "store": {**store, "url": hide_passwords(str(store["url"]))}}
 
 
 def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +10,9 @@ import yaml
 
 from cuprof.analysis.quantities import format_value
 from cuprof.analysis.study import Device, Study
+from cuprof.store.connection import hide_passwords
 
 GIT_FACTS = ("commit", "branch", "dirty")
-_PASSWORD = re.compile(r"(?P<before>[A-Za-z][\w+.-]*://[^\s:/@'\"]*):[^\s@'\"]+@")
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,6 @@ def provenance(study: Study) -> Provenance:
         if sweep.configuration
         else "",
     )
-
-
-def hide_passwords(text: str) -> str:
-    """Return the text without the passwords of the URLs in it."""
-    return _PASSWORD.sub(r"\g<before>:***@", text)
 
 
 def _device(device: Device) -> dict[str, Any]:

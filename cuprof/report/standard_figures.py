@@ -395,7 +395,7 @@ def _tunables(contender: str, frame: pd.DataFrame, index: int, color: str) -> Fi
             "z": grid,
             "colorscale": SEQUENTIAL,
             "reversescale": True,
-            "texttemplate": "%{z:.3~g}" if len(xs) * len(ys) <= 100 else "",
+            "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= 100 else "",
             "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
             "hovertemplate": f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {scale.unit}<extra></extra>",
         }

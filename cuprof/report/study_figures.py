@@ -168,7 +168,7 @@ def _map(measured: pd.DataFrame, spec: FigureSpec, scale: Scale) -> dict[str, An
         "z": [numbers([cells.get((x, y), float("nan")) for x in xs], scale) for y in ys],
         "colorscale": SEQUENTIAL,
         "reversescale": True,
-        "texttemplate": "%{z:.3~g}" if len(xs) * len(ys) <= 100 else "",
+        "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= 100 else "",
         "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
         "hovertemplate": f"{plain(fact_label(spec.x))} = %{{x}}, {plain(fact_label(spec.y))} = %{{y}}: "
         f"%{{z}} {plain(scale.unit)}<extra></extra>",

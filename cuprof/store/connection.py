@@ -22,6 +22,7 @@ from cuprof.store.columns import to_json
 BUSY_SECONDS = 30.0
 """How long a statement waits for another process's lock before it gives up."""
 
+_PASSWORD = re.compile(r"(?P<before>[A-Za-z][\w+.-]*://[^\s:/@'\"]*):[^\s@'\"]+@")
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
 REMEDIES = {
     "postgresql": "install it with: pip install 'psycopg[binary]'",
@@ -65,6 +66,11 @@ def show(url: URL) -> str:
     """Return the URL for people: an SQLite file's path, else the URL without its password."""
     path = database_file(url)
     return str(path) if path else url.render_as_string(hide_password=True)
+
+
+def hide_passwords(text: str) -> str:
+    """Return the text without the passwords of the URLs in it."""
+    return _PASSWORD.sub(r"\g<before>:***@", text)
 
 
 def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True) -> Engine:

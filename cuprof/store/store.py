@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import URL, Connection, Engine
 
-from cuprof.errors import StoreError
+from cuprof.errors import EmptyStoreError, StoreError
 from cuprof.records import (
     Calibration,
     Conditions,
@@ -70,7 +70,7 @@ class Store:
                     revision = migrate.check_revision(connection, parsed)
                     current = revision is not None and migrate.is_current(connection)
                 if revision is None and not create:
-                    raise StoreError(f"database {show(parsed)} is empty; run a sweep first")
+                    raise EmptyStoreError(f"database {show(parsed)} is empty; run a sweep first")
                 if not current and (not read_only or revision != REVISION):
                     migrate.upgrade(parsed)
         except BaseException:

@@ -28,6 +28,7 @@ class StoredTrial:
         state: of its newest run; a skipped run does not hide an earlier one that was more than that.
         complete: nothing is left to do for it: it failed, or one ok run has every timing that was asked for.
         run_id: that run; else the newest.
+        sweep_id: the sweep that made it.
     """
 
     identity: str
@@ -35,6 +36,7 @@ class StoredTrial:
     complete: bool
     run_id: int
     message: str = ""
+    sweep_id: int = 0
 
 
 def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial]) -> None:
@@ -121,7 +123,7 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
     found: dict[str, StoredTrial] = {}
     for chunk in chunks(list(dict.fromkeys(identities))):
         runs = connection.execute(
-            sa.select(TrialRow.identity, Run.id, Run.state, Run.message)
+            sa.select(TrialRow.identity, Run.id, Run.state, Run.message, Run.sweep_id)
             .join(Run, Run.trial_id == TrialRow.id)
             .where(TrialRow.identity.in_(chunk))
             .order_by(Run.id)
@@ -172,12 +174,12 @@ def _judge(
     newest = next((run for run in reversed(history) if run.state != State.SKIPPED), history[-1])
     state = State(newest.state)
     if state in FAILED:
-        return StoredTrial(identity, state, True, newest.id, newest.message)
+        return StoredTrial(identity, state, True, newest.id, newest.message, newest.sweep_id)
     if state is State.OK:
         for run in reversed(history):
             if run.state == State.OK and wanted <= timed.get(run.id, set()):
-                return StoredTrial(identity, state, True, run.id, run.message)
-    return StoredTrial(identity, state, False, newest.id, newest.message)
+                return StoredTrial(identity, state, True, run.id, run.message, run.sweep_id)
+    return StoredTrial(identity, state, False, newest.id, newest.message, newest.sweep_id)
 
 
 def _read_trial(row: Mapping[str, Any], devices: Mapping[int, Any]) -> Trial:

@@ -100,6 +100,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "rows": [_row(row) for row in comparison.rows],
         "broken": [{**_entry(each.entry), "message": each.entry.message} for each in comparison.broken],
         "one_run": len(comparison.one_run),
+        "skipped": len(comparison.skipped),
         "incomparable": list(comparison.incomparable),
         "only_base": [_entry(entry) for entry in comparison.only_base],
         "only_new": [_entry(entry) for entry in comparison.only_new],
@@ -162,6 +163,8 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
             f"{len(comparison.one_run)} trials are one and the same measurement on both sides: nothing of them changed "
             "and they were not timed again"
         )
+    if comparison.skipped:
+        yield f"{len(comparison.skipped)} skipped on both sides"
     if comparison.incomparable:
         yield f"{len(comparison.incomparable)} not compared: {_names(comparison.incomparable)}"
     if comparison.only_base:

@@ -5,7 +5,7 @@ SELECT s.id AS sweep_id, s.name, s.experiment, s.state, s.started_at, s.finished
     SUM(CASE WHEN m.state IN ('wrong_result', 'compile_error', 'launch_error', 'crashed', 'timed_out') THEN 1 ELSE 0 END)
         AS failed,
     SUM(CASE m.state WHEN 'skipped' THEN 1 ELSE 0 END) AS skipped,
-    SUM(m.reused) AS reused
+    SUM(CASE WHEN m.state <> 'skipped' THEN m.reused ELSE 0 END) AS reused
 FROM sweep AS s
 LEFT JOIN sweep_trials AS m ON m.sweep_id = s.id
 GROUP BY s.id, s.name, s.experiment, s.state, s.started_at, s.finished_at, s.host

@@ -56,3 +56,17 @@ published:
 
 def test_problems_that_differ_on_several_axes_at_once_are_no_line(make_study) -> None:
     assert scaling(make_study([Made("a", problem={"n": n, "m": n}) for n in (1, 2, 3)])) is None
+
+
+def test_a_published_value_of_unknown_tunables_is_no_point_on_their_axis(make_study) -> None:
+    yaml = """
+published:
+  - name: old
+    file: old.csv
+    rows: {device: Old card, variant: "{v}", measure: time, unit: us}
+    columns: {time: {}}
+"""
+    trials = [Made("a", 5.0 * cf, tune={"cf": cf}) for cf in (2, 4)]
+    study = make_study(trials, yaml, {"old.csv": "v,time\na,100\n"})
+    measured, published = figure_frame(study, FigureSpec(x="tune.cf", published="old"))
+    assert (len(measured), len(published)) == (2, 0)

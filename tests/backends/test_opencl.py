@@ -13,6 +13,8 @@ from cuprof.backends.base import POISON_BYTE, ReadingOptions
 from cuprof.backends.opencl import OpenClBackend, list_devices
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Variant
+from cuprof.measure.sampling import Sampler
+from cuprof.measure.stopping import StoppingRule
 from cuprof.records import Measure
 
 SOURCE = """
@@ -216,3 +218,13 @@ def test_without_pyopencl_the_remedy_is_its_installation(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pyopencl", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'cuprof\[opencl\]'"):
         OpenClBackend()
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+def test_each_measure_is_sampled(session: object, measure: Measure) -> None:
+    rule = StoppingRule(target=10.0, min_samples=3, max_samples=5)
+    sampler = Sampler(session, rule, "m", np.random.default_rng(1), lambda key: None, warmup=1, settle_ns=0.0)
+    runnables = [(0, prepare(session, ADD)), (1, prepare(session, ADD, Launch("reverse", (15,), (64,), ("y",))))]
+    found = dict(sampler.sample(runnables, measure))
+    assert all(timing.summary.median_ns > 0 for timing in found.values())
+    assert all((timing.details["batch"] > 1) is (measure is Measure.HOT) for timing in found.values())

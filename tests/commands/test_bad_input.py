@@ -99,6 +99,15 @@ def test_no_gpu_for_a_selection_that_needs_one(cli: Cli, scale: Project) -> None
     assert not (scale.root / "db" / "cuprof.sqlite").exists()
 
 
+def test_a_dry_run_lists_what_cannot_run_here(cli: Cli, scale: Project) -> None:
+    if not missing_gpu():
+        pytest.skip("there is a GPU")
+    for command in ("sweep", "ncu-collect"):
+        result = cli(command, "experiment=scale", "variants=plain", "dry_run=true")
+        assert result.exit_code == 0
+        assert "2 unavailable; nothing was run" in result.out
+
+
 def test_a_family_that_raises_shows_its_own_frames(cli: Cli, scale: Project) -> None:
     folder = scale.root / "kernels" / "raising"
     folder.mkdir()

@@ -290,3 +290,11 @@ def test_an_effect_of_zero_calls_every_established_difference(store: Store, url:
     assert run(url, "invented/first", "invented/second").rows[0].verdict is Verdict.SAME
     strict = run(url, "invented/first", "invented/second", Options(Rule(0.0)))
     assert strict.rows[0].verdict is Verdict.SLOWER
+
+
+def test_what_could_run_on_neither_side_is_no_measurement(store: Store, url: str) -> None:
+    trials = [Made("first"), Made("second", state=State.SKIPPED, message="no GPU")]
+    for seed in (1, 2):
+        fill(store, trials, seed=seed)
+    found = run(url, "1", "2")
+    assert (len(found.one_run), len(found.skipped), found.incomparable) == (0, 1, ())

@@ -233,6 +233,35 @@ def test_ctrl_c_marks_the_sweep_and_the_same_command_goes_on(bench: Any, make_li
     assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(4, 4)]
 
 
+@pytest.mark.parametrize(("retry", "variant"), [("all", "sound_first"), ("failed", "wrong")])
+def test_trying_again_goes_on_where_it_was_interrupted(
+    bench: Any, make_listener: Callable[..., Any], retry: str, variant: str
+) -> None:
+    def interrupt(trial: Any) -> None:
+        if trial.problem.n == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    sizes = {"n": (1, 2, 3)}
+    bench.sweep(variant, problem=sizes)
+    with pytest.raises(KeyboardInterrupt):
+        bench.sweep(variant, problem=sizes, retry=retry, listener=make_listener(on_finished=interrupt))
+    _, heard = bench.sweep(variant, problem=sizes, retry=retry)
+    assert (heard.reused, len(heard.outcomes)) == (2, 1)
+    assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(6, 3)]
+    _, heard = bench.sweep(variant, problem=sizes, retry=retry)
+    assert (heard.reused, len(heard.outcomes)) == (0, 3)
+
+
+def test_a_password_is_not_put_on_record(bench: Any) -> None:
+    url = "postgresql+psycopg://me:hunter2@host/base"
+    command = f"cuprof sweep store.url={url}"
+    bench.sweep("sound_first", command_line=command, composed={"store": {"url": url, "echo": False}})
+    ((typed, configuration),) = bench.query("SELECT command_line, configuration FROM sweep")
+    assert "hunter2" not in typed + configuration
+    assert "me:***@host/base" in typed
+    assert "me:***@host/base" in configuration
+
+
 def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, bench: Any) -> None:
     config = bench.config()
     with JobRunner(WorkerSettings(), config.limits, lambda *_: None) as runner:

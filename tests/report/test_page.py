@@ -14,7 +14,7 @@ from cuprof.project import bundled
 from cuprof.records import State
 from cuprof.report import render, write, write_report
 from cuprof.report.markdown import to_html
-from cuprof.report.provenance import hide_passwords
+from cuprof.store.connection import hide_passwords
 
 NASTY = "<script>alert('x')</script>\"'&{{ 7*7 }}%{y}</textarea>日本\u202e"
 

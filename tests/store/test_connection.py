@@ -102,6 +102,21 @@ def test_an_empty_server_database_is_not_filled_for_reading(postgres) -> None:  
     assert "is empty; run a sweep first" in refusal(postgres.make_database("empty"), read_only=True)
 
 
+def test_the_environment_may_name_a_servers_host_or_the_folder_of_its_socket(
+    postgres,  # type: ignore[no-untyped-def]
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from cuprof.commands.hydra_app import compose
+
+    folder = postgres.make_database("environment").rpartition("=")[2]
+    for name, value in {"PGHOST": folder, "PGUSER": "postgres", "PGDATABASE": "environment"}.items():
+        monkeypatch.setenv(name, value)
+    with Store.open(compose(["experiment=reduction", "store=postgres"]).store.url) as store:
+        assert store.query("SELECT current_database() AS name").name[0] == "environment"
+    monkeypatch.setenv("PGHOST", "db.example.org")
+    assert "host=db.example.org&port=5432" in compose(["experiment=reduction", "store=postgres"]).store.url
+
+
 def test_a_store_opened_for_reading_cannot_write(url: str) -> None:
     Store.open(url).close()
     with Store.open(url, read_only=True) as store:

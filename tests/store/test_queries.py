@@ -124,6 +124,7 @@ def test_a_reader_sees_a_finished_record_while_a_sweep_writes(filled: Store) -> 
 
 
 def test_load_is_there_from_the_top(filled: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "load" in dir(cuprof)
     frame = cuprof.load("SELECT variant FROM best WHERE measure = :measure", filled.url, measure="cold")
     assert frame["variant"].tolist() == ["interleaved"]
     monkeypatch.chdir(tmp_path)
@@ -151,3 +152,8 @@ def test_a_database_in_a_folder_that_cannot_be_written_is_read(
     monkeypatch.setattr(os, "access", lambda where, mode: real(where, mode) and Path(where) != path.parent)
     query(sqlite_url, "best")
     assert sorted(entry.name for entry in path.parent.iterdir()) == [path.name]
+
+
+def test_a_file_may_be_given_for_its_url(sqlite_url: str) -> None:
+    Store.open(sqlite_url).close()
+    assert cuprof.load("sweeps", Path(sqlite_url.removeprefix("sqlite:///"))).empty
