@@ -23,6 +23,7 @@ MOST_POINTS = 400
 MOST_BARS = 40
 MOST_LINES = 14
 MOST_LABEL = 26
+MOST_WRITTEN_CELLS = 100
 SEQUENTIAL = "Cividis"
 """A scale that reads the same with and without colour vision (Nuñez et al. 2018)."""
 
@@ -110,6 +111,29 @@ def numbers(values: Iterable[float], scale: Scale) -> list[float | None]:
 def axis_title(heading: str, scale: Scale) -> str:
     """Return "Time (µs)"."""
     return plain(f"{heading} ({scale.unit})" if scale.unit else heading)
+
+
+def heat_map(
+    name: object, xs: Sequence[str], ys: Sequence[str], grid: Sequence[Sequence[Any]], scale: Scale, hover: str
+) -> dict[str, Any]:
+    """Return the trace of a map, its numbers written into the cells while they have room.
+
+    Args:
+        grid: a row a `ys`, in units of the scale.
+        hover: Plotly's template of what is shown of a cell.
+    """
+    return {
+        "type": "heatmap",
+        "name": plain(name),
+        "x": xs,
+        "y": ys,
+        "z": grid,
+        "colorscale": SEQUENTIAL,
+        "reversescale": True,
+        "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= MOST_WRITTEN_CELLS else "",
+        "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
+        "hovertemplate": f"{hover}<extra></extra>",
+    }
 
 
 def integer_ticks(values: Iterable[float]) -> dict[str, Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cuprof.analysis.facts import value_label
-from cuprof.analysis.quantities import choose_scale, count, format_value, shorten
-from cuprof.analysis.series import distribution, scaling, tunable_maps, variants_frame
+from cuprof.analysis.quantities import Scale, choose_scale, count, format_value, shorten
+from cuprof.analysis.series import distribution, scaling, variants_frame
 from cuprof.analysis.study import Study, extreme
 from cuprof.analysis.verdict import TELLING_SHARE
 from cuprof.report.figure import (
@@ -18,7 +17,6 @@ from cuprof.report.figure import (
     MOST_LINES,
     MOST_POINTS,
     NEUTRAL,
-    SEQUENTIAL,
     Figure,
     Styles,
     axis_title,
@@ -30,12 +28,10 @@ from cuprof.report.figure import (
     plain,
     thin,
 )
+from cuprof.report.tunable_figures import tunables_figures
 
 WIDE = 30.0
 """Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""
-MOST_MAPS = 6
-FEWEST_CHOICES = 3
-"""Two choices of tunables are two numbers, which tables hold; from three on they are drawn."""
 
 
 def standard_figures(study: Study, styles: Styles) -> list[Figure]:
@@ -125,18 +121,11 @@ def bandwidth_figure(study: Study, styles: Styles) -> Figure | None:
     most = max([float(frame["bandwidth"].max()), *tops])
     scale = choose_scale("bandwidth", [most / 10 if most < 1e13 else most])
     trace = {
-        "type": "bar",
-        "orientation": "h",
-        "name": "bandwidth",
-        "y": labels(list(frame["contender"])),
-        "x": numbers(frame["bandwidth"], scale),
-        "marker": {"color": [styles[name].color for name in frame["contender"]]},
+        **_bars(frame, styles, "bandwidth", scale),
         "customdata": [
             [plain(row["contender"]), plain(row["device"]), _share(row["share"])] for row in frame.to_dict("records")
         ],
         "text": [_share(share) for share in frame["share"]],
-        "textposition": "outside",
-        "cliponaxis": False,
         "hovertemplate": f"%{{customdata[0]}}<br>%{{x}} {scale.unit}, %{{customdata[2]}} of peak<br>"
         "%{customdata[1]}<extra></extra>",
     }
@@ -183,18 +172,11 @@ def rate_figure(study: Study, styles: Styles) -> Figure | None:
     if frame.empty:
         return None
     scale = choose_scale("rate", [float(frame["rate"].max())])
-    texts = [format_value("rate", value) for value in frame["rate"]]
     trace = {
-        "type": "bar",
-        "orientation": "h",
+        **_bars(frame, styles, "rate", scale),
         "name": "arithmetic rate",
-        "y": labels(list(frame["contender"])),
-        "x": numbers(frame["rate"], scale),
-        "marker": {"color": [styles[name].color for name in frame["contender"]]},
         "customdata": [[plain(row["contender"]), plain(row["device"])] for row in frame.to_dict("records")],
-        "text": texts,
-        "textposition": "outside",
-        "cliponaxis": False,
+        "text": [format_value("rate", value) for value in frame["rate"]],
         "hovertemplate": "%{customdata[0]}<br>%{text}<br>%{customdata[1]}<extra></extra>",
     }
     best = extreme(frame, "rate", largest=True)
@@ -345,65 +327,6 @@ def distribution_figure(study: Study, styles: Styles) -> Figure | None:
     )
 
 
-def tunables_figures(study: Study, styles: Styles) -> list[Figure]:
-    """Return a map of the times over the tunables for every variant that was measured with several choices."""
-    maps = {name: frame for name, frame in tunable_maps(study).items() if len(frame) >= FEWEST_CHOICES}
-    figures = [
-        _tunables(name, frame, i, styles[name].color) for i, (name, frame) in enumerate(list(maps.items())[:MOST_MAPS])
-    ]
-    if len(maps) > MOST_MAPS and figures:
-        last = figures[-1]
-        note = f"{len(maps) - MOST_MAPS} more variants have several tunables; their times are in the database."
-        figures[-1] = Figure(last.id, last.title, last.data, last.layout, last.text, (*last.notes, note))
-    return figures
-
-
-def _tunables(contender: str, frame: pd.DataFrame, index: int, color: str) -> Figure:
-    varying = [str(name) for name in frame if str(name).startswith("tune.")]
-    facts = sorted(varying, key=lambda name: -frame[name].nunique())[:2]
-    best, worst = extreme(frame, "time_ns"), extreme(frame, "time_ns", largest=True)
-    scale = choose_scale("time", [float(best["time_ns"])])
-    table = pd.DataFrame(frame.groupby(facts, as_index=False)["time_ns"].min())
-    xs = _sorted(table[facts[0]])
-    names = [plain(name.partition(".")[2]) for name in facts]
-    text = (
-        f"Time of {shorten(contender)} over {' and '.join(names)}: the shortest is "
-        f"{format_value('time', best['time_ns'])} at "
-        f"{shorten(best['tunables_label'])}, the longest {format_value('time', worst['time_ns'])}."
-    )
-    layout: dict[str, Any] = {"height": 320, "xaxis": {"type": "category", "title": {"text": names[0]}}}
-    if len(facts) == 1:
-        times = dict(zip(table[facts[0]], table["time_ns"], strict=True))
-        trace: dict[str, Any] = {
-            "type": "bar",
-            "name": plain(contender),
-            "x": [plain(x) for x in xs],
-            "y": numbers([times[x] for x in xs], scale),
-            "marker": {"color": color},
-            "hovertemplate": f"{names[0]} = %{{x}}: %{{y}} {scale.unit}<extra></extra>",
-        }
-        layout |= {"yaxis": {"title": {"text": axis_title("Time", scale)}, "rangemode": "tozero"}, "bargap": 0.55}
-    else:
-        ys = _sorted(table[facts[1]])
-        cells = {(row[facts[0]], row[facts[1]]): row["time_ns"] for row in table.to_dict(orient="records")}
-        grid = [numbers([cells.get((x, y), float("nan")) for x in xs], scale) for y in ys]
-        trace = {
-            "type": "heatmap",
-            "name": plain(contender),
-            "x": [plain(x) for x in xs],
-            "y": [plain(y) for y in ys],
-            "z": grid,
-            "colorscale": SEQUENTIAL,
-            "reversescale": True,
-            "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= 100 else "",
-            "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
-            "hovertemplate": f"{names[0]} = %{{x}}, {names[1]} = %{{y}}: %{{z}} {scale.unit}<extra></extra>",
-        }
-        layout["yaxis"] = {"type": "category", "title": {"text": names[1]}}
-    notes = ("The fastest over the tunables that are not on an axis is shown.",) if len(varying) > 2 else ()
-    return Figure(f"figure-tunables-{index}", f"Tunables of {shorten(contender)}", [trace], layout, text, notes)
-
-
 def plain_legend(name: object) -> str:
     """Return a name for a legend."""
     return labels([name])[0]
@@ -416,6 +339,20 @@ def _most(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     return frame[frame.index.isin(keep)], (
         f"The {MOST_BARS} fastest of {count(len(frame), 'variant')} are drawn; the table has all.",
     )
+
+
+def _bars(frame: pd.DataFrame, styles: Styles, column: str, scale: Scale) -> dict[str, Any]:
+    """Return a bar a variant, its text outside."""
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": column,
+        "y": labels(list(frame["contender"])),
+        "x": numbers(frame[column], scale),
+        "marker": {"color": [styles[name].color for name in frame["contender"]]},
+        "textposition": "outside",
+        "cliponaxis": False,
+    }
 
 
 def _rows_layout(rows: int, axis: dict[str, Any], top: int = 0) -> dict[str, Any]:
@@ -447,8 +384,3 @@ def _place(value: float) -> str:
 
 def _share(share: float) -> str:
     return "" if pd.isna(share) else f"{share * 100:.0f}\N{NO-BREAK SPACE}%"
-
-
-def _sorted(values: Iterable[Any]) -> list[Any]:
-    unique = list(dict.fromkeys(values))
-    return sorted(unique, key=lambda value: (isinstance(value, str), value if isinstance(value, str) else float(value)))

@@ -16,11 +16,11 @@ from cuprof.analysis.study import Study, extreme
 from cuprof.report.figure import (
     MOST_LINES,
     NEUTRAL,
-    SEQUENTIAL,
     Figure,
     Styles,
     axis_title,
     decades,
+    heat_map,
     integer_ticks,
     label,
     labels,
@@ -160,19 +160,10 @@ def _map(measured: pd.DataFrame, spec: FigureSpec, scale: Scale) -> dict[str, An
     cells: dict[tuple[Any, Any], float] = {}
     for row in measured.sort_values("value", ascending=False, kind="stable").to_dict("records"):
         cells[row["x"], row["y"]] = row["value"]
-    return {
-        "type": "heatmap",
-        "name": plain(spec.title or spec.value),
-        "x": [label(value_label(x)) for x in xs],
-        "y": [label(value_label(y)) for y in ys],
-        "z": [numbers([cells.get((x, y), float("nan")) for x in xs], scale) for y in ys],
-        "colorscale": SEQUENTIAL,
-        "reversescale": True,
-        "texttemplate": "%{z:.3~r}" if len(xs) * len(ys) <= 100 else "",
-        "colorbar": {"title": {"text": plain(scale.unit)}, "thickness": 12},
-        "hovertemplate": f"{plain(fact_label(spec.x))} = %{{x}}, {plain(fact_label(spec.y))} = %{{y}}: "
-        f"%{{z}} {plain(scale.unit)}<extra></extra>",
-    }
+    hover = f"{plain(fact_label(spec.x))} = %{{x}}, {plain(fact_label(spec.y))} = %{{y}}: %{{z}} {plain(scale.unit)}"
+    grid = [numbers([cells.get((x, y), float("nan")) for x in xs], scale) for y in ys]
+    columns, rows = ([label(value_label(value)) for value in values] for values in (xs, ys))
+    return heat_map(spec.title or spec.value, columns, rows, grid, scale, hover)
 
 
 def _map_layout(spec: FigureSpec) -> dict[str, Any]:
