@@ -7,6 +7,7 @@ CuprofError                 root; `exit_code` is what the command line ends with
 │   ├── FamilyError         a family.py that cannot be imported or is not valid
 │   └── ConfigError         configuration that does not compose or validate
 ├── StoreError              the database cannot be opened, read or written (exit code 2)
+│   └── EmptyStoreError     it has no tables yet
 ├── MissingDependencyError  an optional package or program is absent; carries what mends it (exit code 2)
 ├── BuildError              a compiler refused a source; carries the compiler's log
 ├── LaunchError             a launch or a device operation failed

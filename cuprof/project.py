@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +107,22 @@ def bundled(name: str) -> Path:
         raise ValueError(f"no bundled folder {name!r}; there are {', '.join(BUNDLED)}")
     root = checkout()
     return root / name if root else _PACKAGE / "_bundled" / name
+
+
+def user_cache() -> Path:
+    """Return cuprof's folder in the user's cache folder (XDG Base Directory Specification)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuprof"
+
+
+def try_writing(folder: Path) -> None:
+    """Raise OSError where the folder, or the nearest one above it that exists, takes no file.
+
+    A file is tried, since permissions say nothing to root; the folder itself is left to be made by who needs it.
+    """
+    path = folder.absolute()
+    existing = next(each for each in (path, *path.parents) if each.exists())
+    with tempfile.TemporaryFile(dir=existing):
+        pass
 
 
 def _read_database(marker: Path, root: Path) -> str:

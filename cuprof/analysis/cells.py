@@ -111,6 +111,8 @@ def list_published(
 ) -> tuple[PublishedValue, ...]:
     """Return what is published for this trial, comparing only the tunables that are among `facts`.
 
+    A value that does not state one of these is of no known place on it: one number is not one for every column.
+
     It is one value, or one a kernel where the kernels' counters were published apart.
 
     Args:
@@ -124,6 +126,8 @@ def list_published(
     found: dict[str, PublishedValue] = {}
     for value in study.published:
         if value.table != table or value.measure != measure:
+            continue
+        if any(tunables[name] is not None and name not in value.tunables for name in names):
             continue
         stated = {name: each for name, each in value.tunables.items() if trial["tunables"].get(name) is not None}
         if value.fits(trial["variant"], trial["problem"], {**trial["tunables"], **tunables}) and (

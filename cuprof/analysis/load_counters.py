@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 
 from cuprof.store import counter_models as tables
 
-COUNTERS = ["trial_id", "profile_id", "metric", "unit", "rollup", "meaning", "cache_mode", "value", "text"]
+COUNTERS = [
+    *("trial_id", "profile_id", "metric", "unit", "rollup", "meaning", "cache_mode", "clock_control", "value", "text")
+]
 LAUNCHES = ["trial_id", "profile_id", "ordinal", "kernel", "metric", "unit", "value", "text"]
 FINDINGS = ["trial_id", "profile_id", "cache_mode", "kernel", "rule", "severity", "title", "text", "speedup"]
 CHUNK = 400
@@ -47,6 +49,7 @@ def read_counters(session: Session, trial_ids: Sequence[int]) -> Counters:
             metric.rollup,
             metric.meaning,
             rolled.cache_mode,
+            profile.clock_control,
             rolled.value,
             rolled.text,
         )
@@ -82,7 +85,7 @@ def read_counters(session: Session, trial_ids: Sequence[int]) -> Counters:
         ]
         frames.append(pd.DataFrame(rows, columns=columns))
     counters, launches, findings = frames
-    clocks = _clocks(session, counters)
+    clocks = _clocks(counters)
     counters, findings = (frame[frame["profile_id"].isin(clocks)] for frame in (counters, findings))
     cold = counters["cache_mode"] == "cold"
     mode = "cold" if cold.any() else "hot"
@@ -95,20 +98,10 @@ def read_counters(session: Session, trial_ids: Sequence[int]) -> Counters:
     )
 
 
-def _clocks(session: Session, counters: pd.DataFrame) -> set[int]:
+def _clocks(counters: pd.DataFrame) -> set[int]:
     """Return the profiles that may stand side by side: those with clocks as when timing, else the others."""
-    profile = tables.Profile
-    keys = [int(key) for key in counters["profile_id"].unique()]
-    locked = {
-        key
-        for start in range(0, len(keys), CHUNK)
-        for (key,) in session.execute(
-            sa.select(profile.id).where(
-                profile.id.in_(keys[start : start + CHUNK]), profile.clock_control.not_in(UNLOCKED)
-            )
-        )
-    }
-    return set(keys) - locked or locked
+    unlocked = counters[counters["clock_control"].isin(UNLOCKED)]
+    return set((counters if unlocked.empty else unlocked)["profile_id"])
 
 
 def _newest(counters: pd.DataFrame) -> pd.DataFrame:

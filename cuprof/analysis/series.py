@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from cuprof.analysis.cells import candidates, choose, list_published
 from cuprof.analysis.experiment import FigureSpec
-from cuprof.analysis.published import PublishedValue, whole
+from cuprof.analysis.published import whole
 from cuprof.analysis.study import Study, best_of_tunables
 from cuprof.analysis.trials import by_kind
 
@@ -109,7 +109,7 @@ def figure_frame(study: Study, spec: FigureSpec) -> tuple[pd.DataFrame, pd.DataF
             measured.append({**place, "value": trial["value"], "low": bounds[0], "high": bounds[1], "tunables": label})
             measured[-1]["device"], measured[-1]["useful_bytes"] = trial["device"], trial["useful_bytes"]
         found = whole(list_published(study, spec.published, value, trial, facts)) if spec.published else None
-        if found is not None and found.value is not None and _states(found, facts):
+        if found is not None and found.value is not None:
             published.append({**place, "value": found.value, "device": found.device})
     columns = ["series", "x", "y", "order", "value"]
     frames = (
@@ -117,11 +117,6 @@ def figure_frame(study: Study, spec: FigureSpec) -> tuple[pd.DataFrame, pd.DataF
         pd.DataFrame(published, columns=[*columns, "device"]),
     )
     return frames[0].sort_values("order", kind="stable"), frames[1].sort_values("order", kind="stable")
-
-
-def _states(value: PublishedValue, facts: Iterable[str]) -> bool:
-    """Return whether a published value says where it lies on the axes that are tunables: one point is not a line."""
-    return all(fact.removeprefix("tune.") in value.tunables for fact in facts if fact.startswith("tune."))
 
 
 def _differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:

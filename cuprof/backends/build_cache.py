@@ -13,16 +13,15 @@ from pathlib import Path
 
 from cuprof.backends.nvrtc import STANDARD_OPTIONS, Cubin, KernelFacts, compile_source, nvrtc_version
 from cuprof.family.headers import find_headers, uses_headers
+from cuprof.project import user_cache
 
 MOST_THREADS = 8
 
 
 def default_folder() -> Path:
-    """Return `$CUPROF_CACHE`, else cuprof's folder in the user's cache folder (XDG Base Directory Specification)."""
+    """Return `$CUPROF_CACHE`, else a folder in the user's cache."""
     chosen = os.environ.get("CUPROF_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuprof" / "cubin"
+    return Path(chosen) if chosen else user_cache() / "cubin"
 
 
 class BuildCache:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from cuprof.errors import BuildError, MissingDependencyError
-from cuprof.family.headers import REMEDY
+from cuprof.family.headers import INSTALL, REMEDY
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
 """Given to every compilation: resource figures in the log, and line numbers for profilers."""
@@ -81,15 +81,14 @@ def compile_source(
 @cache
 def load_nvrtc() -> ModuleType:
     """Return `cuda.bindings.nvrtc` with its library loaded, or raise `MissingDependencyError`."""
-    remedy = "pip install 'cuprof[cuda13]' (or [cuda12], as the driver allows)"
     try:
         from cuda.bindings import nvrtc
     except ImportError:
-        raise MissingDependencyError("cuda-bindings, through which NVRTC is called,", remedy) from None
+        raise MissingDependencyError("cuda-bindings, through which NVRTC is called,", INSTALL) from None
     try:
         result, _, _ = nvrtc.nvrtcVersion()
     except Exception as error:  # cuda-bindings raises several unrelated types where the shared library is absent
-        raise MissingDependencyError(f"the NVRTC library ({type(error).__name__})", remedy) from error
+        raise MissingDependencyError(f"the NVRTC library ({type(error).__name__})", INSTALL) from error
     _succeed(nvrtc, result)
     return nvrtc  # type: ignore[no-any-return]
 

@@ -73,12 +73,12 @@ def task(config: SweepConfig, project: Project) -> int:
 
         print_preview(preview(config, project), config.output)
         return 0
-    from cuprof.ncu.artifact import prepare_folder
+    from cuprof.ncu.artifact import check_folder
     from cuprof.ncu.head_start import Batch
     from cuprof.ncu.setting import make_setting
 
     setting = make_setting(config.ncu, project)
-    prepare_folder(setting.artifacts)
+    check_folder(setting.artifacts)
     # ncu starts before the store and the engine are imported, which takes as long as ncu's own start does.
     with Batch(setting, (config.device.cuda or (0,))[0]) as ahead:
         return _collect(config, project, setting, ahead)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.errors import UsageError
-from cuprof.project import Project
+from cuprof.project import Project, try_writing
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -77,11 +77,11 @@ def task(config: SweepConfig, project: Project) -> int:
     from cuprof.terminal.progress import make_observer
 
     if config.ncu.enabled:
-        from cuprof.ncu.artifact import prepare_folder
+        from cuprof.ncu.artifact import check_folder
         from cuprof.ncu.setting import make_setting
 
         setting = make_setting(config.ncu, project)  # what cannot work is found before anything is timed
-        prepare_folder(setting.artifacts)
+        check_folder(setting.artifacts)
         _ = setting.executable.version
     with make_observer() as observer:
         result = run_sweep(config, project, observer)
@@ -111,17 +111,8 @@ def _page_folder(config: SweepConfig, project: Project) -> Path:
 
 
 def _check_writable(folder: Path) -> None:
-    """Raise `UsageError` where the folder, or the nearest one above it that exists, takes no file.
-
-    A file is tried, since permissions say nothing to root; the folder itself is left to be made when there is a page.
-    """
-    import tempfile
-
-    path = folder.absolute()
     try:
-        existing = next(each for each in (path, *path.parents) if each.exists())
-        with tempfile.TemporaryFile(dir=existing):
-            pass
+        try_writing(folder)
     except OSError as error:
         raise UsageError(
             f"the page's folder {folder} cannot be written: {error.strerror}; set another report.path, or report=none"

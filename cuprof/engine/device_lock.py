@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from cuprof.project import user_cache
 from cuprof.records import DeviceFacts
 
 PID_BYTES = 20
@@ -85,8 +86,7 @@ def list_folders() -> tuple[Path, ...]:
     chosen = os.environ.get("CUPROF_LOCKS")
     if chosen:
         return (Path(chosen),)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "cuprof" / "locks", Path(tempfile.gettempdir()) / f"cuprof-locks-{os.getuid()}"
+    return user_cache() / "locks", Path(tempfile.gettempdir()) / f"cuprof-locks-{os.getuid()}"
 
 
 def _open(name: str) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
+from cuprof.child import child_environment
 from cuprof.worker.status_page import StatusPage
 
 
@@ -90,14 +91,7 @@ def _launch() -> Launched:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=_environment(),
+            env={**child_environment(), "PYTHONUNBUFFERED": "1"},
         )
     theirs.close()
     return Launched(process, ours, page, log_path, folder)
-
-
-def _environment() -> dict[str, str]:
-    """Return the worker's environment: ours, with this cuprof importable and Python's output unbuffered."""
-    package_parent = str(Path(__file__).resolve().parents[2])
-    paths = [package_parent, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONUNBUFFERED": "1"}

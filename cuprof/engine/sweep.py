@@ -13,7 +13,7 @@ from typing import Any
 from cuprof.config.model import SweepConfig
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.host_load import describe_load
-from cuprof.engine.observer import Observer
+from cuprof.engine.observer import Observer, SilentObserver
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
 from cuprof.engine.runner import JobRunner
@@ -83,8 +83,6 @@ def run_sweep(config: SweepConfig, project: Project, observer: Observer) -> Swee
 
 def preview(config: SweepConfig, project: Project) -> Preview:
     """Return the trials of a sweep and what is stored of each, without running or storing anything."""
-    from cuprof.engine.observer import SilentObserver
-
     with open_runner(config, SilentObserver()) as (runner, _):
         prepared = prepare(config, project, runner)
     with open_existing(config, project) as store:

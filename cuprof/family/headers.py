@@ -17,7 +17,8 @@ from pathlib import Path
 
 STANDARD = Path(__file__).with_name("standard_headers")
 """Stand-ins for headers of the C and C++ standard libraries."""
-REMEDY = "pip install 'cuprof[cuda13]' (or [cuda12], as the driver allows), or set CUDA_HOME to a CUDA toolkit"
+INSTALL = "pip install 'cuprof[cuda13]' (or [cuda12], as the driver allows)"
+REMEDY = f"{INSTALL}, or set CUDA_HOME to a CUDA toolkit"
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<", re.MULTILINE)
 _VERSIONS = {

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from cuprof.errors import ProfilerError
+from cuprof.project import try_writing
 from cuprof.records import Artifact
 
 
-def prepare_folder(folder: Path) -> None:
-    """Make the artifacts folder and see that it takes files, before anything is profiled for it.
+def check_folder(folder: Path) -> None:
+    """See that the artifacts folder takes files, before anything is profiled for it.
 
     Raises:
         ProfilerError: it does not.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        try_writing(folder)
     except OSError as error:
         raise _unwritable(folder, error) from error
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import cuprof
+from cuprof.child import child_environment
 from cuprof.ncu.command import build_command
 from cuprof.ncu.process import NcuProcess
 from cuprof.ncu.setting import Setting
@@ -73,7 +73,7 @@ class Batch:
         )
         try:
             prepare(self.files)
-            self.process = NcuProcess(command, self.files.folder / "ncu.log", _environment())
+            self.process = NcuProcess(command, self.files.folder / "ncu.log", child_environment())
         except BaseException:
             self._folder.cleanup()
             raise
@@ -114,10 +114,3 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _environment() -> dict[str, str]:
-    """Return our environment, with the package that runs here importable in the profiled process."""
-    here = str(Path(cuprof.__file__).resolve().parent.parent)
-    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([here, *paths]))}

@@ -1,0 +1,13 @@
+"""What processes that cuprof starts are given."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def child_environment() -> dict[str, str]:
+    """Return our environment, with the package that runs here importable in the child."""
+    here = str(Path(__file__).resolve().parents[1])
+    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
