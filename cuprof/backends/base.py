@@ -119,7 +119,11 @@ class Session(Protocol):
         """Return the outputs as host arrays, by name."""
 
     def read(self, runnable: Any, measure: Measure, batch: int = 1) -> Reading:
-        """Execute and time: once for cold and total, `batch` times back to back for hot."""
+        """Execute and time, and return one execution's share: once for total, `batch` times back to back for hot.
+
+        A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, where the runnable's
+        `phases` ask for that many.
+        """
 
     def close(self) -> None:
         """Free the buffers."""

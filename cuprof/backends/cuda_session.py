@@ -12,6 +12,7 @@ import numpy as np
 from cuprof.backends.base import POISON_BYTE, DeviceLostError, ReadingOptions, own_views
 from cuprof.backends.cuda_compare import DeviceComparison
 from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_for
+from cuprof.backends.cuda_timing import LAUNCH_PHASES
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
@@ -30,10 +31,18 @@ class CudaRunnable:
     results: Mapping[str, tuple[int, Any]]
     build: BuildFacts = field(default_factory=BuildFacts)
     steps: int = 1
+    """How many operations one execution enqueues, at most."""
+    launches: int | None = 1
+    """How many of them are launches; None where that is not known."""
     holds_back: bool = True
     """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
     expired_in_a_row: int = 0
     keep: tuple[Any, ...] = ()
+
+    @property
+    def phases(self) -> int:
+        """Return over how many phases of the launch queue a cold sample has to be taken; one launch has no gaps."""
+        return 1 if self.steps == 1 else LAUNCH_PHASES
 
 
 class CudaSession:
@@ -106,7 +115,8 @@ class CudaSession:
         steps = len(actions)
         if self.options.graph and steps > 1:
             enqueue, steps = self._as_graph(enqueue), 1
-        return CudaRunnable(enqueue, results, facts, steps=steps, keep=(module,))
+        launches = len(program.launches) if len(program.launches) == len(program.steps) else None  # a fill may be one
+        return CudaRunnable(enqueue, results, facts, steps=steps, launches=launches, keep=(module,))
 
     def _resource(self, module: Any, kernel: str, attribute: str) -> int:
         """Return a loaded kernel's resource, which is there even when NVRTC answers from its cache, without a log."""
@@ -130,7 +140,7 @@ class CudaSession:
             function = variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
         results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
         facts = BuildFacts(build_ns=time.monotonic_ns() - started)
-        return CudaRunnable(function, results, facts, steps=8)
+        return CudaRunnable(function, results, facts, steps=8, launches=None)
 
     def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
@@ -194,6 +204,8 @@ class CudaSession:
                 return timer.total(self._uploads(), runnable.enqueue, self._downloads(runnable))
             if measure is Measure.HOT:
                 reading = timer.hot(runnable.enqueue, batch, blocking)
+            elif batch > 1:
+                reading = timer.cold_over_phases(runnable.enqueue, runnable.launches, self.options.flush, blocking)
             else:
                 reading = timer.cold(runnable.enqueue, self.options.flush, blocking)
         if blocking:  # other variants are read in between, so each keeps a count of its own

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from cuprof.backends.base import Reading
 from cuprof.backends.cuda_driver import MappedMemory, PackedLaunch, call, load_driver
 from cuprof.backends.cupti_clock import CuptiClock
 
-TIMING_VERSION = 1
+TIMING_VERSION = 2
 """Raised whenever a change here changes what a number means; part of every method's hash."""
 HOLD_LIMIT_NS = 50_000_000
 """A held stream lets go by itself after this time, so a call that synchronises costs a reading and no deadlock."""
@@ -27,11 +28,17 @@ LEAST_CLOCK_STEPS = 50
 """Over fewer steps than this, no SM clock is told: its error would exceed what samples are left out for."""
 FLUSH_FACTOR = 4
 """The flush reads this many times the L2 cache; its replacement policy is not strictly least-recently-used."""
-OWN_COST_READINGS = 64
-EMPTY_KERNEL_NS = 275.0
+LAUNCH_PHASES = 8
+"""The gap between two launches of one execution depends, by about 0.9 µs, on how many launches the context has made
+before them, modulo this (measured on H200s). So an execution of several launches is timed once at every remainder."""
+PHASES_MATTER_NS = 200_000.0
+"""The phase of a launch is less than half a percent of an execution that is longer than this."""
+OWN_COST_READINGS = 512
+"""The cost has levels 160 ns apart, among which a median of few readings falls by chance."""
+EMPTY_KERNEL_NS = 250.0
 """What an empty kernel is taken to last. By its own clock it lasts 0, by CUPTI's time stamps 0.6 µs, the difference
-being the device's ramp up and down around it; with a value between them, no duration is off by more than about 0.4 µs
-from either view (measured on an H200)."""
+being the device's ramp up and down around it. With this value spins of known length read about as much too long as
+kernels read shorter than by CUPTI, at most 0.4 µs either way (measured on H200s)."""
 TICKET_MASK = 0xFFFFFFFF
 
 
@@ -73,6 +80,7 @@ class CudaTimer:
                 self._mapped.address + 8,
             ],
         )
+        self._empty = self._kernel("empty", 1, 1, [])
         flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
         self._start = call(self.driver.cuEventCreate(flags), "create an event")
         self._end = call(self.driver.cuEventCreate(flags), "create an event")
@@ -99,6 +107,29 @@ class CudaTimer:
     def spinner(self, duration_ns: int) -> PackedLaunch:
         """Return a launch of one thread that runs for the given time by the device's clock."""
         return self._kernel("spin", 1, 1, [np.uint64(duration_ns), 0])
+
+    def cold_over_phases(
+        self, enqueue: Callable[[], object], launches: int | None, flush: str = "clean", blocking: bool = True
+    ) -> Reading:
+        """Time `LAUNCH_PHASES` executions, each with cold caches and one launch further on, and return their mean.
+
+        Args:
+            launches: how many launches an execution makes; None where that is not known, as of a library: its
+                executions then begin at phases drawn at random.
+        """
+        own = None if flush == "dirty" else (flush == "clean") + blocking
+        step = None if own is None or launches is None else (1 - own - launches) % LAUNCH_PHASES
+        readings = []
+        for _ in range(LAUNCH_PHASES):
+            for _ in range(random.randrange(LAUNCH_PHASES) if step is None else step):
+                self._empty(self.stream.ptr)
+            readings.append(self.cold(enqueue, flush, blocking))
+        clocks = [reading.sm_clock_mhz for reading in readings if reading.sm_clock_mhz is not None]
+        return Reading(
+            statistics.fmean(reading.duration_ns for reading in readings),
+            statistics.fmean(clocks) if clocks else None,
+            next((reading.suspect for reading in readings if reading.suspect), ""),
+        )
 
     def cold(self, enqueue: Callable[[], object], flush: str = "clean", blocking: bool = True) -> Reading:
         """Time one execution with the caches full of other data.
@@ -185,7 +216,6 @@ class CudaTimer:
 
     def _measure_own_costs(self) -> dict[str, float]:
         """Measure what a pair of events adds, and keep the correction: an empty kernel reads `EMPTY_KERNEL_NS`."""
-        empty = self._kernel("empty", 1, 1, [])
         holds_ns: list[int] = []
 
         def read(enqueue: Callable[[], object]) -> float:
@@ -194,13 +224,13 @@ class CudaTimer:
             return duration_ns
 
         nothing = [read(lambda: None) for _ in range(OWN_COST_READINGS)]
-        kernel = [read(lambda: empty(self.stream.ptr)) for _ in range(OWN_COST_READINGS)]
-        empty_kernel_ns = statistics.median(kernel[8:])
+        kernel = [read(lambda: self._empty(self.stream.ptr)) for _ in range(OWN_COST_READINGS)]
+        empty_kernel_ns = middle_mean(kernel[8:])
         self.correction_ns = max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0)
         self.clock_step_ns = max(math.gcd(*holds_ns), 1)
         self.hold_least_ns = max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
         return {
-            "empty_events_ns": statistics.median(nothing[8:]),
+            "empty_events_ns": middle_mean(nothing[8:]),
             "empty_kernel_ns": empty_kernel_ns,
             "clock_step_ns": float(self.clock_step_ns),
         }
@@ -210,6 +240,12 @@ class CudaTimer:
             self.driver.cuModuleGetFunction(self.module, f"cuprof_{name}".encode()), f"find kernel cuprof_{name}"
         )
         return PackedLaunch(f"cuprof_{name}", function, (blocks,), (threads,), arguments)
+
+
+def middle_mean(durations_ns: Sequence[float]) -> float:
+    """Return the mean of the middle half: unmoved by outliers, and between two levels where readings are at both."""
+    quarter = len(durations_ns) // 4
+    return statistics.fmean(sorted(durations_ns)[quarter : len(durations_ns) - quarter])
 
 
 def clock_mhz(cycles: int, duration_ns: int, step_ns: int) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,7 +85,7 @@ def task(config: SweepConfig, project: Project) -> int:
         check_folder(setting.artifacts)
         _ = setting.executable.version
     with make_observer() as observer:
-        result = run_sweep(config, project, observer)
+        result = run_sweep(config, project, observer, _import_ahead)
     code = result.exit_code
     try:
         if config.ncu.enabled:
@@ -96,6 +97,13 @@ def task(config: SweepConfig, project: Project) -> int:
     for trial, outcome in result.failed:
         print(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}", file=sys.stderr)
     return code
+
+
+def _import_ahead() -> None:
+    """Import what the results are read and written with: half a second that would follow the last trial."""
+    importlib.import_module("cuprof.analysis")
+    importlib.import_module("cuprof.report")
+    importlib.import_module("cuprof.terminal.results")
 
 
 def _preview(config: SweepConfig, project: Project) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
+from threading import Thread
 from typing import Any
 
 from cuprof.config.model import SweepConfig
@@ -63,11 +64,17 @@ class Preview:
     rows: tuple[PreviewRow, ...]
 
 
-def run_sweep(config: SweepConfig, project: Project, observer: Observer) -> SweepResult:
+def run_sweep(
+    config: SweepConfig, project: Project, observer: Observer, meanwhile: Callable[[], object] | None = None
+) -> SweepResult:
     """Check, time and store every trial that is not stored yet.
 
     Each trial is durable before the next is reported. On an interrupt the sweep is marked and can be continued by the
     same command.
+
+    Args:
+        meanwhile: run in a thread while the worker measures a device; not where the host itself is timed, since it
+            would take part in the times.
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been stored.
@@ -78,7 +85,7 @@ def run_sweep(config: SweepConfig, project: Project, observer: Observer) -> Swee
         prepared = prepare(config, project, runner)
         watcher.know(prepared.plan.trials)
         with Store.open(store_url(config, project)) as store:
-            return Sweep(prepared, project, store, runner, observer).run()
+            return Sweep(prepared, project, store, runner, observer, meanwhile).run()
 
 
 def preview(config: SweepConfig, project: Project) -> Preview:
@@ -155,10 +162,16 @@ class Sweep:
     """One sweep under way: the store, the worker and the plan together."""
 
     def __init__(
-        self, prepared: Prepared, project: Project, store: Store, runner: JobRunner, observer: Observer
+        self,
+        prepared: Prepared,
+        project: Project,
+        store: Store,
+        runner: JobRunner,
+        observer: Observer,
+        meanwhile: Callable[[], object] | None = None,
     ) -> None:
         self.prepared, self.project, self.store = prepared, project, store
-        self.runner, self.observer = runner, observer
+        self.runner, self.observer, self.meanwhile = runner, observer, meanwhile
         self.locks = DeviceLocks(observer.note)
         self.results: list[tuple[Trial, State, Outcome | None]] = []
 
@@ -182,8 +195,11 @@ class Sweep:
             open_trials = [trial for trial in plan.trials if trial.identity not in done]
             self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable], known)
             runnable = [trial for trial in open_trials if not trial.unavailable]
-            if any(self._is_timed_on_host(trial) for trial in runnable) and (busy := describe_load()):
-                self.observer.note(busy)
+            if any(self._is_timed_on_host(trial) for trial in runnable):
+                if busy := describe_load():
+                    self.observer.note(busy)
+            elif self.meanwhile:
+                Thread(target=self.meanwhile, daemon=True).start()
             self._measure(sweep_id, runnable)
         except BaseException:
             store.finish_sweep(sweep_id, "interrupted")

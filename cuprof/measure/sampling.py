@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.base import Reading, Session
+from cuprof.backends.cuda_timing import PHASES_MATTER_NS
 from cuprof.measure.device_state import DeviceState, StateMonitor
 from cuprof.measure.statistics import summarise
 from cuprof.measure.stopping import StoppingRule
@@ -26,7 +27,7 @@ QUEUE_DEPTH = 500
 """Operations enqueued behind a held stream; the driver's queue takes about a thousand and then makes the host wait."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Subject:
     """One trial while it is sampled."""
 
@@ -87,14 +88,13 @@ class Sampler:
                 excluded = reading.suspect or (self.monitor.throttled if self.monitor else "")
                 subject.readings.append((number, reading, excluded))
             number += 1
-            going_on = []
-            for subject in active:
-                timing = self._finish(subject, measure, subjects)
-                if timing is None:
-                    going_on.append(subject)
-                else:
+            due = [s for s in active if self.rule.is_due(len(s.readings), s.spent_ns, s.last_look)]
+            clock = _median_clock(subjects) if due else None
+            for subject in due:
+                timing = self._finish(subject, measure, clock)
+                if timing is not None:
+                    active.remove(subject)
                     yield subject.key, replace(timing, rotation=rotation)
-            active = going_on
 
     def _warm_up(self, subjects: Sequence[Subject], measure: Measure) -> None:
         started = time.perf_counter_ns()
@@ -107,6 +107,8 @@ class Sampler:
                     break
             if measure is Measure.HOT:
                 subject.batch = self._batch(subject, min(durations))
+            elif measure is Measure.COLD and min(durations) < PHASES_MATTER_NS:
+                subject.batch = getattr(subject.runnable, "phases", 1)
         if measure is Measure.TOTAL:
             return
         while subjects and time.perf_counter_ns() - started < self.settle_ns:
@@ -119,13 +121,11 @@ class Sampler:
         most = max(1, min(HOT_BATCH_MOST, QUEUE_DEPTH // max(getattr(subject.runnable, "steps", 1), 1)))
         return max(1, min(most, int(HOT_BATCH_NS / max(duration_ns, 100.0)) + 1))
 
-    def _finish(self, subject: Subject, measure: Measure, subjects: Sequence[Subject]) -> Timing | None:
-        """Return the timing if the rule says stop, else None."""
-        count = len(subject.readings)
-        if not self.rule.is_due(count, subject.spent_ns, subject.last_look):
-            return None
-        subject.last_look = count
-        clock = _median_clock(subjects) if subject.readings[-1][1].sm_clock_mhz is not None else None
+    def _finish(self, subject: Subject, measure: Measure, clock: float | None) -> Timing | None:
+        """Return the timing if the rule says stop, else None; `clock` is the rotation's median SM clock in MHz."""
+        subject.last_look = len(subject.readings)
+        if subject.readings[-1][1].sm_clock_mhz is None:
+            clock = None
         samples = _mark_slow_clocks(subject, clock, self.clock_tolerance)
         reason = self.rule.reason(samples, subject.spent_ns)
         if reason is None:

@@ -26,6 +26,8 @@ from cuprof.worker.messages import Finished, Job, TrialJob
 from cuprof.worker.status_page import NO_TRIAL, Phase
 
 Enter = Callable[[int, Phase], None]
+IDLE_NS = 100_000_000
+"""A device that has rested for longer than this is brought up to its clocks anew before it is sampled."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class TrialRunner:
         self.backend, self.workload, self.job, self.enter = backend, workload, job, enter
         self.rng = np.random.default_rng()
         self.monitor = StateMonitor.find(backend.facts().uuid) if backend.name == "cuda" else None
+        self._sampled_ns: int | None = None
 
     def run(self) -> Iterator[Finished]:
         """Yield a `Finished` for every trial of the job."""
@@ -208,13 +211,13 @@ class TrialRunner:
                 yield self._recheck(candidate)
         for position, measure in enumerate(wanted):
             current: list[int] = [-1]
-            sampler = self._sampler(measure, current, settle=position == 0)
             while going:
                 pairs = [(c.index, c.runnable) for c in going.values() if measure not in c.timings]
                 if not pairs:
                     break
                 try:
-                    for index, timing in sampler.sample(pairs, measure):
+                    for index, timing in self._sampler(measure, current).sample(pairs, measure):
+                        self._sampled_ns = time.monotonic_ns()
                         current[0] = index
                         going[index].timings[measure] = self._with_energy(going[index], timing, position)
                         if position == len(wanted) - 1:
@@ -270,8 +273,9 @@ class TrialRunner:
             return timing
         return replace(timing, energy=reading.energy, details={**timing.details, **reading.as_details()})
 
-    def _sampler(self, measure: Measure, current: list[int], settle: bool) -> Sampler:
+    def _sampler(self, measure: Measure, current: list[int]) -> Sampler:
         config = self.job.measure
+        rested = self._sampled_ns is None or time.monotonic_ns() - self._sampled_ns > IDLE_NS
 
         def attend(index: int) -> None:
             current[0] = index
@@ -284,7 +288,7 @@ class TrialRunner:
             rng=self.rng,
             attend=attend,
             warmup=config.warmup,
-            settle_ns=config.settle_seconds * 1e9 if settle else 0.0,
+            settle_ns=config.settle_seconds * 1e9 if rested else 0.0,
             clock_tolerance=config.clock_tolerance,
             monitor=self.monitor,
         )

@@ -2,9 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from benchmarks import agreement, faults, known_truth, profilers, side_by_side
+from benchmarks import agreement, faults, known_truth, memory_pauses, profilers, side_by_side
 from benchmarks.process import Answer
 from benchmarks.space import CONFIGURATIONS
 from benchmarks.ten_kernels import NAMES
@@ -21,6 +22,36 @@ def test_known_truth_allows_one_percent_above_and_half_a_microsecond_below(truth
 
 def test_known_truth_states_the_interval_of_the_worse_side():
     assert known_truth.make_row(100, 100, 99, 100.5)["interval ±%"] == pytest.approx(1)
+
+
+def stream(step_ns, pause_ns=1000, every_ns=100_000):
+    """Return when pieces of a stream ended: one every 15 ns on average for 3 ms, none in a pause."""
+    ended = np.cumsum(np.random.default_rng(1).exponential(15, 200_000))
+    ended = ended + pause_ns * (ended // (every_ns - pause_ns))  # whatever would have ended in a pause ends after it
+    return (ended // step_ns * step_ns).astype(np.uint64) + np.uint64(1_795_182_410_000_000_000)
+
+
+def test_memory_pauses_are_found_with_their_length_and_distance():
+    row = memory_pauses.make_row(1, stream(32))
+    assert row["pauses"] in (28, 29, 30)
+    assert row["every µs"] == pytest.approx(100, abs=0.2)
+    assert row["median µs"] == pytest.approx(1, abs=0.1)
+
+
+def test_a_memory_pause_that_late_pieces_interrupt_is_one():
+    ended = stream(32)
+    late = ended.min() + np.uint64(99_500) + np.arange(1, 29, dtype=np.uint64) * np.uint64(100_000)
+    row = memory_pauses.make_row(1, np.concatenate([ended, late]))
+    assert row["pauses"] in (28, 29, 30)
+    assert row["median µs"] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(("step_ns", "pause_ns"), [(32, 0), (1024, 1000)])
+def test_memory_pauses_are_not_made_up(step_ns, pause_ns):
+    """Neither chance nor the steps of a coarse counter make one."""
+    row = memory_pauses.make_row(1, stream(step_ns, pause_ns))
+    assert row["pauses"] == 0
+    assert "every µs" not in row
 
 
 @pytest.mark.parametrize(

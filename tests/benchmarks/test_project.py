@@ -5,15 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import agreement, faults, known_truth, ncu, profilers, side_by_side
+from benchmarks import agreement, faults, known_truth, memory_pauses, ncu, profilers, side_by_side
 from benchmarks.space import CONFIGURATIONS, PROJECT, N, copy_project
 from benchmarks.ten_kernels import BUFFERS, LAUNCHES, NAMES, SOURCE
+from cuprof.backends.nvrtc import compile_source
 from cuprof.commands.hydra_app import compose
 from cuprof.family import Point
 from cuprof.family.loader import load_family
 from cuprof.project import find_project
 
-SCRIPTS = (agreement, faults, known_truth, profilers, side_by_side)
+SCRIPTS = (agreement, faults, known_truth, memory_pauses, profilers, side_by_side)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
@@ -22,6 +23,14 @@ def test_every_script_explains_itself(script, capsys):
         script.main(["--help"])
     assert ended.value.code == 0
     assert "--out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_100"])
+def test_the_reader_of_memory_compiles(arch):
+    pytest.importorskip("cuda.bindings.nvrtc")
+    source = memory_pauses.SOURCE
+    cubin = compile_source(source.read_text(), name=source.name, arch=arch, defines={"READS": memory_pauses.READS})
+    assert list(cubin.kernels) == ["read_in_pieces"]
 
 
 def test_the_space_is_that_of_the_experiment():

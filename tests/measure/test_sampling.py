@@ -28,6 +28,7 @@ class Kernel:
 
     durations: Iterable[float | Reading]
     steps: int = 1
+    phases: int = 1
     batches: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -97,6 +98,20 @@ def test_every_round_has_each_active_trial_once_in_an_order_drawn_anew(bench: Ca
     rounds = [tuple(one.attended[5 + 5 * number : 10 + 5 * number]) for number in range(30)]
     assert all(sorted(each) == [0, 1, 2, 3, 4] for each in rounds)
     assert len(set(rounds)) > 20
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "measure", "executions"),
+    [(4e3, Measure.COLD, 8), (199e3, Measure.COLD, 8), (201e3, Measure.COLD, 1), (4e3, Measure.TOTAL, 1)],
+)
+def test_short_executions_of_several_launches_are_sampled_over_the_phases_of_the_launch_queue(
+    bench: Callable[..., Bench], duration_ns: float, measure: Measure, executions: int
+) -> None:
+    several, one = Kernel([duration_ns], phases=8), Kernel([duration_ns])
+    timings = dict(bench(warmup=3).sample(several, one, measure=measure))
+    assert (set(several.batches[:3]), set(several.batches[3:])) == ({1}, {executions})
+    assert set(one.batches) == {1}
+    assert [timings[key].details["batch"] for key in (0, 1)] == [executions, 1]
 
 
 def test_the_order_of_rounds_follows_the_generator(bench: Callable[..., Bench]) -> None:
