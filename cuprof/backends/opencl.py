@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import statistics
 import time
@@ -19,6 +20,7 @@ from cuprof.backends.opencl_timing import OpenClTimer
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
+from cuprof.measure.device_state import StateMonitor
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
 
 NO_DEVICE_REMEDY = (
@@ -148,10 +150,16 @@ class OpenClBackend:
             read = timer.reader(timer.filled_buffer(size))
             readings = [timer.kernel_time([read], "none").duration_ns for _ in range(7)]
             empty = [timer.kernel_time([timer.empty], "none").duration_ns for _ in range(20)]
+        uuid = self.facts().uuid
+        monitor = StateMonitor.find(uuid) if uuid else None
         return Calibration(
             backend=self.name,
             read_bandwidth=size / (statistics.median(readings[2:]) * 1e-9),
-            details={"read_bytes": size, "empty_kernel_ns": statistics.median(empty[4:])},
+            details={
+                "read_bytes": size,
+                "other_processes": monitor.other_processes({os.getpid()}) if monitor else [],
+                "empty_kernel_ns": statistics.median(empty[4:]),
+            },
         )
 
     def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:

@@ -27,6 +27,7 @@ class JobRunner:
     def __init__(self, settings: WorkerSettings, limits: LimitsConfig, watch: Watch) -> None:
         self.settings, self.limits, self.watch = settings, limits, watch
         self._lost_building = False
+        self._suspect: TrialJob | None = None
         self._worker: WorkerProcess | None = None
         self._worked = False
 
@@ -49,18 +50,31 @@ class JobRunner:
         """Yield every trial's outcome as it comes.
 
         A trial that the worker dies of or hangs in is answered here; the trials after it, and those that were sampled
-        beside it, are done again by a new worker.
+        beside it, are done again by a new worker. Where others ran in the same process, one of them may have left a
+        thread or a spoilt heap behind: the trial at which the worker died is then run once more in a worker of its own,
+        and blamed if that dies too.
         """
         left = list(job.trials)
         self._lost_building = False
+        self._take_suspect()
         while left:
-            current = replace(job, trials=tuple(left), build_ahead=not self._lost_building)
-            for outcome in self._run_once(current):
+            suspect = self._take_suspect()
+            if suspect is not None:
+                self._drop()
+            given = tuple(left) if suspect is None else (suspect,)
+            current = replace(job, trials=given, build_ahead=not self._lost_building)
+            for outcome in self._run_once(current, alone=suspect is not None):
                 left = [trial for trial in left if trial.identity != outcome.identity]
                 yield outcome
+            if suspect is not None:
+                self._drop()
 
-    def _run_once(self, job: Job) -> Iterator[Outcome]:
-        """Yield outcomes until the job is done or its worker is lost."""
+    def _run_once(self, job: Job, alone: bool) -> Iterator[Outcome]:
+        """Yield outcomes until the job is done or its worker is lost.
+
+        Args:
+            alone: the job's one trial is all that its worker will ever have run.
+        """
         worked, self._worked = self._worked and self._worker is not None, True
         left = dict(enumerate(job.trials))
         sent = time.monotonic()
@@ -96,8 +110,16 @@ class JobRunner:
         except WorkerDiedError as death:
             self._drop()
             blamed = self._blame(job, left, worked, death.status)
+            if not alone and _had_company(left, worked, death.status):
+                self._suspect = left[death.status.index]
+                return
             message = f"{death.cause} while {PHASE_TEXT[death.status.phase]}"
             yield from _all_failed(blamed, State.CRASHED, message, death.log, death.status.phase.name.lower())
+
+    def _take_suspect(self) -> TrialJob | None:
+        """Return the trial that is to run alone next, if any, and forget it."""
+        suspect, self._suspect = self._suspect, None
+        return suspect
 
     def _blame(self, job: Job, left: Mapping[int, TrialJob], worked: bool, status: Status) -> Iterable[TrialJob]:
         """Return the trial at which the worker was lost, or all that are left where it was lost before the first.
@@ -129,6 +151,16 @@ class JobRunner:
         if self._worker is not None:
             self._worker.close()
         self._worker = None
+
+
+def _had_company(left: Mapping[int, TrialJob], worked: bool, status: Status) -> bool:
+    """Return whether other trials had run in the process that died at this one.
+
+    Trials are prepared and checked in the order of the job, and sampled together.
+    """
+    if status.index not in left or status.phase not in (Phase.CHECK, Phase.TIME):
+        return False
+    return worked or min(left) < status.index or (status.phase is Phase.TIME and len(left) > 1)
 
 
 def _all_failed(trials: Iterable[TrialJob], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:

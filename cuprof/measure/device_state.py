@@ -40,8 +40,10 @@ class DeviceState:
 class StateMonitor:
     """Ask NVML about one device, at most every `REFRESH_NS`.
 
-    Args:
-        uuid: the device's, 32 hexadecimal digits without dashes.
+    Attributes:
+        state: what it said so far.
+        throttled: why the device slows itself now, or empty.
+        sm_clock_mhz: the SM clock at the last refresh, for samples whose back end reads none on the device.
     """
 
     def __init__(self, handle: Any, nvml: Any) -> None:
@@ -49,10 +51,15 @@ class StateMonitor:
         self._next_ns = 0
         self.state = DeviceState()
         self.throttled = ""
+        self.sm_clock_mhz: float | None = None
 
     @classmethod
     def find(cls, uuid: str) -> StateMonitor | None:
-        """Return a monitor of the device, or None where NVML does not know it."""
+        """Return a monitor of the device, or None where NVML does not know it.
+
+        Args:
+            uuid: the device's, 32 hexadecimal digits without dashes.
+        """
         try:
             import pynvml
 
@@ -80,6 +87,8 @@ class StateMonitor:
         if mask & POWER_CAP:
             self.state.reasons.add("software power cap")
         self.state.temperature_c = _ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+        clock = _ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)
+        self.sm_clock_mhz = float(clock) if clock else None
         milliwatts = _ask(nvml.nvmlDeviceGetPowerUsage, handle)
         self.state.power_w = milliwatts / 1000 if milliwatts is not None else None
 

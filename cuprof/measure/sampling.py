@@ -83,7 +83,7 @@ class Sampler:
                 subject = active[index]
                 self.attend(subject.key)
                 started = time.perf_counter_ns()
-                reading = self.session.read(subject.runnable, measure, subject.batch)
+                reading = self._with_clock(self.session.read(subject.runnable, measure, subject.batch), measure)
                 subject.spent_ns += time.perf_counter_ns() - started
                 excluded = reading.suspect or (self.monitor.throttled if self.monitor else "")
                 subject.readings.append((number, reading, excluded))
@@ -95,6 +95,12 @@ class Sampler:
                 if timing is not None:
                     active.remove(subject)
                     yield subject.key, replace(timing, rotation=rotation)
+
+    def _with_clock(self, reading: Reading, measure: Measure) -> Reading:
+        """Add NVML's SM clock to a reading whose back end cannot read one on the device (OpenCL, a coarse counter)."""
+        if reading.sm_clock_mhz is not None or self.monitor is None or measure is Measure.TOTAL:
+            return reading
+        return replace(reading, sm_clock_mhz=self.monitor.sm_clock_mhz)
 
     def _warm_up(self, subjects: Sequence[Subject], measure: Measure) -> None:
         started = time.perf_counter_ns()

@@ -140,7 +140,8 @@ class TrialRunner:
     def __init__(self, backend: Any, workload: Workload, job: Job, enter: Enter) -> None:
         self.backend, self.workload, self.job, self.enter = backend, workload, job, enter
         self.rng = np.random.default_rng()
-        self.monitor = StateMonitor.find(backend.facts().uuid) if backend.name == "cuda" else None
+        device = backend.facts()
+        self.monitor = StateMonitor.find(device.uuid) if device.uuid and not device.is_host else None
         self._sampled_ns: int | None = None
 
     def run(self) -> Iterator[Finished]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,3 +140,14 @@ def test_a_mended_variant_is_a_new_trial(bench: Any) -> None:
     result, heard = bench.sweep("raises")
     assert heard.of("raises").state is State.OK
     assert result.exit_code == 0
+
+
+def test_a_crash_is_that_of_the_trial_which_crashes_alone(bench: Any) -> None:
+    """A thread that one variant left behind kills the worker while others are sampled beside it."""
+    sound = ("sound_first", "sound_between", "sound_last")
+    measure = replace(bench.config().measure, settle_seconds=0.3)
+    _, heard = bench.sweep(*sound, "crashes_later", measure=measure)
+    assert {variant: heard.of(variant).state for variant in sound} == dict.fromkeys(sound, State.OK)
+    outcome = heard.of("crashes_later")
+    assert outcome.state is State.CRASHED
+    assert outcome.message.startswith("SIGSEGV while ")

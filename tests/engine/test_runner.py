@@ -108,9 +108,30 @@ def test_a_job_without_trouble(stage: Any) -> None:
 
 
 def test_the_trial_at_which_the_worker_died_is_blamed_and_the_others_go_on(stage: Any) -> None:
-    played = stage([0, died(1, Phase.CHECK)], [0, JobDone()])
-    assert played.run("abc") == [("a", OK, ""), ("b", "crashed", "SIGSEGV while checking"), ("c", OK, "")]
-    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["c"]]]
+    played = stage([died(0, Phase.CHECK)], [0, 1, JobDone()])
+    assert played.run("abc") == [("a", "crashed", "SIGSEGV while checking"), ("b", OK, ""), ("c", OK, "")]
+    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["b", "c"]]]
+
+
+@pytest.mark.parametrize("phase", [Phase.CHECK, Phase.TIME])
+def test_where_others_ran_before_it_a_trial_is_blamed_for_what_it_does_alone(stage: Any, phase: Phase) -> None:
+    played = stage([0, died(1, phase)], [died(0, phase)], [0, JobDone()])
+    outcomes = played.run("abc")
+    assert [outcome[:2] for outcome in outcomes] == [("a", OK), ("b", "crashed"), ("c", OK)]
+    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["b"]], [["c"]]]
+
+
+def test_a_trial_that_another_one_took_along_is_not_blamed(stage: Any) -> None:
+    """c leaves a thread behind that crashes while a and then b are sampled beside it."""
+    played = stage([died(0, Phase.TIME)], [0, JobDone()], [died(0, Phase.TIME)], [0, JobDone()], [died(0, Phase.TIME)])
+    assert played.run("abc") == [("a", OK, ""), ("b", OK, ""), ("c", "crashed", "SIGSEGV while timing")]
+    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["a"]], [["b", "c"]], [["b"]], [["c"]]]
+    assert all("closed" in worker.ended for worker in played.workers)
+
+
+def test_an_earlier_job_is_company_too(stage: Any) -> None:
+    played = stage([0, JobDone(), died(0, Phase.CHECK)], [0, JobDone()])
+    assert played.run("a", "b") == [("a", OK, ""), ("b", OK, "")]
 
 
 def test_a_death_before_anything_is_blamed_on_all(stage: Any) -> None:

@@ -20,9 +20,11 @@ class FakeNvml:
     """Answer what `pynvml` answers for two devices; anything else is an AttributeError."""
 
     NVML_TEMPERATURE_GPU = 0
+    NVML_CLOCK_SM = 1
 
     def __init__(self) -> None:
         self.reasons, self.celsius, self.milliwatts, self.millijoules = 0, 61, 345_600, 12_345
+        self.megahertz = 1980
         self.pids: list[int] = []
         self.asked = 0
         self.refuses: set[str] = set()
@@ -52,6 +54,10 @@ class FakeNvml:
     def nvmlDeviceGetTemperature(self, handle: str, sensor: int) -> int:  # noqa: N802
         assert sensor == self.NVML_TEMPERATURE_GPU
         return int(self._answer("temperature", self.celsius))
+
+    def nvmlDeviceGetClockInfo(self, handle: str, clock: int) -> int:  # noqa: N802
+        assert clock == self.NVML_CLOCK_SM
+        return int(self._answer("clock", self.megahertz))
 
     def nvmlDeviceGetPowerUsage(self, handle: str) -> int:  # noqa: N802
         return int(self._answer("power", self.milliwatts))
@@ -101,6 +107,7 @@ def test_state_of_a_device_at_ease(monitor: StateMonitor) -> None:
     assert monitor.throttled == ""
     assert monitor.state == DeviceState(61, 345.6)
     assert monitor.state.as_details() == {"temperature_c": 61, "power_w": 345.6, "throttle_reasons": []}
+    assert monitor.sm_clock_mhz == 1980.0
 
 
 @pytest.mark.parametrize(
@@ -157,9 +164,9 @@ def test_nvml_is_not_asked_more_often_than_it_answers_anew(
 
 
 def test_what_a_board_does_not_support_is_unknown(monitor: StateMonitor, nvml: FakeNvml) -> None:
-    nvml.refuses |= {"reasons", "temperature", "power", "energy", "processes"}
+    nvml.refuses |= {"reasons", "temperature", "power", "clock", "energy", "processes"}
     monitor.refresh()
-    assert (monitor.throttled, monitor.state) == ("", DeviceState())
+    assert (monitor.throttled, monitor.state, monitor.sm_clock_mhz) == ("", DeviceState(), None)
     assert monitor.energy_mj() is None
     assert monitor.other_processes(set()) == []
 

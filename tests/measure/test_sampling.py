@@ -188,6 +188,7 @@ def test_the_median_clock_is_that_of_all_trials(bench: Callable[..., Bench]) -> 
 def test_throttled_rounds_are_left_out(bench: Callable[..., Bench]) -> None:
     class Monitor:
         state = DeviceState(temperature_c=80, power_w=400.0, reasons={"hardware slowdown"})
+        sm_clock_mhz = 1980.0
         rounds = 0
 
         @property
@@ -295,11 +296,37 @@ def test_rounds_go_on_without_those_that_left(bench: Callable[..., Bench]) -> No
 
 
 def test_the_details_hold_no_clock_where_none_was_read(bench: Callable[..., Bench]) -> None:
-    ((_, timing),) = bench(monitor=SimpleNamespace(state=DeviceState(), throttled="", refresh=lambda: None)).sample(
-        Kernel([1e4])
-    )
+    monitor = SimpleNamespace(state=DeviceState(), throttled="", sm_clock_mhz=None, refresh=lambda: None)
+    ((_, timing),) = bench(monitor=monitor).sample(Kernel([1e4]))
     assert "median_sm_clock_mhz" not in timing.details
     assert timing.details["throttle_reasons"] == []
+
+
+@pytest.mark.parametrize(("measure", "clocks"), [(Measure.COLD, {1980.0}), (Measure.TOTAL, {None})])
+def test_where_a_back_end_reads_no_clock_nvml_tells_it(
+    bench: Callable[..., Bench], measure: Measure, clocks: set[float | None]
+) -> None:
+    monitor = SimpleNamespace(state=DeviceState(), throttled="", sm_clock_mhz=1980.0, refresh=lambda: None)
+    ((_, timing),) = bench(monitor=monitor).sample(Kernel([1e4]), measure=measure)
+    assert {sample.sm_clock_mhz for sample in timing.samples} == clocks
+    ((_, timing),) = bench(monitor=monitor).sample(Kernel([Reading(1e4, 1700.0)]))
+    assert {sample.sm_clock_mhz for sample in timing.samples} == {1700.0}
+
+
+def test_nvml_tells_of_samples_at_a_low_clock(bench: Callable[..., Bench]) -> None:
+    class Monitor:
+        state, throttled, rounds = DeviceState(), "", 0
+
+        @property
+        def sm_clock_mhz(self) -> float:
+            return 900.0 if self.rounds <= 5 else 1900.0
+
+        def refresh(self) -> None:
+            self.rounds += 1
+
+    ((_, timing),) = bench(monitor=Monitor()).sample(Kernel([1e4]))
+    assert timing.summary.excluded == 5
+    assert timing.samples[0].excluded == "SM clock 900 MHz, median 1900 MHz"
 
 
 def test_timings_of_one_call_share_a_rotation_and_those_of_another_do_not(clock: FakeClock) -> None:

@@ -16,7 +16,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.errors import BuildError, LaunchError
 from cuprof.family import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.loader import load_family
-from cuprof.records import Measure, Outcome, State
+from cuprof.records import DeviceFacts, Measure, Outcome, State
 from cuprof.worker.messages import Finished, Job, TrialJob
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.trials import TrialRunner, Workload
@@ -203,6 +203,9 @@ class Refusing:
         self.most_bytes, self.lose = most_bytes, lose
         self.opened: list[int] = []
         self.closed = 0
+
+    def facts(self) -> DeviceFacts:
+        return DeviceFacts("cpu", 0, "a back end that refuses", uuid="")
 
     def open(self, signature: Signature, inputs: Any, options: Any, scratch_bytes: int = 0) -> Refusing:
         self.opened.append(scratch_bytes)

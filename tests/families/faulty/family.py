@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 import sys
+import threading
 import time
 
 import numpy as np
@@ -81,6 +82,17 @@ def exits_at_once(problem, tune, inputs, outputs):
 def killed(problem, tune, inputs, outputs):
     """Is killed, as by the system when memory runs out."""
     return lambda: os.kill(os.getpid(), signal.SIGKILL)
+
+
+@family.cpu("crashes_later")
+def crashes_later(problem, tune, inputs, outputs):
+    """Right, but a thread that it leaves behind brings the process down while others are timed."""
+
+    def run():
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGSEGV)).start()
+        double(inputs, outputs)
+
+    return run
 
 
 @family.cpu("sound_between")
