@@ -195,7 +195,7 @@ class Energy:
     Args:
         energy_j: joules of one execution, the device's idle consumption included.
         mean_w: mean power over the loop of executions that was measured.
-        idle_w: mean power just before it, nothing running.
+        idle_w: mean power without work, taken once in each rotation of trials.
     """
 
     energy_j: float

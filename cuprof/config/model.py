@@ -39,6 +39,7 @@ class MeasureConfig:
         host_memory: memory on the host side of the transfers in total time.
         graph: replay the launches as one CUDA graph.
         energy: measure joules a launch and mean watts as well.
+        energy_seconds: how long the executions go on of which the energy is taken.
         timer: "events" (CUDA events) or "cupti" (kernel durations from CUPTI, when cupti-python is there).
         settle_seconds: work before the first sample, so that the clocks have risen.
         clock_tolerance: samples at an SM clock further below the sweep's median than this fraction are left out.
@@ -59,6 +60,7 @@ class MeasureConfig:
     host_memory: str = field(default="pinned", metadata=one_of("pinned", "pageable"))
     graph: bool = False
     energy: bool = False
+    energy_seconds: float = field(default=1.0, metadata=within(0.2, 600))
     timer: str = field(default="events", metadata=one_of("events", "cupti"))
     settle_seconds: float = field(default=0.2, metadata=within(0, 600))
     clock_tolerance: float = field(default=0.05, metadata=within(0.001, 1))

@@ -9,11 +9,9 @@ from typing import Any
 
 from cuprof.records import Energy
 
-LOOP_S = 1.0
-"""The counter of data-centre boards moves every 20 to 100 ms, so a second holds 10 to 50 of its steps and both ends
-of the loop are taken right at one."""
 IDLE_S = 0.5
 EDGE_LIMIT_S = 0.5
+"""An H200's counter moves every 100 ms, at once with the power; one that has not moved for this long does not move."""
 
 
 @dataclass(frozen=True)
@@ -34,23 +32,30 @@ class EnergyReading:
         return {"energy_executions": self.executions, "energy_seconds": self.seconds}
 
 
+def measure_idle(read_mj: Callable[[], int], seconds: float = IDLE_S) -> float | None:
+    """Return the watts of a device without work, or None where the counter does not move."""
+    start = _edge(read_mj, lambda: 0)
+    if start is None:
+        return None
+    time.sleep(seconds)
+    end = _edge(read_mj, lambda: 0)
+    return None if end is None else _watts(start, end)
+
+
 def measure_energy(
-    execute: Callable[[], int], read_mj: Callable[[], int], loop_s: float = LOOP_S, idle_s: float = IDLE_S
+    execute: Callable[[], int], read_mj: Callable[[], int], idle_w: float, loop_s: float
 ) -> EnergyReading | None:
     """Return the energy of one execution, or None where the counter does not move.
 
     Args:
         execute: runs some executions, waits for them, returns how many.
         read_mj: the device's energy counter in millijoules.
+        idle_w: what the device draws without work, stored beside the result.
+        loop_s: the loop lasts this long; both of its ends are taken right at a step of the counter.
     """
-    idle = _edge(read_mj, lambda: 0)
-    if idle is None:
-        return None
-    time.sleep(idle_s)
-    before = _edge(read_mj, lambda: 0)
     execute()  # the clocks rise before the loop proper
     start = _edge(read_mj, execute)
-    if before is None or start is None:
+    if start is None:
         return None
     executions = 0
     while time.perf_counter() - start.at_s < loop_s:
@@ -59,10 +64,8 @@ def measure_energy(
     if end is None:
         return None
     executions += end.executions
-    seconds = end.at_s - start.at_s
     joules = (end.energy_mj - start.energy_mj) / 1000
-    idle_w = (before.energy_mj - idle.energy_mj) / 1000 / (before.at_s - idle.at_s)
-    return EnergyReading(Energy(joules / executions, joules / seconds, idle_w), executions, seconds)
+    return EnergyReading(Energy(joules / executions, _watts(start, end), idle_w), executions, end.at_s - start.at_s)
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,10 @@ class _Edge:
     energy_mj: int
     at_s: float
     executions: int
+
+
+def _watts(start: _Edge, end: _Edge) -> float:
+    return (end.energy_mj - start.energy_mj) / 1000 / (end.at_s - start.at_s)
 
 
 def _edge(read_mj: Callable[[], int], work: Callable[[], int]) -> _Edge | None:

@@ -13,9 +13,9 @@ METHOD_VERSION = 2
 """Raised whenever sampling, rotation, exclusion or summary changes what a number means."""
 
 RELEVANT: dict[Measure, tuple[str, ...]] = {
-    Measure.COLD: ("flush", "blocking", "graph", "timer", "interleave", "energy"),
-    Measure.HOT: ("blocking", "graph", "timer", "interleave", "energy"),
-    Measure.TOTAL: ("host_memory", "interleave", "energy"),
+    Measure.COLD: ("flush", "blocking", "graph", "timer", "interleave", "energy", "energy_seconds"),
+    Measure.HOT: ("blocking", "graph", "timer", "interleave", "energy", "energy_seconds"),
+    Measure.TOTAL: ("host_memory", "interleave", "energy", "energy_seconds"),
 }
 """The settings that decide what a number of this measure means, or what is taken along with it."""
 SAMPLING = (
@@ -51,6 +51,8 @@ def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:
 def _hash(measure: Measure, config: MeasureConfig, backend: str) -> str:
     names = {*RELEVANT[measure], *SAMPLING} - UNUSED.get(backend, frozenset())
     settings = {name: getattr(config, name) for name in sorted(names)}
+    if not settings.get("energy"):
+        settings.pop("energy_seconds", None)
     return method_hash({"measure": measure.value, "version": [METHOD_VERSION, TIMING_VERSIONS[backend]], **settings})
 
 

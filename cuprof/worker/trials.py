@@ -16,7 +16,7 @@ from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Family, Program, Signature, Tolerance, Variant
 from cuprof.family.trace import describe
 from cuprof.measure.device_state import StateMonitor
-from cuprof.measure.energy import measure_energy
+from cuprof.measure.energy import measure_energy, measure_idle
 from cuprof.measure.method import reading_options, stopping_rule
 from cuprof.measure.sampling import Sampler
 from cuprof.plan.memory import arena_bytes
@@ -143,6 +143,7 @@ class TrialRunner:
         device = backend.facts()
         self.monitor = StateMonitor.find(device.uuid) if device.uuid and not device.is_host else None
         self._sampled_ns: int | None = None
+        self._idle_w: float | None = None
 
     def run(self) -> Iterator[Finished]:
         """Yield a `Finished` for every trial of the job."""
@@ -187,6 +188,7 @@ class TrialRunner:
             self.session.close()
 
     def _run_rotation(self, candidates: list[Candidate]) -> Iterator[Finished]:
+        self._idle_w = None  # measured anew in every rotation that asks for energy
         right: list[Candidate] = []
         for candidate in candidates:
             failed = self._attempt(candidate, Phase.BUILD, self._prepare) or self._attempt(
@@ -269,7 +271,14 @@ class TrialRunner:
             session.read(runnable, Measure.HOT, batch)
             return batch
 
-        reading = measure_energy(execute, lambda: monitor.energy_mj() or 0)
+        def read_mj() -> int:
+            return monitor.energy_mj() or 0
+
+        if self._idle_w is None:
+            self._idle_w = measure_idle(read_mj)
+        if self._idle_w is None:
+            return timing
+        reading = measure_energy(execute, read_mj, self._idle_w, self.job.measure.energy_seconds)
         if reading is None:
             return timing
         return replace(timing, energy=reading.energy, details={**timing.details, **reading.as_details()})

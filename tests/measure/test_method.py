@@ -30,6 +30,7 @@ CHANGES: dict[str, tuple[Any, dict[str, set[Measure]]]] = {
     "graph": (True, {"cuda": CPU, "opencl": set(), "cpu": set()}),
     "timer": ("cupti", {"cuda": CPU, "opencl": set(), "cpu": set()}),
     "host_memory": ("pageable", {"cuda": {Measure.TOTAL}, "opencl": {Measure.TOTAL}, "cpu": set()}),
+    "energy_seconds": (0.5, {"cuda": set(), "opencl": set(), "cpu": set()}),
     "rotation": (4, {"cuda": set(), "opencl": set(), "cpu": set()}),
 }
 """Setting → another value, and back end → the measures that it matters to."""
@@ -45,6 +46,12 @@ def test_a_setting_changes_the_hashes_of_the_measures_that_it_matters_to(setting
     value, matters = CHANGES[setting]
     before, after = methods(ALL, backend), methods(replace(ALL, **{setting: value}), backend)
     assert {measure for measure in before if before[measure] != after[measure]} == matters[backend]
+
+
+def test_how_long_energy_is_taken_matters_where_it_is() -> None:
+    energy = replace(ALL, energy=True)
+    before, after = methods(energy, "cuda"), methods(replace(energy, energy_seconds=0.5), "cuda")
+    assert not set(before.values()) & set(after.values())
 
 
 def test_measures_have_methods_of_their_own_where_they_are_asked_for_and_offered() -> None:

@@ -1,0 +1,75 @@
+"""Energy from a counter that steps, on a clock that goes on with the work."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cuprof.measure import energy
+from cuprof.measure.energy import measure_energy, measure_idle
+
+STEP_S = 0.1
+IDLE_W, BUSY_W = 120.0, 300.0
+EXECUTION_S = 0.002
+
+
+class Board:
+    """A device that draws `IDLE_W` while it rests and `BUSY_W` while it works; its counter moves every `STEP_S`."""
+
+    def __init__(self, moves: bool = True) -> None:
+        self.now_s, self.drawn_j, self.shown_mj, self.shown_until = 0.0, 0.0, 0, STEP_S
+        self.moves = moves
+
+    def _go_on(self, seconds: float, watts: float) -> None:
+        while seconds > 0:
+            part = min(seconds, self.shown_until - self.now_s)
+            self.now_s += part
+            self.drawn_j += part * watts
+            seconds -= part
+            if self.shown_until - self.now_s < 1e-12:
+                self.shown_mj, self.shown_until = round(self.drawn_j * 1000), self.shown_until + STEP_S
+
+    def sleep(self, seconds: float) -> None:
+        self._go_on(seconds, IDLE_W)
+
+    def perf_counter(self) -> float:
+        return self.now_s
+
+    def read_mj(self) -> int:
+        self._go_on(1e-5, IDLE_W)
+        return self.shown_mj if self.moves else 7
+
+    def execute(self) -> int:
+        self._go_on(5 * EXECUTION_S, BUSY_W)
+        return 5
+
+
+@pytest.fixture
+def board(monkeypatch: pytest.MonkeyPatch) -> Board:
+    made = Board()
+    monkeypatch.setattr(energy, "time", SimpleNamespace(sleep=made.sleep, perf_counter=made.perf_counter))
+    return made
+
+
+def test_idle_power(board: Board) -> None:
+    assert measure_idle(board.read_mj) == pytest.approx(IDLE_W, rel=0.001)
+
+
+@pytest.mark.parametrize("loop_s", [0.3, 1.0])
+def test_energy_of_an_execution_is_power_times_its_time(board: Board, loop_s: float) -> None:
+    board.sleep(0.037)  # anywhere between two steps
+    reading = measure_energy(board.execute, board.read_mj, IDLE_W, loop_s)
+    assert reading is not None
+    # Detecting a step takes up to one call of execute at either end: 10 ms of the loop.
+    assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=0.01 / loop_s)
+    assert reading.energy.mean_w == pytest.approx(BUSY_W, rel=0.01 / loop_s)
+    assert reading.energy.idle_w == IDLE_W
+    assert loop_s <= reading.seconds <= loop_s + 2 * STEP_S
+    assert reading.executions == pytest.approx(reading.seconds / EXECUTION_S, rel=0.05)
+
+
+def test_a_counter_that_does_not_move_tells_nothing(board: Board) -> None:
+    board.moves = False
+    assert measure_idle(board.read_mj) is None
+    assert measure_energy(board.execute, board.read_mj, IDLE_W, 0.3) is None
