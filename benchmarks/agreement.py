@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu import require_gpu
 from benchmarks.ncu import median_durations, ncu_command
 from benchmarks.process import Answer, ask
 from benchmarks.table import make_parser, report, start
@@ -88,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = make_parser("cold times of ten kernels by five tools")
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
     arguments = parser.parse_args(argv)
+    require_gpu()
     found = {}
     with tempfile.TemporaryDirectory(prefix="cuprof-agreement-") as folder:
         for tool in arguments.tools:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu import require_gpu
 from benchmarks.process import ROOT, run
 from benchmarks.table import make_parser, report, start
 
@@ -68,6 +69,7 @@ def make_criteria(rows: Sequence[Mapping[str, Any]]) -> dict[str, bool | None]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Sweep, print and keep; return 0 where every trial ended in a typed row and the sound ones were measured."""
     arguments = make_parser("a family of broken variants through one sweep").parse_args(argv)
+    require_gpu()
     if not (FAMILY / "family.py").is_file():
         print(f"there is no family in {FAMILY}")
         return 2

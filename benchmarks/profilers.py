@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu import require_gpu
 from benchmarks.ncu import count_launches, ncu_command
 from benchmarks.process import Answer, ask, run
 from benchmarks.space import CONFIGURATIONS, copy_project
@@ -150,6 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = make_parser("four counters of 48 trials by four ways")
     parser.add_argument("--no-unbuilt", action="store_true", help="leave out the rows with nothing built before")
     arguments = parser.parse_args(argv)
+    require_gpu()
     answers: dict[str, Answer] = {}
     with tempfile.TemporaryDirectory(prefix="cuprof-profilers-") as folder:
         work = Path(folder)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.gpu import require_gpu
 from benchmarks.process import Answer, ask, run
 from benchmarks.space import CONFIGURATIONS, Configuration, copy_project
 from benchmarks.table import make_parser, report, start
@@ -160,6 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tools", nargs="+", choices=names, default=names)
     parser.add_argument("--cap-s", type=float, default=2.0, help="nvbench's cap a measurement (default: %(default)s)")
     arguments = parser.parse_args(argv)
+    require_gpu()
     rows = {}
     with tempfile.TemporaryDirectory(prefix="cuprof-side-by-side-") as folder:
         tools = list_tools(Path(folder), arguments.cap_s)

@@ -171,7 +171,7 @@ class Summary:
     """Describe the samples that count.
 
     `low_ns` and `high_ns` bound the median at the level `confidence` (order statistics, no assumption on the
-    distribution).
+    distribution): the one that was asked for, or of samples too few for that their range and the level it has.
     """
 
     count: int

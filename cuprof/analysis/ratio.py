@@ -15,7 +15,7 @@ SEED = 20231
 """Fixed, so that the same samples always give the same interval."""
 
 METHOD = (
-    "Brackets after a time hold the 95 % interval of its median. Ratios are ratios of medians; their "
+    "Ratios are ratios of medians; their "
     f"{CONFIDENCE * 100:.0f} % intervals are percentile bootstraps ({RESAMPLES} resamples, Efron and Tibshirani 1993, "
     "chapter 13): rounds are resampled together where both trials were measured in the same rounds, samples "
     "independently where they were not."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from cuprof.analysis.intervals import has_interval
 from cuprof.analysis.quantities import count, shorten
 
 MANY = 0.2
@@ -19,7 +20,7 @@ def sampling_notes(trials: pd.DataFrame) -> list[str]:
         trials: as `cuprof.analysis.trials` documents them; only right, timed trials are looked at.
     """
     lossy: dict[str, None] = {}
-    wide, timed, most = 0, 0, 0.0
+    wide, timed, few, most = 0, 0, 0, 0.0
     for _, trial in trials[trials["state"] == "ok"].iterrows():
         for measure in KERNEL_TIMES:
             if not pd.notna(trial.get(f"{measure}_ns")):
@@ -31,6 +32,9 @@ def sampling_notes(trials: pd.DataFrame) -> list[str]:
                 lossy[str(trial["variant"])] = None
             if stopped != "interval":
                 wide += 1
+                if not has_interval(dict(trial), measure):
+                    few += 1
+                    continue
                 median = float(trial[f"{measure}_ns"])
                 reach = max(float(trial[f"{measure}_high_ns"]) - median, median - float(trial[f"{measure}_low_ns"]))
                 most = max(most, reach / median if median else 0.0)
@@ -43,8 +47,10 @@ def sampling_notes(trials: pd.DataFrame) -> list[str]:
             "was held up); those times are less sure than their intervals say."
         )
     if wide:
+        widest = f"the widest reaches ±{most * 100:.1f}\N{NO-BREAK SPACE}%" if wide > few else ""
+        without = f"{few} of them {'has' if few == 1 else 'have'} too few samples for an interval" if few else ""
         notes.append(
             f"{wide} of {count(timed, 'timing')} stopped at a bound of time or samples before the interval was as "
-            f"narrow as asked for; the widest reaches ±{most * 100:.1f}\N{NO-BREAK SPACE}%."
+            f"narrow as asked for; {'; '.join(filter(None, (widest, without)))}."
         )
     return notes

@@ -10,6 +10,7 @@ import pandas as pd
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import keep, point_label
 from cuprof.analysis.failures import WORDS, WRONG_AS_EXPECTED, is_expected
+from cuprof.analysis.intervals import few_samples, has_interval, level_text
 from cuprof.analysis.published import PublishedValue, devices_of
 from cuprof.analysis.quantities import Scale, choose_scale, format_value, shorten
 from cuprof.analysis.study import Study, best_of_tunables
@@ -123,11 +124,11 @@ def _row(
         value = values.get(name)
         if value is None:
             cells.append(MISSING)
-        elif name == "time" and pd.notna(trial["time_low_ns"]) and pd.notna(trial["time_high_ns"]):
+        elif name == "time":
             bounds = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(
                 scales[name].format(trial[end]) for end in ("time_low_ns", "time_high_ns")
             )
-            cells.append(Cell(scales[name].format(value), note=bounds))
+            cells.append(Cell(scales[name].format(value), note=bounds if has_interval(trial) else few_samples(trial)))
         else:
             cells.append(Cell(scales[name].format(value), share=min(value, 1.0) if name == "share" else None))
     for name in shown:
@@ -156,8 +157,10 @@ def _state(trial: Mapping[Any, Any]) -> str:
 def _notes(
     study: Study, spec: TableSpec, rows: Sequence[Mapping[str, Any]], published: Sequence[PublishedValue]
 ) -> tuple[str, ...]:
+    few = any(few_samples(row["trial"]) for row in rows if row["right"])
     notes = [
-        "Time is the median; below it the 95 % interval of the median. "
+        f"Time is the median; below it the {level_text(study.confidence)} interval of the median"
+        f"{', or how many samples where they are too few for one' if few else ''}. "
         "Bandwidth is useful bytes (inputs once, outputs once) over time."
     ]
     measures = sorted({row["trial"]["time_measure"] for row in rows if row["right"]})

@@ -10,8 +10,10 @@ from typing import Any
 import pandas as pd
 
 from cuprof.analysis.experiment import Experiment
+from cuprof.analysis.intervals import drop_mere_ranges
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.ratio import Ratio, ratio_of_medians
+from cuprof.config.model import MeasureConfig
 from cuprof.family.point import Point
 
 
@@ -59,7 +61,8 @@ class Study:
     """Hold everything a page says of one sweep; nothing in it needs the database any more.
 
     Attributes:
-        trials: one row a trial of the sweep, in its order; `cuprof.analysis.trials` documents the columns.
+        trials: one row a trial of the sweep, in its order; `cuprof.analysis.trials` documents the columns. Bounds of a
+            time are NaN where its samples are too few for an interval at the study's level.
         samples: counted samples of the trials at the reference problem: trial_id, round, duration_ns.
         reference: the problem at which variants are compared.
         reference_note: why that problem, when it is not the study's own.
@@ -82,6 +85,15 @@ class Study:
     launches: pd.DataFrame = field(default_factory=pd.DataFrame)
     findings: pd.DataFrame = field(default_factory=pd.DataFrame)
     hot_only: frozenset[tuple[int, str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trials", drop_mere_ranges(self.trials, self.confidence))
+
+    @property
+    def confidence(self) -> float:
+        """Return the level of the intervals of medians, as the sweep asked for it."""
+        settings = self.sweep.configuration.get("measure") or {}
+        return float(settings.get("confidence", MeasureConfig.confidence))
 
     @property
     def title(self) -> str:

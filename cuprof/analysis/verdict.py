@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from cuprof.analysis.failures import failure_groups, surprising_passes
+from cuprof.analysis.intervals import few_samples, has_interval, level_text
 from cuprof.analysis.orders import about_equal, published_order, winners
 from cuprof.analysis.quantities import choose_scale, count, format_ratio, format_value, shorten
 from cuprof.analysis.ratio import CONFIDENCE, METHOD, Ratio
@@ -71,13 +72,14 @@ def verdict(study: Study) -> Verdict:
     sentences += _other_devices(study, ranked, fastest)
     sentences += [*published_order(study), *winners(study)]
     compared = any("interval" in sentence for sentence in sentences)
-    return Verdict(headline, tuple(sentences), cautions, METHOD if compared else "", _numbers(study, fastest))
+    method = f"Brackets after a time hold the {level_text(study.confidence)} interval of its median. {METHOD}"
+    return Verdict(headline, tuple(sentences), cautions, method if compared else "", _numbers(study, fastest))
 
 
 def _numbers(study: Study, fastest: Mapping[Any, Any]) -> tuple[KeyNumber, ...]:
     bounds = _bounds(fastest)
     name = shorten(fastest["contender"])
-    note = f"{name}, {bounds[0]} to {bounds[1]}" if bounds else name
+    note = ", ".join(filter(None, (name, f"{bounds[0]} to {bounds[1]}" if bounds else few_samples(fastest))))
     found = [KeyNumber("Fastest", format_value("time", fastest["time_ns"]), note)]
     if fastest["share"] >= TELLING_SHARE:
         roof = format_value("bandwidth", fastest["bandwidth"] / fastest["share"])
@@ -256,12 +258,14 @@ def _interval(ratio: Ratio) -> str:
 def _time(row: Mapping[Any, Any]) -> str:
     bounds = _bounds(row)
     text = choose_scale("time", [row["time_low_ns"] if bounds else row["time_ns"]]).format(row["time_ns"], unit=True)
-    return f"{text} [{bounds[0]}, {bounds[1]}]" if bounds else text
+    if bounds:
+        return f"{text} [{bounds[0]}, {bounds[1]}]"
+    return f"{text} from {few}" if (few := few_samples(row)) else text
 
 
 def _bounds(row: Mapping[Any, Any]) -> tuple[str, str] | None:
     """Return the interval of the median in the unit of the median."""
-    if pd.isna(row["time_low_ns"]) or pd.isna(row["time_high_ns"]):
+    if not has_interval(row):
         return None
     scale = choose_scale("time", [row["time_low_ns"]])
     return scale.format(row["time_low_ns"]), scale.format(row["time_high_ns"])

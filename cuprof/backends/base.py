@@ -106,8 +106,11 @@ class Session(Protocol):
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the names of inputs whose content has changed since `watch_inputs`."""
 
+    # Where guard bytes lie around the arrays, a session also has `overrun_arrays() -> tuple[str, ...]`: those next to
+    # which something was written ("output y").
+
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Write the inputs anew, at the same addresses."""
+        """Write the inputs anew, at the same addresses, and guard bytes where there are any."""
 
     def check_in_place(self, runnable: Any, reference: Arrays, tolerance: Tolerance, seed: int) -> Check | None:
         """Return the passed check where the device itself finds everything right, without copying outputs.

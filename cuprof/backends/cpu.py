@@ -16,10 +16,11 @@ import numpy as np
 import psutil
 
 from cuprof.backends.base import POISON_BYTE, Reading, ReadingOptions, own_views
+from cuprof.backends.guarded import GuardedArray
 from cuprof.family import Arrays, Point, Program, Signature, Tolerance, Variant
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
 
-TIMING_VERSION = 1
+TIMING_VERSION = 2
 """Raised whenever a change here changes what a number means; part of every method's hash."""
 CALIBRATION_READINGS = 10
 DEFAULT_CACHE_BYTES = 32 << 20
@@ -98,17 +99,23 @@ class CpuBackend:
         """Do nothing: functions compile when they are prepared."""
 
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> CpuSession:
-        """Keep the inputs and allocate outputs."""
+        """Copy the inputs and allocate outputs, guard bytes around each."""
         return CpuSession(self, signature, inputs, options)
 
 
 class CpuSession:
-    """Inputs and outputs of one problem in host memory."""
+    """Inputs and outputs of one problem in host memory.
+
+    Each lies between guard bytes: a variant that writes past the end of an array would else meet whatever the allocator
+    put there, and be found right in one run and end the process in the next.
+    """
 
     def __init__(self, backend: CpuBackend, signature: Signature, inputs: Arrays, options: ReadingOptions) -> None:
         self.backend, self.options = backend, options
-        self.inputs = dict(inputs)
-        self.outputs = {name: np.empty(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
+        self._guarded_inputs = {name: GuardedArray.copy_of(array) for name, array in inputs.items()}
+        self._guarded_outputs = {name: GuardedArray(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
+        self.inputs = {name: guarded.array for name, guarded in self._guarded_inputs.items()}
+        self.outputs = {name: guarded.array for name, guarded in self._guarded_outputs.items()}
         self._checksums: dict[str, int] = {}
 
     def prepare(
@@ -143,10 +150,19 @@ class CpuSession:
         """Return the inputs that were overwritten."""
         return tuple(name for name, known in self._checksums.items() if checksum(self.inputs[name]) != known)
 
+    def overrun_arrays(self) -> tuple[str, ...]:
+        """Return the arrays next to which something was written ("input x", "output y")."""
+        groups = {"input": self._guarded_inputs, "output": self._guarded_outputs}
+        return tuple(
+            f"{kind} {name}" for kind, group in groups.items() for name, array in group.items() if not array.is_sound
+        )
+
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Write the inputs anew."""
+        """Write the inputs anew, and all guard bytes."""
         for name, array in inputs.items():
             self.inputs[name][...] = array
+        for guarded in (*self._guarded_inputs.values(), *self._guarded_outputs.values()):
+            guarded.mend()
 
     def fetch(self, runnable: CpuRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs."""
@@ -165,6 +181,7 @@ class CpuSession:
     def close(self) -> None:
         """Drop the arrays."""
         self.inputs, self.outputs = {}, {}
+        self._guarded_inputs, self._guarded_outputs = {}, {}
 
     def _flush(self) -> None:
         if self.options.flush == "dirty":

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import WorkerError
 from cuprof.family import Family
 from cuprof.family.loader import get_family
-from cuprof.measure.method import methods
+from cuprof.measure.method import ignored_settings, methods
 from cuprof.plan import Plan, Selection, plan, plan_hash
 from cuprof.plan.selection import read_selection
 from cuprof.project import Project
@@ -92,12 +92,21 @@ def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: 
         for backend in untimed
     }
     planned = plan(family, selection, devices)
+    if timed:
+        planned = replace(planned, notes=(*planned.notes, *_ignored(config, devices)))
     if not config.dry_run:
         planned.require_runnable()
     flat = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
     if config.retry:  # a sweep that was interrupted goes on under the same rule alone
         flat["retry"] = config.retry
     return Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
+
+
+def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailable]) -> Iterator[str]:
+    """Yield a note on each setting that none of the back ends that can run here heeds."""
+    usable = [backend for backend, device in devices.items() if isinstance(device, DeviceFacts)]
+    for name in ignored_settings(config.measure, usable):
+        yield f"measure.{name} has no effect on {' and '.join(usable)} variants"
 
 
 def find_devices(

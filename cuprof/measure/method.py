@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import fields
+
 from cuprof.backends import cpu, cuda_timing, opencl_timing
 from cuprof.backends.base import ReadingOptions
 from cuprof.config.model import MeasureConfig
@@ -23,7 +26,10 @@ SAMPLING = (
     "settle_seconds", "clock_tolerance",
 )  # fmt: skip
 """The settings that decide how sure it is, and which samples count."""
-UNUSED = {"opencl": frozenset({"graph", "timer"}), "cpu": frozenset({"blocking", "graph", "timer", "clock_tolerance"})}
+UNUSED = {
+    "opencl": frozenset({"graph", "timer"}),
+    "cpu": frozenset({"blocking", "graph", "timer", "clock_tolerance", "energy"}),
+}
 """Settings without an effect on a back end."""
 TIMING_VERSIONS = {
     "cuda": cuda_timing.TIMING_VERSION,
@@ -46,6 +52,18 @@ def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:
         for measure in map(Measure, config.modes)
         if measure in OFFERED[backend]
     }
+
+
+def ignored_settings(config: MeasureConfig, backends: Iterable[str]) -> tuple[str, ...]:
+    """Return the settings that were changed from their defaults and that none of these back ends heeds."""
+    unused = [UNUSED.get(backend, frozenset()) for backend in backends]
+    unheeded = frozenset.intersection(*unused) if unused else frozenset()
+    plain = MeasureConfig()
+    return tuple(
+        each.name
+        for each in fields(config)
+        if each.name in unheeded and getattr(config, each.name) != getattr(plain, each.name)
+    )
 
 
 def _hash(measure: Measure, config: MeasureConfig, backend: str) -> str:

@@ -14,6 +14,10 @@ from cuprof.records import Sample, Summary
 def summarise(samples: Sequence[Sample], confidence: float = 0.95) -> Summary:
     """Describe the samples that are not excluded.
 
+    Args:
+        confidence: level of the interval of the median that is asked for. Samples too few for it give their whole range
+            as the interval, and the level that the range has: 0.75 for three of them, 0 for one.
+
     Raises:
         ValueError: there is none.
     """
@@ -21,6 +25,7 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95) -> Summary:
     if counted.size == 0:
         raise ValueError("no sample counts")
     low, high = median_interval(counted, confidence)
+    reached = range_level(counted.size) if is_mere_range(counted.size, confidence) else confidence
     q1, median, q3 = np.quantile(counted, (0.25, 0.5, 0.75))
     return Summary(
         count=int(counted.size),
@@ -28,7 +33,7 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95) -> Summary:
         median_ns=float(median),
         low_ns=low,
         high_ns=high,
-        confidence=confidence,
+        confidence=reached,
         mean_ns=float(counted.mean()),
         stdev_ns=float(counted.std(ddof=1)) if counted.size > 1 else 0.0,
         min_ns=float(counted[0]),
@@ -55,6 +60,20 @@ def median_interval(ordered: np.ndarray, confidence: float) -> tuple[float, floa
 def least_count(confidence: float) -> int:
     """Return how many samples there must be for their whole range to hold the median at this level: 6 for 95 %."""
     return math.ceil(1.0 - math.log2(1.0 - confidence))
+
+
+def range_level(count: int) -> float:
+    """Return how probably the whole range of `count` samples holds the median: 0 for one, 0.75 for three."""
+    return 1.0 - 2.0 * 0.5**count
+
+
+def is_mere_range(count: int, confidence: float) -> bool:
+    """Return whether samples are too few for an interval of their median, so that it is their range.
+
+    Args:
+        confidence: the level that was asked for, or that a summary of these samples has: both give the same answer.
+    """
+    return range_level(count) <= confidence
 
 
 @functools.lru_cache(maxsize=8192)

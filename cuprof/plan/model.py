@@ -66,7 +66,7 @@ class Plan:
         selection: what was asked for.
         trials: problem by problem; in it variant by variant as the family declares them; in it the tunables.
         excluded: combinations that a constraint or a variant's allowed values leave out.
-        notes: what a person should know of how the selection was read.
+        notes: what a person should know of how the request was read: what was given and is not used.
     """
 
     family: Family

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cuprof.analysis.facts import value_label
+from cuprof.analysis.intervals import few_samples, has_interval, level_text
 from cuprof.analysis.quantities import Scale, choose_scale, count, format_value, shorten
 from cuprof.analysis.series import distribution, scaling, variants_frame
 from cuprof.analysis.study import Study, extreme
@@ -56,15 +57,15 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
     wide = frame["time_ns"].max() / frame["time_ns"].min() > WIDE
     names = labels(list(frame["contender"]))
     colors = [styles[name].color for name in frame["contender"]]
-    low = (frame["time_ns"] - frame["time_low_ns"].astype(float)).fillna(0)
-    high = (frame["time_high_ns"].astype(float) - frame["time_ns"]).fillna(0)
+    low = frame["time_ns"] - frame["time_low_ns"].astype(float)
+    high = frame["time_high_ns"].astype(float) - frame["time_ns"]  # NaN, which is no bar, where samples are too few
     texts = [format_value("time", value) for value in frame["time_ns"]]
     written = {
         "type": "scatter",
         "mode": "text",
         "name": "",
         "y": names,
-        "x": numbers(frame["time_ns"] + high, scale),  # beyond the error bar, so that neither hides the other
+        "x": numbers(frame["time_ns"] + high.fillna(0), scale),  # beyond the error bar, so that neither hides the other
         "text": [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in texts],
         "textposition": "middle right",
         "cliponaxis": False,
@@ -103,8 +104,10 @@ def time_figure(study: Study, styles: Styles) -> Figure | None:
         f"Median time of {count(len(frame), 'variant')} at {best['problem_name']}; the shortest is "
         f"{shorten(best['contender'])} with "
         f"{format_value('time', best['time_ns'])}, the longest {shorten(worst['contender'])} with "
-        f"{format_value('time', frame['time_ns'].max())}. Error bars are 95 % intervals of the median."
+        f"{format_value('time', frame['time_ns'].max())}. Error bars are "
+        f"{level_text(study.confidence)} intervals of the median"
     )
+    text += "; times of too few samples for one have none." if high.isna().any() else "."
     layout = _rows_layout(
         len(frame), {**axis, "title": {"text": axis_title("Time" + (", logarithmic" if wide else ""), scale)}}
     )
@@ -373,8 +376,8 @@ def _log_range(values: pd.Series) -> list[float]:
 
 
 def _interval(row: Any) -> str:
-    if pd.isna(row["time_low_ns"]) or pd.isna(row["time_high_ns"]):
-        return ""
+    if not has_interval(row):
+        return f"({few})" if (few := few_samples(row)) else ""
     return f"({format_value('time', row['time_low_ns'])} to {format_value('time', row['time_high_ns'])})"
 
 

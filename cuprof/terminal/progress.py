@@ -8,7 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from cuprof.records import FAILED, Measure, Outcome, State, Trial
+from cuprof.measure.statistics import is_mere_range
+from cuprof.records import FAILED, Measure, Outcome, State, Summary, Trial
 from cuprof.terminal.marks import is_expected, mark_of
 from cuprof.terminal.text import format_duration, format_time
 
@@ -188,7 +189,13 @@ def _result(outcome: Outcome) -> str:
     for measure in (Measure.COLD, Measure.HOT, Measure.TOTAL):
         for timing in outcome.timings:
             if timing.measure is measure:
-                summary = timing.summary
-                half = (summary.high_ns - summary.low_ns) / 2 / summary.median_ns if summary.median_ns else 0.0
-                return f"{format_time(summary.median_ns)} ±{half:.1%} {measure.value}"
+                return f"{format_time(timing.summary.median_ns)} {_sureness(timing.summary)} {measure.value}"
     return "ok"
+
+
+def _sureness(summary: Summary) -> str:
+    """Return the half width of the median's interval, or how many samples where they are too few for one."""
+    if is_mere_range(summary.count, summary.confidence):
+        return f"({summary.count} sample{'' if summary.count == 1 else 's'})"
+    half = (summary.high_ns - summary.low_ns) / 2 / summary.median_ns if summary.median_ns else 0.0
+    return f"±{half:.1%}"

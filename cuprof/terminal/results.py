@@ -35,10 +35,16 @@ JSON_COLUMNS = (
         "message",
         "expected",
     ),
-    *(f"{measure}_{part}" for measure in ("cold", "hot", "total") for part in ("ns", "low_ns", "high_ns", "count")),
+    *(
+        f"{measure}_{part}"
+        for measure in ("cold", "hot", "total")
+        for part in ("ns", "low_ns", "high_ns", "count", "stopped_by")
+    ),
     *("energy_j", "mean_w", "idle_w", "bandwidth", "share", "speedup"),
 )
-"""What `output=json` gives of each trial; times in ns, bandwidth in bytes a second, share and speedup plain."""
+"""What `output=json` gives of each trial; times in ns, bandwidth in bytes a second, share and speedup plain.
+
+The bounds of a time of too few samples for an interval are null; its count is there all the same."""
 
 
 def print_results(study: Study, output: str, page: Path | None = None) -> None:
@@ -95,6 +101,7 @@ def _columns(study: Study, trials: pd.DataFrame) -> tuple[list[Column], list[Row
     bandwidth = replace(choose_scale("bandwidth", [right["bandwidth"].max()]), decimals=1)
     tunables, shares = bool((trials["tunables_label"] != "").any()), bool(right["share"].notna().any())
     totals, ratios = bool(right["total_ns"].notna().any()), bool(right["speedup"].notna().any())
+    bounds = any(_stopped_at_a_bound(trial) for trial in right.to_dict("records"))
     columns = [
         Column("variant", "left"),
         *([Column("tunables", "left")] if tunables else []),
@@ -104,6 +111,7 @@ def _columns(study: Study, trials: pd.DataFrame) -> tuple[list[Column], list[Row
         *([Column("% peak")] if shares else []),
         *([Column("speedup")] if ratios else []),
         *([Column(f"total {total.unit}")] if totals else []),
+        *([Column("stopped by", "left")] if bounds else []),
     ]
     rows = []
     for trial in trials.to_dict("records"):
@@ -122,6 +130,7 @@ def _columns(study: Study, trials: pd.DataFrame) -> tuple[list[Column], list[Row
             ),
             *([f"{trial['speedup']:.2f}×" if trial["speedup"] == trial["speedup"] else ""] if ratios else []),
             *([_text(total, trial["total_ns"]) if is_right else ""] if totals else []),
+            *([_stopped_by(trial) if is_right else ""] if bounds else []),
         ]
         rows.append(Row(tuple(cells), "" if is_right else style_of(state, expected)))
     return columns, rows
@@ -133,10 +142,29 @@ def _text(scale: Scale, value: float) -> str:
 
 
 def _half_width(trial: Mapping[Any, Any]) -> str:
+    """Return half the width of the median's interval in percent, or how many samples where they are too few for one."""
+    from cuprof.analysis.intervals import few_samples
+
     median = trial["time_ns"]
     if not median or median != median:
         return ""
+    if few := few_samples(trial):
+        return few
     return f"{(trial['time_high_ns'] - trial['time_low_ns']) / 2 / median * 100:.1f}"
+
+
+def _stopped_by(trial: Mapping[Any, Any]) -> str:
+    """Return the bound that ended the sampling and the count by then; nothing where the interval was narrow enough."""
+    from cuprof.analysis.intervals import few_samples
+
+    if not _stopped_at_a_bound(trial):
+        return ""
+    samples = "" if few_samples(trial) else f", {trial['time_count']:.0f} samples"  # said in place of the interval
+    return f"{trial['time_stopped_by']}{samples}"
+
+
+def _stopped_at_a_bound(trial: Mapping[Any, Any]) -> bool:
+    return bool(trial["time_ns"] == trial["time_ns"] and trial["time_stopped_by"] != "interval")
 
 
 def _heading(study: Study, trials: pd.DataFrame) -> str:

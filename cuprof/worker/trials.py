@@ -198,6 +198,8 @@ class TrialRunner:
                 yield failed
                 if failed.lost:
                     return
+                if self._find_damage():  # done before it raised, and not to be laid at the next one's door
+                    self._restore_inputs()
             elif candidate.check and not candidate.check.passed:
                 yield Finished(
                     candidate.index, candidate.outcome(State.WRONG_RESULT, candidate.check.message, phase="check")
@@ -224,9 +226,9 @@ class TrialRunner:
                         current[0] = index
                         going[index].timings[measure] = self._with_energy(going[index], timing, position)
                         if position == len(wanted) - 1:
-                            damaged = self.session.damaged_inputs()
-                            if damaged:
-                                yield from self._find_culprit(list(going.values()), damaged)
+                            damage = self._find_damage()
+                            if damage:
+                                yield from self._find_culprit(list(going.values()), damage)
                                 return
                             finished = self._recheck(going.pop(index))
                             yield finished
@@ -237,21 +239,26 @@ class TrialRunner:
                     yield finished
                     if finished.lost:
                         return
+                    if self._find_damage():
+                        self._restore_inputs()
+                        yield from self._sample_apart(list(going.values()))
+                        return
 
-    def _find_culprit(self, candidates: list[Candidate], damaged: tuple[str, ...]) -> Iterator[Finished]:
-        """Say which of the candidates overwrote an input while all were sampled; sample the others again.
-
-        The samples of all were taken on inputs that were not theirs any more, so each begins anew, by itself.
-        """
+    def _find_culprit(self, candidates: list[Candidate], damage: str) -> Iterator[Finished]:
+        """Say which of the candidates did the damage while all were sampled; sample the others again."""
         self._restore_inputs()
         if len(candidates) == 1:
             (culprit,) = candidates
             assert culprit.check is not None
             culprit.timings = {}
-            message = f"it overwrites its input {', '.join(damaged)} while it is timed"
+            message = f"{damage} while it is timed"
             culprit.check = replace(culprit.check, passed=False, error=float("inf"), message=message)
             yield Finished(culprit.index, culprit.outcome(State.WRONG_RESULT, message, phase="time"))
             return
+        yield from self._sample_apart(candidates)
+
+    def _sample_apart(self, candidates: list[Candidate]) -> Iterator[Finished]:
+        """Begin anew with each by itself: the samples of all were taken on inputs that were not theirs any more."""
         for candidate in candidates:
             candidate.timings, candidate.check = {}, None
             for finished in self._run_rotation([candidate]):
@@ -325,11 +332,19 @@ class TrialRunner:
         candidate.check = self.session.check_in_place(candidate.runnable, reference, tolerance, seed) or compare(
             self.session.fetch(candidate.runnable), reference, tolerance, seed
         )
-        damaged = self.session.damaged_inputs()
-        if damaged:
+        damage = self._find_damage()
+        if damage:
             self._restore_inputs()
-            message = f"it overwrites its input {', '.join(damaged)}; the variants after it were given the inputs anew"
+            message = f"{damage}; the variants after it were given the inputs anew"
             candidate.check = replace(candidate.check, passed=False, error=float("inf"), message=message)
+
+    def _find_damage(self) -> str:
+        """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""
+        overwritten = self.session.damaged_inputs()
+        overrun: tuple[str, ...] = getattr(self.session, "overrun_arrays", tuple)()
+        done = [f"overwrites its input {', '.join(overwritten)}"] if overwritten else []
+        done += [f"writes outside its {', '.join(overrun)}"] if overrun else []
+        return f"it {' and '.join(done)}" if done else ""
 
     def _restore_inputs(self) -> None:
         """Give the session the inputs that the job's seed makes, since a variant has overwritten them."""

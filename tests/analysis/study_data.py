@@ -69,6 +69,7 @@ class Made:
     energy_j: float | None = None
     energy_measure: Measure = Measure.COLD
     overlaps: bool = True
+    stopped_by: str = "interval"
 
 
 def fill(
@@ -212,7 +213,7 @@ def _timing(measure: Measure, time: float, made: Made, index: int) -> Timing:
     metered = made.energy_j is not None and measure is made.energy_measure
     energy = Energy(made.energy_j or 0.0, 250.0, 100.0) if metered else None
     rotation = "together" if made.overlaps else f"alone-{index}"
-    return Timing(measure, "method-1", samples, summary, "interval", {}, rotation, energy)
+    return Timing(measure, "method-1", samples, summary, made.stopped_by, {}, rotation, energy)
 
 
 STEPS = ("interleaved_divergent", "interleaved_compacted", "sequential", "first_add", "last_warp")

@@ -47,5 +47,15 @@ def test_wide_intervals_are_counted() -> None:
     ]
 
 
+def test_timings_of_too_few_samples_reach_no_width() -> None:
+    wide = {"cold_stopped_by": "time", "cold_high_ns": 103.0}
+    few = {"cold_stopped_by": "samples", "cold_count": 1, "cold_low_ns": float("nan"), "cold_high_ns": float("nan")}
+    begin = "timings stopped at a bound of time or samples before the interval was as narrow as asked for; "
+    assert sampling_notes(trials(few, {})) == [f"1 of 2 {begin}1 of them has too few samples for an interval."]
+    assert sampling_notes(trials(few, few, wide)) == [
+        f"3 of 3 {begin}the widest reaches ±3.0\N{NO-BREAK SPACE}%; 2 of them have too few samples for an interval."
+    ]
+
+
 def test_trials_without_a_right_timing_do_not_count() -> None:
     assert sampling_notes(trials({"state": "wrong_result", "cold_excluded": 99}, {"cold_ns": None})) == []

@@ -56,6 +56,16 @@ def test_the_table_of_steps_to_the_cell(make_study) -> None:
     assert "\u00a0to\u00a0" in table.rows[0].cells[0].note
 
 
+def test_a_time_of_too_few_samples_has_their_number_below_it(make_study) -> None:
+    trials = [Made("known", 40.0), Made("slow", 90.0, samples=3), Made("once", 10.0, samples=1)]
+    table = steps_table(make_study(trials), TableSpec())
+    below = {row.heading: row.cells[0].note for row in table.rows}
+    assert "\u00a0to\u00a0" in below["known"]
+    assert (below["slow"], below["once"]) == ("3 samples", "1 sample")
+    assert "95\u00a0% interval of the median, or how many samples where they are too few for one." in table.notes[0]
+    assert "too few" not in steps_table(make_study(trials[:1], name="known"), TableSpec()).notes[0]
+
+
 def test_skipped_variants_keep_their_row_beside_the_published_figures(make_study) -> None:
     skip = {"state": State.SKIPPED, "message": str(NO_CUDA), "device": None, "unavailable": NO_CUDA}
     study = make_study(

@@ -34,6 +34,18 @@ def test_the_fastest_is_compared_with_baseline_library_and_cpu(make_study) -> No
     assert "paired" in said.method or "rounds" in said.method
 
 
+def test_a_time_of_too_few_samples_has_no_brackets(make_study) -> None:
+    said = verdict(make_study([Made("base", 30.0, samples=3, stopped_by="time"), Made("fast", 10.0, samples=1)]))
+    assert said.sentences[0] == "fast is 3.00 times as fast as the baseline base, 30.0\u00a0µs from 3 samples."
+    assert said.numbers[0].note == "fast, 1 sample"
+    assert any("1 of them has too few samples for an interval" in caution for caution in said.cautions)
+
+
+def test_the_level_of_the_intervals_is_the_one_asked_for(make_study) -> None:
+    said = verdict(make_study([Made("base", 30.0), Made("fast")], configuration={"measure": {"confidence": 0.99}}))
+    assert said.method.startswith("Brackets after a time hold the 99\u00a0% interval")
+
+
 def test_a_library_that_wins_is_said_to_win(make_study) -> None:
     said = verdict(make_study([Made("base", 30.0), Made("lib", 12.0, kind="library")]))
     assert said.headline.startswith("lib is the fastest right variant")

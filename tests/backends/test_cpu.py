@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from cuprof.backends import cpu
 from cuprof.backends.base import ReadingOptions
 from cuprof.backends.cpu import DEFAULT_CACHE_BYTES, CpuBackend, CpuSession, cache_bytes
+from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.family import Array, Point, Signature, Variant
 from cuprof.records import Measure
 
@@ -147,6 +149,62 @@ def test_the_cache_is_the_largest_that_linux_reports(monkeypatch: pytest.MonkeyP
     assert cache_bytes() == 105 << 20
     monkeypatch.setattr(cpu, "Path", lambda _: tmp_path / "nowhere")
     assert cache_bytes() == DEFAULT_CACHE_BYTES
+
+
+def addresses(session: CpuSession) -> dict[str, np.ndarray]:
+    return {f"{kind} {name}": array for kind, group in (("input", session.inputs), ("output", session.outputs))
+            for name, array in group.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["input x", "output y"])
+@pytest.mark.parametrize("distance", [-GUARD_BYTES, -1, 0, 63, GUARD_BYTES - 1])
+def test_a_byte_outside_an_array_is_noticed_and_mended(name: str, distance: int) -> None:
+    session = open_session()
+    array = addresses(session)[name]
+    place = array.ctypes.data + distance + (array.nbytes if distance >= 0 else 0)
+    assert session.overrun_arrays() == ()
+    ctypes.memset(place, ctypes.string_at(place, 1)[0] ^ 1, 1)
+    assert session.overrun_arrays() == (name,)
+    assert session.damaged_inputs() == ()
+    session.restore_inputs({"x": np.arange(4, dtype=np.float32)})
+    assert session.overrun_arrays() == ()
+
+
+@pytest.mark.parametrize("byte", [0x00, 0xFF, 0x5A])
+def test_no_fill_passes_for_a_guard(byte: int) -> None:
+    session = open_session()
+    ctypes.memset(session.outputs["y"].ctypes.data + 16, byte, 4)
+    assert session.overrun_arrays() == ("output y",)
+
+
+def test_all_that_is_an_arrays_own_may_be_written() -> None:
+    session = open_session(
+        Signature({"x": Array((0,), "int8")}, {"y": Array((3, 5), "float64"), "z": Array((), "int8")})
+    )
+    runnable = prepare(session, lambda *_: None)
+    for byte in (0xFF, 0x5A, 0x00):
+        session.poison(runnable, byte)
+        assert session.overrun_arrays() == ()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0,), (2, 0), (1 << 20,)])
+def test_arrays_are_aligned_contiguous_and_as_declared(dtype: str, shape: tuple[int, ...]) -> None:
+    signature = Signature({"x": Array(shape, dtype)}, {"y": Array(shape, dtype)})
+    session = CpuBackend(1).open(signature, {"x": np.ones(shape, dtype)}, ReadingOptions())
+    assert session.inputs["x"].all()
+    for array in addresses(session).values():
+        assert (array.shape, array.dtype) == (shape, np.dtype(dtype))
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        assert array.size == 0 or array.ctypes.data % 64 == 0
+
+
+def test_the_callers_inputs_are_its_own() -> None:
+    given = {"x": np.arange(4, dtype=np.float32)}
+    session = CpuBackend(1).open(SIGNATURE, given, ReadingOptions())
+    session.inputs["x"][:] = 9
+    assert given["x"].tolist() == [0, 1, 2, 3]
 
 
 def test_closing_lets_go_of_the_buffers() -> None:

@@ -34,6 +34,7 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "wrong": (State.WRONG_RESULT, "check", r"y\[\d+\] = .*; 128 of 128 elements are wrong"),
     "overwrites_input": (State.WRONG_RESULT, "check", r"it overwrites its input x; the variants after it .*"),
     "overwrites_while_timed": (State.WRONG_RESULT, "time", r"it overwrites its input x while it is timed"),
+    "writes_outside": (State.WRONG_RESULT, "check", r"it writes outside its output y; the variants after it .*"),
     "meddles": (State.LAUNCH_ERROR, "check", r"ValueError: �\[31mI am � red"),
     "nan": (State.WRONG_RESULT, "check", r"y\[127\] = nan, .*; 1 of 128 elements are wrong"),
     "unwritten": (State.WRONG_RESULT, "check", r"y\[64\] = nan, .*; 64 of 128 elements are wrong"),
@@ -43,8 +44,8 @@ ALL = (
     "sound_first", "segfault", "aborts", "exits", "exits_at_once", "killed", "sound_between", "hangs",
     "builds_for_ever", "hangs_while_timed", "raises", "raises_in_make", "raises_while_timed", "allocates", "rebinds",
     "returns_nothing", "closes_everything", "writes_to_sockets", "leaves_a_child", "prints", "wrong",
-    "overwrites_input", "overwrites_while_timed", "meddles", "nan", "unwritten", "right_at_first", "lacks_a_module",
-    "imports", "sound_last",
+    "overwrites_input", "overwrites_while_timed", "writes_outside", "meddles", "nan", "unwritten", "right_at_first",
+    "lacks_a_module", "imports", "sound_last",
 )  # fmt: skip
 
 

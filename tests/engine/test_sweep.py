@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from cuprof.engine.planning import find_devices
+from cuprof.engine.planning import find_devices, prepare
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.sweep import preview
 from cuprof.engine.worker_process import WorkerDiedError
@@ -48,6 +48,28 @@ def test_a_measure_that_the_back_end_does_not_take_is_refused(bench: Any) -> Non
         bench.sweep("sound_first", measure=replace(bench.config().measure, modes=("total",)))
     _, heard = bench.sweep("sound_first", measure=replace(bench.config().measure, modes=("total", "cold")))
     assert [timing.measure for timing in heard.of("sound_first").timings] == [Measure.COLD]
+
+
+def test_a_setting_that_no_back_end_heeds_is_named_and_nothing_is_timed_again_for_it(bench: Any) -> None:
+    assert bench.sweep("sound_first")[1].notes == []
+    asked = replace(bench.config().measure, energy=True, graph=True, timer="cupti")
+    _, heard = bench.sweep("sound_first", measure=asked)
+    assert heard.notes == [f"measure.{name} has no effect on cpu variants" for name in ("graph", "energy", "timer")]
+    assert (heard.outcomes, heard.reused) == ({}, 1)
+
+
+def test_a_setting_that_one_of_the_back_ends_heeds_needs_no_word(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, DeviceFacts | Unavailable] = {
+        "cuda": DeviceFacts("cuda", 0, "it"),
+        "cpu": DeviceFacts("cpu", 0, "it"),
+    }
+    monkeypatch.setattr("cuprof.engine.planning.find_devices", lambda config, runner, backends: dict(found))
+    config = bench.config("sound_first", "cuda_sound_first", measure=replace(bench.config().measure, energy=True))
+    assert prepare(config, bench.project, None).plan.notes == ()  # type: ignore[arg-type]
+    found["cuda"] = Unavailable("no NVIDIA driver on this machine")
+    notes = prepare(config, bench.project, None).plan.notes  # type: ignore[arg-type]
+    assert notes == ("measure.energy has no effect on cpu variants",)
+    assert prepare(config, bench.project, None, timed=False).plan.notes == ()  # type: ignore[arg-type]
 
 
 def test_what_is_stored_is_not_measured_again(bench: Any) -> None:

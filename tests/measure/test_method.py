@@ -10,7 +10,7 @@ import pytest
 from cuprof.backends.base import ReadingOptions
 from cuprof.config.model import MeasureConfig
 from cuprof.measure import method
-from cuprof.measure.method import methods, reading_options, stopping_rule
+from cuprof.measure.method import ignored_settings, methods, reading_options, stopping_rule
 from cuprof.records import Measure
 
 ALL = MeasureConfig(modes=("cold", "hot", "total"))
@@ -24,7 +24,7 @@ CHANGES: dict[str, tuple[Any, dict[str, set[Measure]]]] = {
     **{name: (value, {"cuda": GPU, "opencl": GPU, "cpu": CPU}) for name, value in SAMPLING.items()},
     "clock_tolerance": (0.1, {"cuda": GPU, "opencl": GPU, "cpu": set()}),
     "interleave": (False, {"cuda": GPU, "opencl": GPU, "cpu": CPU}),
-    "energy": (True, {"cuda": GPU, "opencl": GPU, "cpu": CPU}),
+    "energy": (True, {"cuda": GPU, "opencl": GPU, "cpu": set()}),
     "flush": ("dirty", {"cuda": {Measure.COLD}, "opencl": {Measure.COLD}, "cpu": {Measure.COLD}}),
     "blocking": (False, {"cuda": CPU, "opencl": CPU, "cpu": set()}),
     "graph": (True, {"cuda": CPU, "opencl": set(), "cpu": set()}),
@@ -52,6 +52,30 @@ def test_how_long_energy_is_taken_matters_where_it_is() -> None:
     energy = replace(ALL, energy=True)
     before, after = methods(energy, "cuda"), methods(replace(energy, energy_seconds=0.5), "cuda")
     assert not set(before.values()) & set(after.values())
+
+
+@pytest.mark.parametrize(
+    ("backends", "ignored"),
+    [
+        (("cpu",), ("blocking", "graph", "energy", "timer", "clock_tolerance")),
+        (("opencl",), ("graph", "timer")),
+        (("cpu", "opencl"), ("graph", "timer")),
+        (("cpu", "cuda"), ()),
+        ((), ()),
+    ],
+)
+def test_a_setting_is_ignored_where_no_back_end_heeds_it(backends: tuple[str, ...], ignored: tuple[str, ...]) -> None:
+    changed = replace(ALL, blocking=False, graph=True, energy=True, timer="cupti", clock_tolerance=0.1, target=0.1)
+    assert ignored_settings(changed, backends) == ignored
+    assert ignored_settings(ALL, backends) == ()
+
+
+@pytest.mark.parametrize("backend", ["cuda", "opencl", "cpu"])
+@pytest.mark.parametrize("setting", CHANGES)
+def test_what_is_ignored_changes_no_hash(setting: str, backend: str) -> None:
+    changed = replace(ALL, **{setting: CHANGES[setting][0]})
+    if ignored_settings(changed, [backend]):
+        assert methods(changed, backend) == methods(ALL, backend)
 
 
 def test_measures_have_methods_of_their_own_where_they_are_asked_for_and_offered() -> None:

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuprof.measure.statistics import interval_rank, least_count, median_interval, summarise
+from cuprof.measure.statistics import (
+    interval_rank,
+    is_mere_range,
+    least_count,
+    median_interval,
+    range_level,
+    summarise,
+)
 from cuprof.records import Sample
 
 CONFIDENCES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
@@ -72,6 +79,29 @@ def test_a_summary_describes_what_is_not_excluded() -> None:
 def test_one_sample_has_no_spread() -> None:
     found = summarise(samples(7.0))
     assert (found.median_ns, found.low_ns, found.high_ns, found.stdev_ns) == (7.0, 7.0, 7.0, 0.0)
+
+
+@pytest.mark.parametrize(("count", "level"), [(1, 0.0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.95), (20, 0.95)])
+def test_samples_too_few_for_the_level_have_their_range_and_the_level_that_it_has(count: int, level: float) -> None:
+    found = summarise(samples(*range(1, count + 1)), 0.95)
+    assert found.confidence == level
+    assert is_mere_range(found.count, found.confidence) is is_mere_range(found.count, 0.95) is (count < 6)
+    if count < 6:
+        assert (found.low_ns, found.high_ns) == (1.0, float(count))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_the_level_of_a_range_is_how_often_it_holds_the_median(count: int) -> None:
+    drawn = np.random.default_rng(5).random((20_000, count))
+    holds = ((drawn.min(axis=1) <= 0.5) & (drawn.max(axis=1) >= 0.5)).mean()
+    assert holds == pytest.approx(range_level(count), abs=0.015)
+
+
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+def test_a_range_becomes_an_interval_at_the_least_count(confidence: float) -> None:
+    least = least_count(confidence)
+    assert is_mere_range(least - 1, confidence)
+    assert not is_mere_range(least + 1, confidence)
 
 
 def test_nothing_that_counts_is_an_error() -> None:

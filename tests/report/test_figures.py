@@ -99,6 +99,15 @@ def test_near_times_are_bars_from_zero_and_far_ones_points_on_a_logarithmic_axis
     assert (far.data[0]["type"], far.layout["xaxis"]["type"]) == ("scatter", "log")
 
 
+def test_a_time_of_too_few_samples_has_no_error_bar(make_study) -> None:
+    figure = by_id(make_study([Made("a", 10.0), Made("b", 20.0, samples=3), Made("c", 15.0, samples=1)]))["figure-time"]
+    for end in ("array", "arrayminus"):
+        assert [bar is None for bar in figure.data[0]["error_x"][end]] == [False, True, True]
+    assert [words[2] for words in figure.data[0]["customdata"]][1:] == ["(3 samples)", "(1 sample)"]
+    assert figure.data[1]["x"][1:] == [20.0, 15.0]
+    assert figure.text.endswith("times of too few samples for one have none.")
+
+
 def test_points_and_variants_are_capped_and_it_is_said(make_study) -> None:
     many = make_study([Made(f"variant number {i}", 10.0 + i, samples=8) for i in range(200)], name="many")
     figures = by_id(many)

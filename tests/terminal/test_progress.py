@@ -52,6 +52,16 @@ def test_plain_lines() -> None:
     ]
 
 
+@pytest.mark.parametrize(("count", "confidence", "shown"), [(1, 0.0, "(1 sample)"), (3, 0.75, "(3 samples)")])
+def test_samples_too_few_for_an_interval_are_counted_in_its_place(count: int, confidence: float, shown: str) -> None:
+    stream = io.StringIO()
+    few = replace(GOOD.timings[0], summary=replace(SUMMARY, count=count, confidence=confidence), stopped_by="time")
+    with PlainProgress(stream, Clock()) as observer:
+        observer.started(1, 0)
+        observer.trial_finished(TRIAL, replace(GOOD, timings=(few,)))
+    assert stream.getvalue().splitlines()[1] == f"[1/1] ok f/v · n=1: 12.35 µs {shown} cold"
+
+
 def test_a_live_line_leaves_failures_notes_and_the_summary() -> None:
     stream, clock = io.StringIO(), Clock()
     console = Console(file=stream, force_terminal=True, width=100, color_system=None, legacy_windows=False)

@@ -54,6 +54,43 @@ def test_numbers_are_whole_at_any_width(study: Study) -> None:
     assert numbers(20) == numbers(200)
 
 
+BOUNDED = (
+    Made("narrow", 60.0),
+    Made("bounded", 20.0, stopped_by="time"),
+    Made("slow", 900.0, samples=3, stopped_by="time"),
+    Made("once", 30.0, samples=1, stopped_by="samples"),
+)
+
+
+def test_too_few_samples_stand_in_place_of_an_interval_and_a_bound_is_named(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        lines = [line.text for line in result_lines(load_study(store, sweep_id=fill(store, BOUNDED)), 100)]
+    assert lines[1:-1] == FEW.splitlines()
+
+
+def test_json_has_no_interval_of_too_few_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store(tmp_path) as store:
+        print_results(load_study(store, sweep_id=fill(store, BOUNDED)), "json")
+    trials = {trial["variant"]: trial for trial in json.loads(capsys.readouterr().out)["trials"]}
+    for name, count in (("slow", 3), ("once", 1)):
+        assert trials[name]["cold_ns"] > 0
+        assert (trials[name]["cold_low_ns"], trials[name]["cold_high_ns"]) == (None, None)
+        assert trials[name]["cold_count"] == count
+    assert trials["bounded"]["cold_low_ns"] < trials["bounded"]["cold_ns"]
+    assert (trials["bounded"]["cold_stopped_by"], trials["narrow"]["cold_stopped_by"]) == ("time", "interval")
+
+
+@pytest.mark.parametrize(("confidence", "few"), [(0.6, False), (0.95, True), (0.99, True)])
+def test_how_many_samples_are_few_follows_from_the_level_asked_for(
+    tmp_path: Path, confidence: float, few: bool
+) -> None:
+    asked = {"measure": {"confidence": confidence}}
+    with open_store(tmp_path) as store:
+        study = load_study(store, sweep_id=fill(store, [Made("v", 60.0, samples=3, spread=0.001)], configuration=asked))
+    line = next(line.text for line in result_lines(study, 100) if line.text.startswith("v "))
+    assert ("3 samples" in line) is few, line
+
+
 def test_many_tunables_come_down_to_the_fastest(tmp_path: Path) -> None:
     lines = [line.text for line in result_lines(many(tmp_path), 100)]
     assert [line.split()[0] for line in lines[3:5]] == ["a", "b"]
@@ -90,6 +127,16 @@ cpu_serial                           4210  0.2    1.0     5.0    0.01×
 
 WRONG broken: sum[0] = 1.5, expected 2.25 ± 0.01
 skipped opencl_tree: no CUDA device was found; install the NVIDIA driver, then: pip install 'cuprof[cuda13]'
+"""
+
+
+FEW = """\
+variant        time µs         ±%   GB/s  % peak  speedup  stopped by
+─────────────  ───────  ─────────  ─────  ──────  ───────  ────────────────
+narrow (base)     60.0        0.2   69.9     7.0    1.00×
+bounded           20.0        0.2  209.7    21.0    3.00×  time, 40 samples
+slow             900.0  3 samples    4.7     0.5    0.07×  time
+once              30.0   1 sample  139.8    14.0    2.00×  samples
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +90,7 @@ def test_without_measures_trials_are_only_checked(family: Family) -> None:
         ("wrong", State.WRONG_RESULT, "check", "16 of 16 elements are wrong"),
         ("unwritten", State.WRONG_RESULT, "check", "y[8] = nan"),
         ("overwrites_while_timed", State.WRONG_RESULT, "time", "it overwrites its input x while it is timed"),
+        ("writes_outside", State.WRONG_RESULT, "check", "it writes outside its output y; the variants after it"),
         ("meddles", State.LAUNCH_ERROR, "check", "ValueError: �[31mI am � red"),
         ("right_at_first", State.WRONG_RESULT, "recheck", "right before timing, wrong after it: y["),
         ("raises", State.LAUNCH_ERROR, "check", "ValueError: n is not to my liking"),
@@ -142,6 +144,94 @@ def test_samples_taken_on_destroyed_inputs_are_taken_again(family: Family) -> No
         assert found["overwrites_while_timed"].timings == ()
         rotations = {found[name].timings[0].rotation for name in names if name != "overwrites_while_timed"}
         assert len(rotations) == 3  # each was sampled again by itself
+
+
+def by_numba(problem: Point, tune: Point, inputs: Any, outputs: Any) -> Any:
+    """Double, in a loop that goes sixteen elements too far."""
+    import numba
+
+    @numba.njit
+    def double(x: Any, y: Any) -> None:
+        for i in range(x.size + 16):
+            y[i] = 2 * x[i % x.size]
+
+    return lambda: double(inputs["x"], outputs["y"])
+
+
+def by_numpy(problem: Point, tune: Point, inputs: Any, outputs: Any) -> Any:
+    """Double, through a view that begins sixteen elements too early."""
+    x, y = inputs["x"], outputs["y"]
+    wide = np.ctypeslib.as_array((ctypes.c_float * (x.size + 16)).from_address(y.ctypes.data - 64))
+
+    def run() -> None:
+        wide[:16] = 0
+        np.multiply(x, 2, out=wide[16:])
+
+    return run
+
+
+@pytest.mark.parametrize(("make", "requires"), [(by_numba, ("numba",)), (by_numpy, ())])
+@pytest.mark.parametrize("interleave", [True, False])
+def test_a_variant_that_writes_outside_its_output_is_wrong_and_costs_itself_alone(
+    family: Family, make: Any, requires: tuple[str, ...], interleave: bool
+) -> None:
+    family.variants["outside"] = replace(family.variant("sound_first"), make=make, requires=requires)
+    names = ("sound_first", "outside", "sound_last")
+    found = run(family, *names, measure=replace(QUICK, interleave=interleave))
+    assert [found[name].state for name in names] == [State.OK, State.WRONG_RESULT, State.OK]
+    assert found["outside"].phase == "check"
+    assert found["outside"].message.startswith("it writes outside its output y;")
+    assert found["outside"].check is not None
+    assert not found["outside"].check.passed
+
+
+def late(nth: int, action: Any) -> Any:
+    """Return a variant that doubles, and at its nth call does something else as well."""
+
+    def make(problem: Point, tune: Point, inputs: Any, outputs: Any) -> Any:
+        calls: list[None] = []
+
+        def run() -> None:
+            calls.append(None)
+            np.multiply(inputs["x"], 2, out=outputs["y"])
+            if len(calls) == nth:
+                action(inputs, outputs)
+
+        return run
+
+    return make
+
+
+def write_outside(inputs: Any, outputs: Any) -> None:
+    ctypes.memset(inputs["x"].ctypes.data - 4, 0, 4)
+    ctypes.memset(outputs["y"].ctypes.data + outputs["y"].nbytes, 0, 4)
+
+
+def overwrite_and_raise(inputs: Any, outputs: Any) -> None:
+    inputs["x"][:] = 0
+    write_outside(inputs, outputs)
+    raise RuntimeError("too late")
+
+
+def test_what_is_written_outside_while_several_are_timed_is_traced_to_its_author(family: Family) -> None:
+    family.variants["late"] = replace(family.variant("sound_first"), make=late(3, write_outside))
+    names = ("sound_first", "late", "sound_last")
+    found = run(family, *names)
+    assert [found[name].state for name in names] == [State.OK, State.WRONG_RESULT, State.OK]
+    assert found["late"].message == "it writes outside its input x, output y while it is timed"
+    assert found["late"].timings == ()
+
+
+@pytest.mark.parametrize("nth", [1, 3])
+@pytest.mark.parametrize("interleave", [True, False])
+@pytest.mark.parametrize("names", [("late", "sound_first"), ("sound_first", "late", "sound_last")])
+def test_what_a_variant_damaged_before_it_raised_is_not_laid_at_anothers_door(
+    family: Family, nth: int, interleave: bool, names: tuple[str, ...]
+) -> None:
+    family.variants["late"] = replace(family.variant("sound_first"), make=late(nth, overwrite_and_raise))
+    found = run(family, *names, measure=replace(QUICK, interleave=interleave))
+    for name in names:
+        assert found[name].state is (State.LAUNCH_ERROR if name == "late" else State.OK), found[name].message
 
 
 def test_an_integer_that_nobody_wrote_is_wrong_even_where_the_poison_is_right(family: Family) -> None:

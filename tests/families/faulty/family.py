@@ -264,6 +264,17 @@ def overwrites_while_timed(problem, tune, inputs, outputs):
     return run
 
 
+@family.cpu("writes_outside")
+def writes_outside(problem, tune, inputs, outputs):
+    """Right, and writes 64 bytes too many."""
+
+    def run():
+        double(inputs, outputs)
+        ctypes.memset(outputs["y"].ctypes.data + outputs["y"].nbytes, 0, 64)
+
+    return run
+
+
 @family.cpu("meddles")
 def meddles(problem, tune, inputs, outputs):
     """Right, and leaves its arrays with other shapes and flags than it got them with."""

@@ -1,0 +1,60 @@
+"""What the scripts that start other processes do where there is no GPU."""
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import agreement, faults, profilers, side_by_side
+from benchmarks.gpu import NoGpuError, require_gpu
+from benchmarks.process import ROOT
+from benchmarks.table import start
+from cuprof.records import DeviceFacts, Unavailable
+from cuprof.worker.devices import DeviceTable
+
+SCRIPTS = (agreement, faults, profilers, side_by_side)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(DeviceTable, "describe", lambda self, backend: Unavailable("no driver here", "install one"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+@pytest.mark.usefixtures("no_gpu")
+def test_without_a_gpu_nothing_is_started_and_one_line_says_so(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("something was started"))
+    assert start(lambda: script.main(["--out", str(tmp_path / "out")])) == 2
+    heard = capsys.readouterr()
+    assert (heard.out, heard.err) == ("", "error: no GPU to measure: no driver here; install one\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_with_a_gpu_the_script_goes_on(monkeypatch):
+    asked = []
+
+    def describe(self, backend):
+        asked.append(backend)
+        return DeviceFacts(backend, 0, "Test GPU")
+
+    monkeypatch.setattr(DeviceTable, "describe", describe)
+    require_gpu()
+    assert asked == ["cuda"]
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_the_error_is_one_that_start_knows():
+    with pytest.raises(NoGpuError):
+        require_gpu()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_the_command_ends_with_2(script, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    ended = subprocess.run(
+        [sys.executable, "-m", script.__name__, "--out", str(tmp_path / "out")],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert len(ended.stderr.splitlines()) == 1
+    assert ended.stderr.startswith("error: no GPU to measure: ")
