@@ -84,8 +84,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--noise",
         type=share,
-        help="how much a time varies from sweep to sweep, as a standard deviation (default: estimated from unchanged "
-        "trials, else 0.2%% on a GPU and 5%% on a CPU)",
+        help="how much any time varies from sweep to sweep, as a standard deviation (default: estimated from unchanged "
+        "trials, else assumed: from 0.2%% and 75 ns for a CUDA kernel to 5%% on a CPU; the output names it)",
     )
     parser.add_argument(
         "--tunables", choices=("best", "equal"), default="best", help="of two variants: each at its fastest, or equal"

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cuprof.comparison.contrast import NO_NOISE, Noise, contrast
+from cuprof.comparison.contrast import NO_NOISE, contrast
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, match
-from cuprof.comparison.noise import find_noises
+from cuprof.comparison.noise import SweepNoise, find_noises
 from cuprof.comparison.rule import Judgement, Rule, Verdict, judge
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
@@ -21,7 +21,8 @@ class Options:
 
     Args:
         measures: empty takes the kernel times that both sides have.
-        noise: relative standard deviation from sweep to sweep; None estimates it from unchanged trials.
+        noise: relative standard deviation of any time from sweep to sweep; None estimates it from unchanged trials, or
+            assumes it by the kind of time and its length.
         tunables: "best" or "equal"; see `cuprof.comparison.matching`.
     """
 
@@ -96,7 +97,7 @@ class Comparison:
     one_run: tuple[Match, ...] = ()
     skipped: tuple[Match, ...] = ()
     incomparable: tuple[str, ...] = ()
-    noises: Mapping[str, Noise] = field(default_factory=dict)
+    noises: Mapping[str, SweepNoise] = field(default_factory=dict)
     nothing_changed: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -143,7 +144,12 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         )
     noises = find_noises(pairs, options.noise)
     contrasts = [
-        contrast(pair.base.series[m], pair.new.series[m], noises.get(pair.device, NO_NOISE)) for pair, m in pairs
+        contrast(
+            pair.base.series[measure],
+            pair.new.series[measure],
+            noises[pair.device].of(pair, measure) if pair.device in noises else NO_NOISE,
+        )
+        for pair, measure in pairs
     ]
     choices = sum(pair.choices for pair, _ in pairs)
     rows = tuple(

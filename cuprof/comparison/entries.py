@@ -20,6 +20,8 @@ class Entry:
             database is a copy of the other; empty for files of other tools.
         device: name; `device_identity` is equal where timings are comparable.
         on_host: the device is the host's processor.
+        several_launches: its cold samples are means over several executions, as those of several launches and of
+            library calls are (docs/measurement.md, "Several launches").
         settings: measure → what the number means (flush, timer, …), compared between the sides.
         methods: measure → hash of the method.
         series: measure → samples; empty unless the trial is right.
@@ -33,6 +35,7 @@ class Entry:
     device: str = ""
     device_identity: str = ""
     on_host: bool = False
+    several_launches: bool = False
     identity: str = ""
     state: State = State.OK
     message: str = ""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made import Made, fill
 
-from cuprof.comparison import Verdict, compare, load_sides
+from cuprof.comparison import Options, Verdict, compare, load_sides
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.errors import UsageError
 from cuprof.records import Measure
@@ -72,14 +72,14 @@ def test_two_files_are_matched_by_benchmark_and_axes(tmp_path: Path, samples: bo
 def test_a_state_meets_the_trial_at_its_axes(tmp_path: Path, store: Store, url: str) -> None:
     fill(store, [Made("copy", 10.0, n=1024), Made("copy", 10.5, n=4096), Made("other", 1.0, n=4096)])
     path = write(tmp_path, "new.json")
-    found = compare(*load_sides("latest", str(path), url))
+    found = compare(*load_sides("latest", str(path), url), Options(noise=0.002))
     assert {row.match.base.problem["n"]: row.verdict for row in found.rows} == {
         1024: Verdict.SAME,
         4096: Verdict.FASTER,
     }
     assert [entry.variant for entry in found.only_base] == ["other"]
     assert any("its own method" in text for text in found.warnings)
-    back = compare(*load_sides(str(path), "latest", url))
+    back = compare(*load_sides(str(path), "latest", url), Options(noise=0.002))
     assert [row.verdict for row in back.rows if row.match.base.problem["n"] == 4096] == [Verdict.SLOWER]
 
 
