@@ -81,7 +81,8 @@ class Comparison:
         broken: right in BASE, failed in NEW.
         one_run: matched trials that are one and the same measurement on both sides; not compared.
         skipped: matched trials that could run on neither side.
-        incomparable: matched trials that are timed by different methods or share no measure, each with the reason.
+        incomparable: trials that are not compared, each with the reason: one side has no time of it, the methods or
+            measures differ, or which of several devices is meant cannot be told.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
         nothing_changed: every matched trial is the same on both sides: source, device and software.
         warnings: what a reader must know before believing the verdicts.
@@ -134,10 +135,12 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         raise SelectionError(
             f"no trial of {base.description} has a counterpart in {new.description} (BASE has "
             f"{_names(base.entries)}; NEW has {_names(new.entries)})"
+            + (f"; {matching.ambiguous[0]}" if matching.ambiguous else "")
         )
     broken = tuple(Broken(pair.new) for pair in matching.matches if pair.base.series and pair.new.state in FAILED)
     one_run = tuple(pair for pair in matching.matches if pair.is_one_run)
     pairs, incomparable = _pairs(matching, options)
+    incomparable = (*incomparable, *matching.ambiguous)
     if not pairs and not one_run and not broken:
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
@@ -197,7 +200,8 @@ def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Meas
         if not (pair.base.series and pair.new.series):
             if not (pair.base.series and pair.new.state in FAILED):
                 bad, side = (pair.base, "BASE") if not pair.base.series else (pair.new, "NEW")
-                reasons.append(f"{bad.label}: {bad.state.value} in {side}")
+                why = f": {bad.message}" if bad.message else ""
+                reasons.append(f"{bad.label}: {bad.state.value} in {side}{why}")
             continue
         shared = [measure for measure in measures if measure in pair.base.series and measure in pair.new.series]
         if not shared:

@@ -164,7 +164,9 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
             "and they were not timed again"
         )
     if comparison.skipped:
-        yield f"{len(comparison.skipped)} skipped on both sides"
+        reasons = [entry.message for pair in comparison.skipped for entry in (pair.base, pair.new) if entry.message]
+        why = f": {_names(list(dict.fromkeys(reasons)))}" if reasons else ""
+        yield f"{len(comparison.skipped)} skipped on both sides{why}"
     if comparison.incomparable:
         yield f"{len(comparison.incomparable)} not compared: {_names(comparison.incomparable)}"
     if comparison.only_base:

@@ -57,6 +57,13 @@ def test_the_table_says_the_worst_first_within_its_width(found: Comparison) -> N
     assert lines[-1] == summary(found) == "1 slower, 1 faster, 1 same, 1 broken"
 
 
+def test_the_reason_is_told_of_what_could_run_on_neither_side(found: Comparison) -> None:
+    skipped = Entry("reduction", "x", Point(n=8), Point(), state=State.SKIPPED, message="no GPU")
+    sides = [replace(each, entries=[*each.entries, skipped]) for each in (found.base, found.new)]
+    lines = [line.text for line in comparison_lines(compare(*sides, Options(noise=0.001)), 80)]
+    assert "1 skipped on both sides: no GPU" in lines
+
+
 def test_numbers_are_whole_at_any_width(found: Comparison) -> None:
     for width in (20, 80, 200):
         text = "\n".join(line.text for line in comparison_lines(found, width))
