@@ -18,13 +18,15 @@ import numpy as np
 
 from cuprof.comparison import Contrast, Rule, Series, Verdict, contrast, judge
 from cuprof.comparison.contrast import Noise
-from cuprof.comparison.noise import ASSUMED_NOISE, estimate_noise
+from cuprof.comparison.noise import estimate_scale
 from cuprof.measure.statistics import median_interval
 from cuprof.measure.stopping import GROWTH, StoppingRule
 
 TICK_NS = 32.0
 STOPPING = StoppingRule()
 SLOWDOWN = 1.015
+ASSUMED = 0.002
+"""Relative standard deviation of a time from sweep to sweep that the simulated comparisons assume."""
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 """(generator, count) → durations relative to the true median, in order."""
@@ -85,6 +87,16 @@ def correlated(deviation: float, correlation: float) -> Draw:
     return draw
 
 
+def step(deviation: float, size: float) -> Draw:
+    """Return normal noise with one step up or down at a random place."""
+
+    def draw(rng: np.random.Generator, count: int) -> np.ndarray:
+        after = np.arange(count) >= rng.integers(1, count)
+        return np.asarray(1.0 + deviation * rng.standard_normal(count) + size * rng.choice([-1, 1]) * after)
+
+    return draw
+
+
 def two_modes(rng: np.random.Generator, count: int) -> np.ndarray:
     """Return noise that lies at one of two times 3 % apart, each half of the samples."""
     return np.asarray((1.0 + 0.002 * rng.standard_normal(count)) * np.where(rng.random(count) < 0.5, 1.0, 1.03))
@@ -105,7 +117,13 @@ SCENARIOS = (
     Scenario("two modes 3 % apart, paired", two_modes),
     Scenario("ticks of 32 ns in 3.6 µs, paired", gaussian(0.01), scale_ns=3_613.0),
     Scenario("ticks of 32 ns in 3.6 µs, little noise", gaussian(0.001), scale_ns=3_613.0),
+    Scenario("autocorrelation 0.6, 20 samples, unpaired", correlated(0.01, 0.6), together=False, most=20),
+    Scenario("autocorrelation 0.9, 20 samples, unpaired", correlated(0.01, 0.9), together=False, most=20),
+    Scenario("one step of 0.3 % in 20 samples, unpaired", step(0.0005, 0.003), together=False, most=20),
     Scenario("5 samples, unpaired", gaussian(0.005), together=False, most=5),
+    Scenario("3 samples, unpaired", gaussian(0.005), together=False, most=3),
+    Scenario("5 samples of 3 %, paired", gaussian(0.03), most=5),
+    Scenario("7 samples of 3 %, paired", gaussian(0.03), most=7),
     Scenario("two sweeps that differ by 0.2 %", gaussian(0.005), together=False, between=0.002),
 )
 
@@ -118,7 +136,7 @@ def draw_pair(rng: np.random.Generator, scenario: Scenario, ratio: float) -> tup
 def simulate(scenario: Scenario, ratio: float, count: int, seed: int = 1, noise: float | None = None) -> list[Contrast]:
     """Return `count` independent contrasts of pairs whose true ratio is `ratio`."""
     rng = np.random.default_rng(seed)
-    between = (ASSUMED_NOISE if scenario.between else 0.0) if noise is None else noise
+    between = (ASSUMED if scenario.between else 0.0) if noise is None else noise
     return [contrast(*draw_pair(rng, scenario, ratio), Noise(between)) for _ in range(count)]
 
 
@@ -156,7 +174,8 @@ def estimated_noise_errors(between: float, controls: int, count: int, seed: int 
     scenario = Scenario("", gaussian(0.005), together=False, between=between)
     for _ in range(count):
         pairs = [draw_pair(rng, scenario, 1.0) for _ in range(controls + others)]
-        noise = estimate_noise([contrast(*pair) for pair in pairs[:controls]], controls, ASSUMED_NOISE)
+        scale = estimate_scale([contrast(*pair) for pair in pairs[:controls]], [ASSUMED] * controls, controls)
+        noise = scale.times(ASSUMED)
         found = judge([contrast(*pair, noise) for pair in pairs], Rule())
         wrong += any(each.verdict in (Verdict.SLOWER, Verdict.FASTER) for each in found)
     return wrong / count

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import Sequence
 
 from cuprof.commands.arguments import CommandParser
-from cuprof.errors import UsageError
+from cuprof.errors import CuprofError, UsageError
 
 MEASURES = ("cold", "hot", "total")
 FORMATS = ("table", "json", "markdown")
@@ -22,7 +23,7 @@ BASE and NEW are each one of
   runs.sqlite, runs.sqlite:3   the newest or the given sweep of another database file (or URL, URL#3)
   out.json                     what nvbench wrote with --json or --jsonbin
 
-Exit code: 0 nothing slower, 1 something slower (or right in BASE and failing in NEW), 2 bad input."""
+Exit code: 0 nothing slower, 1 something slower (or right in BASE and failing in NEW), 2 bad input or any error."""
 
 MEANING = """\
 what the verdict means:
@@ -42,8 +43,31 @@ examples:
   cuprof compare before.json after.json"""
 
 
+FAILURE = 2
+"""Exit code of every error: 1 says that something is slower, and no gate that reads it may take an error for that."""
+
+
 def main(argv: Sequence[str]) -> int:
-    """Print the comparison; return 1 where something is slower or broken."""
+    """Print the comparison; return 1 where something is slower or broken, and 2 after any error."""
+    from cuprof.commands.main import explain_full
+
+    try:
+        return _compare(argv)
+    except CuprofError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILURE
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        explained = explain_full(error)
+        if explained:
+            print(f"error: {explained}", file=sys.stderr)
+        else:  # an error of cuprof's own, which Python would end with 1
+            traceback.print_exc()
+        return FAILURE
+
+
+def _compare(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
     from cuprof.comparison import Options, Rule, compare, load_sides
     from cuprof.comparison.sample_more import reason_against, sample_more
@@ -84,8 +108,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--noise",
         type=share,
-        help="how much a time varies from sweep to sweep, as a standard deviation (default: estimated from unchanged "
-        "trials, else 0.2%% on a GPU and 5%% on a CPU)",
+        help="how much any time varies from sweep to sweep, as a standard deviation (default: estimated from unchanged "
+        "trials, else assumed: from 0.2%% and 75 ns for a CUDA kernel to 5%% on a CPU; the output names it)",
     )
     parser.add_argument(
         "--tunables", choices=("best", "equal"), default="best", help="of two variants: each at its fastest, or equal"

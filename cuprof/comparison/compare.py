@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cuprof.comparison.contrast import NO_NOISE, Noise, contrast
+from cuprof.comparison.contrast import NO_NOISE, contrast
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, match
-from cuprof.comparison.noise import find_noises
+from cuprof.comparison.noise import SweepNoise, find_noises
 from cuprof.comparison.rule import Judgement, Rule, Verdict, judge
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
@@ -21,7 +21,8 @@ class Options:
 
     Args:
         measures: empty takes the kernel times that both sides have.
-        noise: relative standard deviation from sweep to sweep; None estimates it from unchanged trials.
+        noise: relative standard deviation of any time from sweep to sweep; None estimates it from unchanged trials, or
+            assumes it by the kind of time and its length.
         tunables: "best" or "equal"; see `cuprof.comparison.matching`.
     """
 
@@ -80,7 +81,8 @@ class Comparison:
         broken: right in BASE, failed in NEW.
         one_run: matched trials that are one and the same measurement on both sides; not compared.
         skipped: matched trials that could run on neither side.
-        incomparable: matched trials that are timed by different methods or share no measure, each with the reason.
+        incomparable: trials that are not compared, each with the reason: one side has no time of it, the methods or
+            measures differ, or which of several devices is meant cannot be told.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
         nothing_changed: every matched trial is the same on both sides: source, device and software.
         warnings: what a reader must know before believing the verdicts.
@@ -96,7 +98,7 @@ class Comparison:
     one_run: tuple[Match, ...] = ()
     skipped: tuple[Match, ...] = ()
     incomparable: tuple[str, ...] = ()
-    noises: Mapping[str, Noise] = field(default_factory=dict)
+    noises: Mapping[str, SweepNoise] = field(default_factory=dict)
     nothing_changed: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -133,17 +135,24 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         raise SelectionError(
             f"no trial of {base.description} has a counterpart in {new.description} (BASE has "
             f"{_names(base.entries)}; NEW has {_names(new.entries)})"
+            + (f"; {matching.ambiguous[0]}" if matching.ambiguous else "")
         )
     broken = tuple(Broken(pair.new) for pair in matching.matches if pair.base.series and pair.new.state in FAILED)
     one_run = tuple(pair for pair in matching.matches if pair.is_one_run)
     pairs, incomparable = _pairs(matching, options)
+    incomparable = (*incomparable, *matching.ambiguous)
     if not pairs and not one_run and not broken:
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
     noises = find_noises(pairs, options.noise)
     contrasts = [
-        contrast(pair.base.series[m], pair.new.series[m], noises.get(pair.device, NO_NOISE)) for pair, m in pairs
+        contrast(
+            pair.base.series[measure],
+            pair.new.series[measure],
+            noises[pair.device].of(pair, measure) if pair.device in noises else NO_NOISE,
+        )
+        for pair, measure in pairs
     ]
     choices = sum(pair.choices for pair, _ in pairs)
     rows = tuple(
@@ -191,7 +200,8 @@ def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Meas
         if not (pair.base.series and pair.new.series):
             if not (pair.base.series and pair.new.state in FAILED):
                 bad, side = (pair.base, "BASE") if not pair.base.series else (pair.new, "NEW")
-                reasons.append(f"{bad.label}: {bad.state.value} in {side}")
+                why = f": {bad.message}" if bad.message else ""
+                reasons.append(f"{bad.label}: {bad.state.value} in {side}{why}")
             continue
         shared = [measure for measure in measures if measure in pair.base.series and measure in pair.new.series]
         if not shared:

@@ -58,18 +58,20 @@ class Noise:
         deviation: relative standard deviation of a time.
         freedom: degrees of freedom behind it; infinite where it is taken for known.
         least: a deviation taken for known, which holds where the other one reaches less far.
-        source: where the figure comes from, for people.
     """
 
     deviation: float = 0.0
     freedom: float = math.inf
     least: float = 0.0
-    source: str = ""
 
     @property
     def value(self) -> float:
         """Return the relative standard deviation that is reckoned with."""
         return max(self.deviation, self.least)
+
+    def times(self, factor: float) -> Noise:
+        """Return the noise of times that vary by so many times as much."""
+        return Noise(factor * self.deviation, self.freedom, factor * self.least)
 
     def reach(self, error_rate: float) -> float:
         """Return the deviation from the truth that a time exceeds with a chance of `error_rate`."""

@@ -19,7 +19,11 @@ class Entry:
         run: trial, start and duration: equal on both sides where one sweep took over the other's measurement, or one
             database is a copy of the other; empty for files of other tools.
         device: name; `device_identity` is equal where timings are comparable.
+        device_id: its number on its machine, where the source tells it and equal names may be several devices.
+        device_repeats: the source has timings of several devices of this name.
         on_host: the device is the host's processor.
+        several_launches: its cold samples are means over several executions, as those of several launches and of
+            library calls are (docs/measurement.md, "Several launches").
         settings: measure → what the number means (flush, timer, …), compared between the sides.
         methods: measure → hash of the method.
         series: measure → samples; empty unless the trial is right.
@@ -32,7 +36,10 @@ class Entry:
     backend: str = ""
     device: str = ""
     device_identity: str = ""
+    device_id: int | None = None
+    device_repeats: bool = False
     on_host: bool = False
+    several_launches: bool = False
     identity: str = ""
     state: State = State.OK
     message: str = ""
@@ -49,8 +56,9 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """Return the trial for people."""
-        return " · ".join(part for part in (self.name, self.problem.label, self.tunables.label) if part)
+        """Return the trial for people, with the device's number where its name does not tell it."""
+        number = f"device {self.device_id}" if self.device_repeats else ""
+        return " · ".join(part for part in (self.name, self.problem.label, self.tunables.label, number) if part)
 
     @property
     def coordinates(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ from cuprof.records import FAILED, Measure, State
 TUNABLES = ("best", "equal")
 """How two variants are compared: each at its own fastest tunables, or each choice with its equal."""
 KERNEL_TIMES = (Measure.COLD, Measure.HOT)
+WHICH = "; several devices have that name, and which is meant cannot be told"
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,16 @@ class Match:
 
 @dataclass(frozen=True)
 class Matching:
-    """The matched trials, and those that have no counterpart."""
+    """The matched trials, and those that have no counterpart.
+
+    Args:
+        ambiguous: why trials are matched with none of several that could be meant, one line each.
+    """
 
     matches: tuple[Match, ...]
     only_base: tuple[Entry, ...]
     only_new: tuple[Entry, ...]
+    ambiguous: tuple[str, ...] = ()
 
 
 def match(base: Side, new: Side, tunables: str = "best") -> Matching:
@@ -62,7 +68,7 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
 
     Sweeps are matched by family, variant, back end, problem and tunables, whatever the source; variants by problem
     and tunables; nvbench's states by the benchmark's name and the axes that it names. Where a trial ran on several
-    devices, equal names meet.
+    devices, equal ones meet: of equal name and number, or of equal name where each side has one such device.
 
     Raises:
         SelectionError: `tunables` is neither "best" nor "equal".
@@ -95,22 +101,45 @@ def _match_keys(bases: Sequence[Entry], news: Sequence[Entry], key: Callable[[En
     for entry in news:
         others[key(entry)].append(entry)
     matches: list[Match] = []
+    unmatched = list(bases)
+    for is_same in (_is_same_device, _is_one_named_alike):  # in this order, so that none is taken by another's trial
+        late: list[Entry] = []
+        for entry in unmatched:
+            left = others[key(entry)]
+            place = next((place for place, other in enumerate(left) if is_same(entry, other)), None)
+            if place is None:
+                late.append(entry)
+            else:
+                matches.append(Match(entry, left.pop(place)))
+        unmatched = late
     only_base: list[Entry] = []
-    late: list[Entry] = []
-    for entry in bases:  # equal devices first, so that none is taken by another device's trial
-        equal = [other for other in others[key(entry)] if other.device == entry.device]
-        if equal:
-            others[key(entry)].remove(equal[0])
-            matches.append(Match(entry, equal[0]))
-        else:
-            late.append(entry)
-    for entry in late:
+    ambiguous: list[str] = []
+    for entry in unmatched:
         left = others[key(entry)]
-        if left:
+        named_alike = [other for other in left if other.device == entry.device]
+        if named_alike:
+            ambiguous.append(f"{entry.label}: {_numbers([entry])} in BASE, {_numbers(named_alike)} in NEW{WHICH}")
+        elif left:
             matches.append(Match(entry, left.pop(0)))
         else:
             only_base.append(entry)
-    return Matching(tuple(matches), tuple(only_base), tuple(entry for left in others.values() for entry in left))
+    rest = tuple(entry for left in others.values() for entry in left)
+    return Matching(tuple(matches), tuple(only_base), rest, tuple(ambiguous))
+
+
+def _is_same_device(base: Entry, new: Entry) -> bool:
+    return (base.device, base.device_id) == (new.device, new.device_id)
+
+
+def _is_one_named_alike(base: Entry, new: Entry) -> bool:
+    """Return whether the names are equal and each side has one device of that name."""
+    return base.device == new.device and not (base.device_repeats or new.device_repeats)
+
+
+def _numbers(entries: Sequence[Entry]) -> str:
+    """Return which devices of one name these are."""
+    numbers = " and ".join(str(entry.device_id) for entry in entries)
+    return f"{entries[0].device} is device {numbers}"
 
 
 def _match_best(bases: Sequence[Entry], news: Sequence[Entry]) -> Matching:
@@ -143,6 +172,7 @@ def _match_across(bases: Sequence[Entry], news: Sequence[Entry]) -> Matching:
     matches: list[Match] = []
     taken: set[int] = set()
     lonely: list[Entry] = []
+    ambiguous: list[str] = []
     for state in states:
         fitting = [
             trial
@@ -153,13 +183,16 @@ def _match_across(bases: Sequence[Entry], news: Sequence[Entry]) -> Matching:
         ]
         same_device = [trial for trial in fitting if trial.device == state.device]
         fitting = same_device or fitting
-        if len(fitting) == 1:
+        if fitting and state.device_repeats:
+            ambiguous.append(f"{state.label}: {_numbers([state])} in nvbench's file{WHICH}")
+        elif len(fitting) == 1:
             taken.add(id(fitting[0]))
             matches.append(Match(state, fitting[0]) if swapped else Match(fitting[0], state))
         else:
             lonely.append(state)
     rest = tuple(trial for trial in trials if id(trial) not in taken)
-    return Matching(tuple(matches), *((tuple(lonely), rest) if swapped else (rest, tuple(lonely))))
+    alone = (tuple(lonely), rest) if swapped else (rest, tuple(lonely))
+    return Matching(tuple(matches), *alone, tuple(ambiguous))
 
 
 def _time(entry: Entry) -> float:

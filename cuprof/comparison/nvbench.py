@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +27,29 @@ MEAN = "nv/cold/time/gpu/mean"
 NOISE = "nv/cold/time/gpu/stdev/relative"
 DEVIATION = "nv/cold/time/gpu/stdev/absolute"
 COUNT = "nv/cold/sample_size"
+EXCEPTION = "Unexpected error"
+"""How the reason begins with which nvbench skips a state whose benchmark raised (its runner.cxx,
+`runner_base::handle_sampling_exception`); a benchmark that skips a state itself gives a reason of its own."""
 NS = 1e9
 """nvbench's times are seconds."""
 
 
 def read_nvbench(path: Path, text: str = "") -> Side:
-    """Return the states of an nvbench JSON file as one side; a skipped state is a skipped trial.
+    """Return the states of an nvbench JSON file as one side.
+
+    A state that its benchmark skipped is a skipped trial, one in which it raised is one that crashed.
 
     Raises:
         UsageError: the file cannot be read or is no such file.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))  # editors on Windows put a mark ahead
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror})") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise UsageError(f"{path} is no JSON ({error})") from None
+    except RecursionError:
+        raise UsageError(f"{path} is nested too deeply for a file that nvbench wrote") from None
     try:
         devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
         reader = _Reader(path, devices)
@@ -49,6 +58,7 @@ def read_nvbench(path: Path, text: str = "") -> Side:
         raise UsageError(
             f"{path} is not what nvbench writes with --json or --jsonbin ({type(error).__name__}: {error})"
         ) from None
+    entries = _mark_repeated_devices(entries)
     notes = ["nvbench's times are of its own method: its cold samples follow a write of the cache"]
     if reader.without_samples:
         notes.append(
@@ -71,6 +81,8 @@ class _Reader:
         number = state.get("device")
         device = "" if number is None else self.devices.get(int(number), f"device {number}")
         series = None if state.get("is_skipped") else self._series(summaries)
+        reason = " ".join(str(state.get("skip_reason") or "").split())
+        absent = State.CRASHED if reason.startswith(EXCEPTION) else State.SKIPPED
         return Entry(
             family=str(bench["name"]),
             variant="",
@@ -78,9 +90,10 @@ class _Reader:
             tunables=Point(),
             backend="cuda",
             device=device,
+            device_id=None if number is None else int(number),
             device_identity=device,
-            state=State.OK if series is not None else State.SKIPPED,
-            message=str(state.get("skip_reason") or "") if series is None else "",
+            state=State.OK if series is not None else absent,
+            message=reason if series is None else "",
             settings={Measure.COLD: {"tool": "nvbench"}},
             series={} if series is None else {Measure.COLD: series},
         )
@@ -120,6 +133,14 @@ class _Reader:
             if place.is_file():
                 return place
         return None
+
+
+def _mark_repeated_devices(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries, those of devices that share their name marked so."""
+    numbers: dict[str, set[int | None]] = defaultdict(set)
+    for entry in entries:
+        numbers[entry.device].add(entry.device_id)
+    return [replace(entry, device_repeats=len(numbers[entry.device]) > 1) for entry in entries]
 
 
 def _value(axis: Mapping[str, Any]) -> Coordinate:

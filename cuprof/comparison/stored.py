@@ -48,7 +48,7 @@ WHERE m.sweep_id = :sweep
 ORDER BY m.ordinal
 """
 TIMINGS = """
-SELECT t.id, t.run_id, t.measure, t.method, t.rotation FROM timing t WHERE t.run_id IN ({keys}) ORDER BY t.id
+SELECT t.id, t.run_id, t.measure, t.method, t.rotation, t.details FROM timing t WHERE t.run_id IN ({keys}) ORDER BY t.id
 """
 SAMPLES = """
 SELECT s.timing_id, s.round, s.duration_ns FROM sample s
@@ -83,6 +83,15 @@ class Standing:
     timed: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
     is_expected_wrong: bool = False
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One timing: its method, its samples, and the executions in each of them."""
+
+    method: str
+    series: Series
+    batch: int = 1
 
 
 def list_sweeps(store: Store, *, timed: bool = True) -> list[StoredSweep]:
@@ -147,7 +156,7 @@ def read_entries(store: Store, sweep_ids: Sequence[int], variants: Collection[st
 
 def _entry(
     row: Mapping[str, Any],
-    timings: Mapping[int, Mapping[Measure, tuple[str, Series]]],
+    timings: Mapping[int, Mapping[Measure, Taken]],
     configurations: Mapping[int, Mapping[str, Any]],
 ) -> Entry:
     state = State(row["state"]) if row["state"] else State.PLANNED
@@ -162,6 +171,7 @@ def _entry(
         device=row["device"] or "",
         device_identity=row["comparable"] or "",
         on_host=is_host(row["backend"], json.loads(row["details"] or "{}")),
+        several_launches=Measure.COLD in found and found[Measure.COLD].batch > 1,
         identity=row["identity"],
         state=state,
         message=row["message"] or "",
@@ -170,19 +180,19 @@ def _entry(
         settings={
             measure: {name: measuring[name] for name in RELEVANT[measure] if name in measuring} for measure in found
         },
-        methods={measure: method for measure, (method, _) in found.items()},
-        series={measure: series for measure, (_, series) in found.items()},
+        methods={measure: taken.method for measure, taken in found.items()},
+        series={measure: taken.series for measure, taken in found.items()},
     )
 
 
-def _timings(store: Store, runs: Sequence[int]) -> dict[int, dict[Measure, tuple[str, Series]]]:
-    """Return run → measure → method and samples; of two methods in one run, the later one."""
+def _timings(store: Store, runs: Sequence[int]) -> dict[int, dict[Measure, Taken]]:
+    """Return run → measure → what was taken; of two methods in one run, the later one."""
     rows = list(_by_keys(store, TIMINGS, runs))
     samples: dict[int, Any] = {}
     for chunk in _chunks([int(row["id"]) for row in rows]):
         frame = store.query(SAMPLES.format(keys=",".join(map(str, chunk))))
         samples.update((int(str(key)), group) for key, group in frame.groupby("timing_id"))
-    found: dict[int, dict[Measure, tuple[str, Series]]] = defaultdict(dict)
+    found: dict[int, dict[Measure, Taken]] = defaultdict(dict)
     for row in rows:
         taken = samples.get(int(row["id"]))
         if taken is None:
@@ -190,7 +200,8 @@ def _timings(store: Store, runs: Sequence[int]) -> dict[int, dict[Measure, tuple
         series = Series(
             taken["duration_ns"].to_numpy(np.float64), taken["round"].to_numpy(np.int64), row["rotation"] or ""
         )
-        found[int(row["run_id"])][Measure(row["measure"])] = row["method"], series
+        batch = int(json.loads(row["details"] or "{}").get("batch") or 1)
+        found[int(row["run_id"])][Measure(row["measure"])] = Taken(row["method"], series, batch)
     return found
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cuprof.comparison import Comparison
     from cuprof.comparison.compare import Row as ComparisonRow
     from cuprof.comparison.entries import Entry, Side
+    from cuprof.comparison.noise import SweepNoise
 
 FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
@@ -50,6 +51,7 @@ def comparison_lines(comparison: Comparison, width: int, everything: bool = Fals
     lines += [Line(f"BROKEN {broken.text}", "bold red") for broken in comparison.broken]
     lines += [Line(text, "dim") for text in _left_out(comparison)]
     lines += [Line(f"warning: {text}", "yellow") for text in comparison.warnings]
+    lines += [Line(text, "dim") for text in _noises(comparison)]
     return [*lines, Line(_method(comparison), "dim"), Line(summary(comparison), "bold")]
 
 
@@ -71,6 +73,7 @@ def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator
     yield from (f"- broken: {broken.text}" for broken in comparison.broken)
     yield from (f"- {text}" for text in _left_out(comparison))
     yield from (f"- warning: {text}" for text in comparison.warnings)
+    yield from (f"- {text}" for text in _noises(comparison))
     yield f"- {_method(comparison)}"
 
 
@@ -91,10 +94,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "base": _side(comparison.base),
         "new": _side(comparison.new),
         "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
-        "noise": [
-            {"device": device, "value": noise.value, "source": noise.source}
-            for device, noise in comparison.noises.items()
-        ],
+        "noise": [_noise(device, noise) for device, noise in comparison.noises.items()],
         "nothing_changed": comparison.nothing_changed,
         "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
         "rows": [_row(row) for row in comparison.rows],
@@ -164,7 +164,9 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
             "and they were not timed again"
         )
     if comparison.skipped:
-        yield f"{len(comparison.skipped)} skipped on both sides"
+        reasons = [entry.message for pair in comparison.skipped for entry in (pair.base, pair.new) if entry.message]
+        why = f": {_names(list(dict.fromkeys(reasons)))}" if reasons else ""
+        yield f"{len(comparison.skipped)} skipped on both sides{why}"
     if comparison.incomparable:
         yield f"{len(comparison.incomparable)} not compared: {_names(comparison.incomparable)}"
     if comparison.only_base:
@@ -176,15 +178,18 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
 def _method(comparison: Comparison) -> str:
     rule, paired = comparison.options.rule, sum(row.judgement.paired for row in comparison.rows)
     effect = f"{rule.effect:.3%}".replace(".000%", "%")
-    noises = [
-        f"±{each.value:.2%}{f' on {device}' if len(comparison.noises) > 1 else ''} ({each.source})"
-        for device, each in comparison.noises.items()
-    ]
-    noise = f", given a noise between sweeps of {' and '.join(noises)}; it does not hold where the machine's is larger"
+    noise = ", where the machine's noise between sweeps is no larger than that" if comparison.noises else ""
     return (
         f"differences from {effect} on matter; any false difference among all: at most {rule.error_rate:.1%} (Holm)"
-        f"{noise if noises else ''}; {paired} of {len(comparison.rows)} paired by round"
+        f"{noise}; {paired} of {len(comparison.rows)} paired by round"
     )
+
+
+def _noises(comparison: Comparison) -> Iterator[str]:
+    """Yield how much the times of each device are taken to vary from sweep to sweep."""
+    for device, noise in comparison.noises.items():
+        where = f" on {device}" if len(comparison.noises) > 1 else ""
+        yield f"noise between sweeps{where} (standard deviation): {noise.text}"
 
 
 def _names(names: Sequence[str]) -> str:
@@ -210,6 +215,24 @@ def _side(side: Side) -> dict[str, Any]:
         "description": side.description,
         "sweeps": list(side.sweeps),
         "trials": len(side.entries),
+    }
+
+
+def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
+    return {
+        "device": device,
+        "source": noise.source,
+        "times": [
+            {
+                "of": model.what,
+                "relative": noise.factor(model) * model.relative,
+                "absolute_ns": noise.factor(model) * model.absolute_ns,
+            }
+            for model in noise.models
+        ],
+        "unchanged_trials": noise.trials,
+        "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
+        "text": noise.text,
     }
 
 

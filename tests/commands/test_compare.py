@@ -13,6 +13,7 @@ from cuprof.comparison.compare import Options
 from cuprof.comparison.rule import Rule
 from cuprof.comparison.sample_more import sample_more
 from cuprof.engine.observer import SilentObserver
+from cuprof.errors import WorkerError
 from cuprof.project import Project
 from cuprof.records import State
 from cuprof.store import Store
@@ -96,6 +97,37 @@ def test_a_variant_that_is_wrong_fails_the_comparison_with_the_reason(cli: Cli, 
     assert (result.exit_code, result.err) == (1, "")
     assert "BROKEN invented/wrong" in result.out
     assert "wrong_result: y[671] = 3, expected 4" in result.out
+
+
+def test_a_file_that_no_parser_can_take_is_bad_input(cli: Cli, project: Project) -> None:
+    path = project.root / "deep.json"
+    path.write_text("[" * 200_000, encoding="utf-8")
+    result = cli("compare", str(path), str(path))
+    assert (result.exit_code, result.out) == (2, "")
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+
+
+def test_an_error_of_cuprofs_own_shows_itself_and_is_never_taken_for_slower(
+    cli: Cli, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a mistake")
+
+    monkeypatch.setattr("cuprof.comparison.compare", fail)
+    result = cli("compare", "1", "2")
+    assert result.exit_code == 2
+    assert "Traceback" in result.err
+    assert result.err.endswith("ZeroDivisionError: a mistake\n")
+
+
+def test_a_known_error_is_never_taken_for_slower(cli: Cli, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise WorkerError("the worker did not start")
+
+    monkeypatch.setattr("cuprof.comparison.compare", fail)
+    result = cli("compare", "1", "2")
+    assert (result.exit_code, result.err) == (2, "error: the worker did not start\n")
 
 
 QUICK = ("measure=quick", "measure.settle_seconds=0", "measure.max_seconds=0.1")

@@ -40,6 +40,7 @@ class Made:
     method: str = "m1"
     rotation: str = "one"
     excluded: int = 0
+    batch: int = 1
 
 
 def fill(
@@ -118,4 +119,5 @@ def _timing(made: Made, measure: Measure, rng: np.random.Generator, rotation: st
         Sample(number, float(value) * (9 if number < made.excluded else 1), None, "x" if number < made.excluded else "")
         for number, value in enumerate(values)
     )
-    return Timing(measure, made.method, samples, summarise(samples), "interval", rotation=rotation)
+    details = {"batch": made.batch}
+    return Timing(measure, made.method, samples, summarise(samples), "interval", details=details, rotation=rotation)

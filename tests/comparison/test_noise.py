@@ -8,12 +8,27 @@ import pytest
 from made import GPU, HOST, Made, fill
 from scipy import stats
 
-from cuprof.comparison import Comparison, Contrast, Options, Verdict, compare, load_sides
-from cuprof.comparison.noise import ASSUMED_HOST_NOISE, ASSUMED_NOISE, estimate_noise
+from cuprof.comparison import Comparison, Contrast, Entry, Options, Series, Verdict, compare, load_sides
+from cuprof.comparison.matching import Match
+from cuprof.comparison.noise import (
+    HOST as ON_HOST,
+)
+from cuprof.comparison.noise import (
+    ONE_LAUNCH,
+    OPENCL,
+    SEVERAL_LAUNCHES,
+    TRANSFERS,
+    Model,
+    SweepNoise,
+    assumed_model,
+    estimate_scale,
+)
 from cuprof.comparison.shift import Shift
+from cuprof.family.point import Point
 from cuprof.records import DeviceFacts, Measure
 from cuprof.store import Store
 
+GPU_BY_OPENCL = DeviceFacts("opencl", 0, "Test GPU 9000", "u0", 2**34, {"name": "x"}, {"type": "GPU"})
 POCL = DeviceFacts("opencl", 0, "Test pocl", "", 2**34, {"name": "Test pocl"}, {"type": "CPU"})
 
 
@@ -26,19 +41,68 @@ def seen(log_ratio: float) -> Contrast:
     return Contrast(False, Shift(np.array([log_ratio]), np.zeros(1), 1.0, 0.0, math.inf))
 
 
+def entry(time_ns: float, measure: Measure = Measure.COLD, **changes: object) -> Entry:
+    series = {measure: Series(np.full(20, time_ns))}
+    return Entry("f", "v", Point(n=1), Point(), **{"backend": "cuda", "series": series, **changes})  # type: ignore[arg-type]
+
+
+def test_what_is_assumed_depends_on_what_is_timed_and_on_how_long_it_takes() -> None:
+    assert assumed_model(entry(1.0), Measure.COLD) is ONE_LAUNCH
+    assert assumed_model(entry(1.0, several_launches=True), Measure.HOT) is SEVERAL_LAUNCHES
+    assert assumed_model(entry(1.0, backend="opencl", several_launches=True), Measure.COLD) is OPENCL
+    assert assumed_model(entry(1.0), Measure.TOTAL) is TRANSFERS
+    assert assumed_model(entry(1.0, backend="opencl", on_host=True), Measure.TOTAL) is ON_HOST
+    assert Model("", 0.003, 40.0).deviation(10_000.0) == pytest.approx(0.005)
+    assert ONE_LAUNCH.deviation(3_000.0) > 10 * ONE_LAUNCH.deviation(300_000.0)
+
+
+def test_the_noise_of_a_comparison_is_that_of_both_its_times() -> None:
+    noise = SweepNoise("assumed", (ONE_LAUNCH, SEVERAL_LAUNCHES))
+    found = noise.of(Match(entry(5_000.0), entry(10_000.0, several_launches=True)), Measure.COLD)
+    sides = ONE_LAUNCH.deviation(5_000.0), SEVERAL_LAUNCHES.deviation(10_000.0)
+    assert found.value == pytest.approx(math.sqrt(sum(each**2 for each in sides) / 2))
+    assert found.freedom == math.inf
+
+
 @pytest.mark.parametrize("device", [HOST, POCL])
 def test_a_cpu_is_assumed_to_vary_more_than_a_gpu(store: Store, url: str, device: DeviceFacts) -> None:
     trials = [Made(device=GPU), Made("second", device=device)]
     fill(store, trials)
     fill(store, [replace(each, time=53.0, source="x") for each in trials], seed=2)
     found = run(url)
-    assert {name: noise.value for name, noise in found.noises.items()} == {
-        GPU.name: ASSUMED_NOISE,
-        device.name: ASSUMED_HOST_NOISE,
+    assert {name: noise.models for name, noise in found.noises.items()} == {
+        GPU.name: (ONE_LAUNCH,),
+        device.name: (ON_HOST,),
     }
     assert [row.verdict for row in found.rows] == [Verdict.SLOWER, Verdict.UNDECIDED]
-    assert "assumed for a CPU, not measured" in found.noises[device.name].source
-    assert {noise.value for noise in run(url, Options(noise=0.001)).noises.values()} == {0.001}
+    assert found.noises[device.name].text == "5% of a time (CPU): assumed, not measured; --noise sets it"
+    stated = run(url, Options(noise=0.001)).noises
+    assert {noise.text for noise in stated.values()} == {"0.1% of a time, as given by --noise"}
+
+
+def test_kinds_of_times_on_one_device_have_a_figure_each(store: Store, url: str) -> None:
+    trials = [Made("one"), Made("several", batch=8), Made("opencl", device=GPU_BY_OPENCL)]
+    fill(store, trials)
+    fill(store, [replace(each, source="x") for each in trials], seed=2)
+    found = run(url)
+    (noise,) = found.noises.values()
+    assert noise.models == (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL)
+    widths = {row.match.base.variant: row.judgement.high - row.judgement.low for row in found.rows}
+    assert widths["one"] < widths["several"] < widths["opencl"]
+    assert noise.text == (
+        "0.2% and 75 ns of a time (CUDA, one launch); 0.2% and 200 ns of a time (CUDA, several launches or a library); "
+        "2% and 400 ns of a time (OpenCL on a GPU): assumed, not measured; --noise sets it"
+    )
+
+
+def test_a_stated_noise_is_a_plain_share_of_every_time(store: Store, url: str) -> None:
+    trials = [Made("short", 3.0), Made("opencl", 300.0, device=GPU_BY_OPENCL)]
+    fill(store, trials)
+    fill(store, [replace(each, source="x") for each in trials], seed=2)
+    found = run(url, Options(noise=0.01))
+    (noise,) = found.noises.values()
+    assert [noise.of(row.match, row.measure).value for row in found.rows] == pytest.approx([0.01, 0.01])
+    assert run(url, Options(noise=0.0)).noises[GPU.name].of(found.rows[0].match, Measure.COLD).value == 0.0
 
 
 def test_few_unchanged_trials_show_a_noise_above_the_assumed_one(store: Store, url: str) -> None:
@@ -48,18 +112,46 @@ def test_few_unchanged_trials_show_a_noise_above_the_assumed_one(store: Store, u
     fill(store, [*(Made(n=n, time=50.0 * shift) for n, shift in shifts.items()), changed], seed=2)
     found = run(url)
     noise = found.noises[GPU.name]
-    assert noise.value == pytest.approx(math.sqrt((0.04**2 + 0.03**2 + 0.02**2) / 3 / 2), rel=0.1)
-    assert (noise.freedom, noise.least) == (3, ASSUMED_NOISE)
-    assert "3 trials in which nothing has changed" in noise.source
+    seen_deviation = math.sqrt((0.04**2 + 0.03**2 + 0.02**2) / 3 / 2)
+    assert noise.factor(ONE_LAUNCH) == pytest.approx(seen_deviation / ONE_LAUNCH.deviation(50_000.0), rel=0.1)
+    assert (noise.scale.freedom, noise.scale.least) == (3, 1.0)
+    assert "3 trials in which nothing has changed, few, so by Student's t" in noise.text
+    assert noise.farthest_ratio == pytest.approx(1.04, abs=0.003)
+    assert "the ratio among them that is farthest from 1 is 1.0" in noise.text
     assert found.counts[Verdict.SLOWER] == found.counts[Verdict.FASTER] == 0
 
 
 def test_few_count_by_students_t_and_never_below_what_is_assumed() -> None:
-    noise = estimate_noise([seen(0.03), seen(-0.04)], 2, ASSUMED_NOISE)
+    noise = estimate_scale([seen(0.03), seen(-0.04)], [0.002, 0.002], 2).times(0.002)
     assert noise.deviation == pytest.approx(0.025)
     assert noise.reach(0.01) == pytest.approx(0.025 * stats.t.isf(0.005, 2), rel=1e-3)
-    quiet = estimate_noise([seen(0.0)], 1, ASSUMED_NOISE)
-    assert (quiet.value, quiet.reach(0.05)) == (ASSUMED_NOISE, pytest.approx(1.96 * ASSUMED_NOISE, rel=1e-3))
+    quiet = estimate_scale([seen(0.0)], [0.002], 1).times(0.002)
+    assert (quiet.value, quiet.reach(0.05)) == (0.002, pytest.approx(1.96 * 0.002, rel=1e-3))
+
+
+def test_short_and_long_times_tell_of_one_factor() -> None:
+    rng = np.random.default_rng(1)
+    deviations = [0.002] * 100 + [0.02] * 100
+    contrasts = [seen(3.0 * math.sqrt(2) * each * float(rng.standard_normal())) for each in deviations]
+    assert estimate_scale(contrasts, deviations, 200).value == pytest.approx(3.0, rel=0.25)
+
+
+def test_a_tail_that_the_median_does_not_see_counts() -> None:
+    rng = np.random.default_rng(2)
+    ratios = [*(0.001 * rng.standard_normal(24)), *(0.03 * rng.standard_normal(8))]
+    scale = estimate_scale([seen(float(each)) for each in ratios], [0.001] * 32, 32)
+    assert scale.value > 8
+    assert estimate_scale([seen(float(each)) for each in ratios[:24]], [0.001] * 24, 24).value < 1.5
+
+
+def test_a_quiet_kind_of_times_says_nothing_of_another(store: Store, url: str) -> None:
+    trials = [*(Made(n=number) for number in range(1, 11)), Made("opencl", device=GPU_BY_OPENCL)]
+    fill(store, trials)
+    fill(store, [replace(each, source="x") if each.device is GPU_BY_OPENCL else each for each in trials], seed=2)
+    noise = run(url).noises[GPU.name]
+    assert noise.controls == (10, 0)
+    assert noise.factor(ONE_LAUNCH) < 0.5
+    assert noise.factor(OPENCL) == 1.0
 
 
 def test_two_measures_of_a_trial_are_one_degree_of_freedom(store: Store, url: str) -> None:
@@ -67,8 +159,8 @@ def test_two_measures_of_a_trial_are_one_degree_of_freedom(store: Store, url: st
     fill(store, [replace(both, n=n) for n in range(1, 6)])
     fill(store, [replace(both, n=n) for n in range(1, 6)], seed=2)
     noise = run(url).noises[GPU.name]
-    assert noise.freedom == 5
-    assert "5 trials" in noise.source
+    assert noise.scale.freedom == 5
+    assert "5 trials" in noise.text
 
 
 def test_many_unchanged_trials_are_taken_for_what_they_show(store: Store, url: str) -> None:
@@ -77,10 +169,9 @@ def test_many_unchanged_trials_are_taken_for_what_they_show(store: Store, url: s
     fill(store, [replace(each, time=each.time * (1.006 if each.n % 2 else 0.994)) for each in trials], seed=2)
     found = run(url)
     noise = found.noises[GPU.name]
-    assert noise.source == "estimated from 30 trials in which nothing has changed"
-    assert 0.004 < noise.value < 0.012
+    assert "estimated from 30 trials in which nothing has changed; the ratio" in noise.text
+    assert 0.004 < noise.of(found.rows[0].match, Measure.COLD).value < 0.012
     assert found.counts[Verdict.SLOWER] == found.counts[Verdict.FASTER] == 0
-    assert run(url, Options(noise=0.0)).noises[GPU.name].value == 0.0
 
 
 def test_a_gpus_unchanged_trials_say_nothing_of_the_host(store: Store, url: str) -> None:
@@ -88,5 +179,5 @@ def test_a_gpus_unchanged_trials_say_nothing_of_the_host(store: Store, url: str)
     fill(store, trials)
     fill(store, [replace(each, source="x") if each.device is HOST else each for each in trials], seed=2)
     noises = run(url).noises
-    assert noises[GPU.name].value < 0.001  # of equal series
-    assert noises[HOST.name].value == ASSUMED_HOST_NOISE
+    assert noises[GPU.name].factor(ONE_LAUNCH) < 0.5  # of equal series
+    assert noises[HOST.name].factor(ON_HOST) == 1.0

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from made import Made, fill
 
-from cuprof.comparison import Verdict, compare, load_sides
+from cuprof.comparison import Comparison, Options, Verdict, compare, load_sides
 from cuprof.comparison.nvbench import read_nvbench
-from cuprof.errors import UsageError
-from cuprof.records import Measure
+from cuprof.errors import SelectionError, UsageError
+from cuprof.records import Measure, State
 from cuprof.store import Store
 
 
@@ -72,14 +72,14 @@ def test_two_files_are_matched_by_benchmark_and_axes(tmp_path: Path, samples: bo
 def test_a_state_meets_the_trial_at_its_axes(tmp_path: Path, store: Store, url: str) -> None:
     fill(store, [Made("copy", 10.0, n=1024), Made("copy", 10.5, n=4096), Made("other", 1.0, n=4096)])
     path = write(tmp_path, "new.json")
-    found = compare(*load_sides("latest", str(path), url))
+    found = compare(*load_sides("latest", str(path), url), Options(noise=0.002))
     assert {row.match.base.problem["n"]: row.verdict for row in found.rows} == {
         1024: Verdict.SAME,
         4096: Verdict.FASTER,
     }
     assert [entry.variant for entry in found.only_base] == ["other"]
     assert any("its own method" in text for text in found.warnings)
-    back = compare(*load_sides(str(path), "latest", url))
+    back = compare(*load_sides(str(path), "latest", url), Options(noise=0.002))
     assert [row.verdict for row in back.rows if row.match.base.problem["n"] == 4096] == [Verdict.SLOWER]
 
 
@@ -98,6 +98,8 @@ def test_samples_are_found_where_nvbench_was_started(tmp_path: Path) -> None:
         ("[]", "not what nvbench writes"),
         ('{"a": 1}', "not what nvbench writes"),
         ('{"benchmarks": [{"name": "x"}]}', "not what nvbench writes"),
+        ("[" * 200_000, "nested too deeply"),
+        ('{"a":' * 200_000, "nested too deeply"),
     ],
 )
 def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str, says: str) -> None:
@@ -114,3 +116,89 @@ def test_a_truncated_sample_file_is_refused(tmp_path: Path) -> None:
     sidecar.write_bytes(sidecar.read_bytes()[:-8])
     with pytest.raises(UsageError, match="78 samples where 80"):
         read_nvbench(path)
+
+
+def test_a_byte_order_mark_ahead_is_no_error(tmp_path: Path) -> None:
+    path = write(tmp_path, "x.json")
+    path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert len(read_nvbench(path).entries) == 3
+
+
+def skip(path: Path, place: int, reason: str) -> None:
+    """Make one state one that has no times."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["benchmarks"][0]["states"][place] |= {"is_skipped": True, "skip_reason": reason, "summaries": None}
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def sides(*paths: Path) -> Comparison:
+    return compare(*load_sides(str(paths[0]), str(paths[1]), "sqlite:///unused"))
+
+
+def test_a_state_that_raised_is_a_failure_and_one_that_skipped_itself_is_none(tmp_path: Path) -> None:
+    base, new = write(tmp_path / "a", "base.json"), write(tmp_path / "b", "new.json")
+    skip(new, 0, "Unexpected error: an illegal memory\naccess was encountered")
+    skip(new, 1, "needs 80 GiB")
+    found = sides(base, new)
+    assert [(each.entry.state, each.text) for each in found.broken] == [
+        (State.CRASHED, "copy · n=2^10: crashed: Unexpected error: an illegal memory access was encountered")
+    ]
+    assert (found.rows, found.exit_code) == ((), 1)
+    assert found.incomparable == ("copy · n=2^12: skipped in NEW: needs 80 GiB",)
+    assert len(found.skipped) == 1
+    with pytest.raises(SelectionError, match="crashed in BASE: Unexpected error: an illegal memory access"):
+        sides(new, base)
+
+
+def on_devices(folder: Path, name: str, numbers: tuple[int, ...], slower: int = -1) -> Path:
+    """Write a file with the states of several devices of one name; one of them may be slower."""
+    folder.mkdir(parents=True, exist_ok=True)
+    states = []
+    for number_ in numbers:
+        mean = 1.2e-5 if number_ == slower else 1e-5
+        summaries = [
+            number("nv/cold/time/gpu/mean", mean),
+            number("nv/cold/time/gpu/stdev/relative", 0.01),
+            number("nv/cold/sample_size", 100, "int64"),
+        ]
+        states.append(state(1024, *summaries, device=number_))
+    machine = [{"id": number_, "name": "Test GPU 9000"} for number_ in range(4)]  # nvbench lists unused ones too
+    content = {"devices": machine, "benchmarks": [{"name": "copy", "axes": [], "states": states}]}
+    path = folder / name
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_devices_of_one_name_meet_by_their_number(tmp_path: Path) -> None:
+    base = on_devices(tmp_path, "base.json", (0, 1))
+    new = on_devices(tmp_path, "new.json", (1, 0), slower=1)
+    found = sides(base, new)
+    assert [(row.label, row.verdict) for row in found.rows] == [
+        ("copy · n=2^10 · device 0", Verdict.UNDECIDED),
+        ("copy · n=2^10 · device 1", Verdict.SLOWER),
+    ]
+
+
+def test_one_device_of_a_name_meets_the_one_of_the_other_machine(tmp_path: Path) -> None:
+    found = sides(on_devices(tmp_path, "base.json", (0,)), on_devices(tmp_path, "new.json", (3,), slower=3))
+    assert [(row.label, row.verdict) for row in found.rows] == [("copy · n=2^10", Verdict.SLOWER)]
+
+
+def test_which_of_several_devices_is_meant_is_not_guessed(tmp_path: Path) -> None:
+    base, new = on_devices(tmp_path, "base.json", (0, 2)), on_devices(tmp_path, "new.json", (0, 1))
+    found = sides(base, new)
+    assert [row.label for row in found.rows] == ["copy · n=2^10 · device 0"]
+    assert found.incomparable == (
+        "copy · n=2^10 · device 2: Test GPU 9000 is device 2 in BASE, Test GPU 9000 is device 1 in NEW; several "
+        "devices have that name, and which is meant cannot be told",
+    )
+    with pytest.raises(SelectionError, match="which is meant cannot be told"):
+        sides(on_devices(tmp_path, "base.json", (3,)), on_devices(tmp_path, "new.json", (0, 1)))
+
+
+def test_a_trial_is_not_compared_with_one_of_several_devices_at_random(tmp_path: Path, store: Store, url: str) -> None:
+    fill(store, [Made("copy", 10.0, n=1024)])
+    path = on_devices(tmp_path, "new.json", (0, 1))
+    with pytest.raises(SelectionError, match="Test GPU 9000 is device 0 in nvbench's file; several devices"):
+        compare(*load_sides("latest", str(path), url))

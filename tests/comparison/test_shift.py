@@ -61,6 +61,44 @@ def test_too_few_samples_stretch_the_range_and_one_says_nothing() -> None:
     assert shift_between(np.array([1.0]), np.arange(5.0)).bounds(0.05) == (-math.inf, math.inf)
 
 
+@pytest.mark.parametrize(("base", "new"), [(1, 1), (1, 60), (2, 2), (2, 60), (60, 2)])
+def test_one_or_two_samples_give_no_interval(base: int, new: int) -> None:
+    shift = shift_between(RNG(1).normal(0, 0.01, base), RNG(2).normal(1, 0.01, new))
+    assert shift.bounds(0.05) == (-math.inf, math.inf)
+    assert shift_of_pairs(RNG(1).normal(1, 0.01, min(base, new))).bounds(0.05) == (-math.inf, math.inf)
+
+
+def test_few_samples_count_by_the_smaller_side_alone() -> None:
+    few = shift_between(np.array([0.0, 0.001, 0.002]), RNG(1).normal(0, 1, 60))
+    assert few.freedom == 2
+    assert shift_between(RNG(2).normal(0, 1, 10), RNG(1).normal(0, 1, 60)).freedom > 9
+
+
+def test_few_equal_samples_are_no_certainty_and_many_are() -> None:
+    five, twenty, spread = np.full(5, 1.0), np.full(20, 1.0), RNG(1).normal(2, 0.1, 60)
+    for shift in (shift_between(five, five + 1), shift_between(spread, five), shift_of_pairs(five)):
+        assert shift.bounds(0.05) == (-math.inf, math.inf)
+    assert shift_between(twenty, twenty + 1).bounds(0.05) == pytest.approx((1, 1))
+    assert shift_of_pairs(twenty).bounds(2**-18) == pytest.approx((1, 1))
+    assert shift_of_pairs(twenty).bounds(2**-20) == (-math.inf, math.inf)
+
+
+def test_few_pairs_count_by_students_t_and_many_by_the_normal_distribution() -> None:
+    values = RNG(1).normal(0, 1, 15)
+    assert shift_of_pairs(values).freedom == math.inf
+    assert [shift_of_pairs(values[:count]).freedom for count in (5, 7, 14)] == [4, 6, 13]
+
+
+def test_a_step_within_a_short_series_does_not_blind_it() -> None:
+    base = np.where(np.arange(20) < 9, 0.005, 0.0) + RNG(1).normal(0, 3e-4, 20)
+    new = 0.095 + RNG(2).normal(0, 6e-4, 20)
+    assert effective_count(base) < 3
+    low, high = shift_between(base, new).bounds(0.05 / 48)
+    assert 0.05 < low < 0.095 < high < 0.15
+    low, high = shift_of_pairs(new - base).bounds(0.05 / 48)
+    assert 0.05 < low < 0.095 < high < 0.15
+
+
 def test_effective_count_of_independent_and_correlated_samples() -> None:
     independent = [effective_count(RNG(seed).normal(0, 1, 500)) for seed in range(20)]
     assert np.median(independent) == 500

@@ -50,11 +50,18 @@ def test_the_table_says_the_worst_first_within_its_width(found: Comparison) -> N
     assert any("1 only in BASE: reduction/gone" in line for line in lines)
     assert "warning: sweep 1 is not finished" in lines
     assert any(
-        "at most 5.0% (Holm), given a noise between sweeps of ±0.10% (as given by --noise); it does not hold where the "
-        "machine's is larger; 0 of 3 paired" in line
+        "at most 5.0% (Holm), where the machine's noise between sweeps is no larger than that; 0 of 3 paired" in line
         for line in lines
     )
+    assert "noise between sweeps (standard deviation): 0.1% of a time, as given by --noise" in lines
     assert lines[-1] == summary(found) == "1 slower, 1 faster, 1 same, 1 broken"
+
+
+def test_the_reason_is_told_of_what_could_run_on_neither_side(found: Comparison) -> None:
+    skipped = Entry("reduction", "x", Point(n=8), Point(), state=State.SKIPPED, message="no GPU")
+    sides = [replace(each, entries=[*each.entries, skipped]) for each in (found.base, found.new)]
+    lines = [line.text for line in comparison_lines(compare(*sides, Options(noise=0.001)), 80)]
+    assert "1 skipped on both sides: no GPU" in lines
 
 
 def test_numbers_are_whole_at_any_width(found: Comparison) -> None:
@@ -79,8 +86,13 @@ def test_the_rate_names_each_devices_noise_and_none_within_a_sweep() -> None:
         ]
         return replace(of, entries=entries)
 
-    text = comparison_lines(compare(pair(1), pair(2)), 80)[-2].text
-    assert "±0.20% on Test GPU (assumed for a GPU, not measured; --noise sets it) and ±5.00% on Test CPU (" in text
+    texts = [line.text for line in comparison_lines(compare(pair(1), pair(2)), 80)]
+    assert texts[-4:-2] == [
+        "noise between sweeps on Test GPU (standard deviation): 0.2% and 75 ns of a time (CUDA, one launch): assumed, "
+        "not measured; --noise sets it",
+        "noise between sweeps on Test CPU (standard deviation): 5% of a time (CPU): assumed, not measured; --noise "
+        "sets it",
+    ]
     text = comparison_lines(compare(pair(1, "a"), pair(2, "a")), 80)[-2].text
     assert text.endswith("at most 5.0% (Holm); 2 of 2 paired by round")
 
@@ -117,7 +129,16 @@ def test_json_has_every_row_and_the_rule(found: Comparison, capsys: pytest.Captu
     data = json.loads(capsys.readouterr().out)
     assert data["counts"] == {"slower": 1, "faster": 1, "same": 1, "undecided": 0}
     assert data["rule"] == {"effect": 0.01, "error_rate": 0.05, "correction": "holm"}
-    assert data["noise"] == [{"device": "Test GPU", "value": 0.001, "source": "as given by --noise"}]
+    assert data["noise"] == [
+        {
+            "device": "Test GPU",
+            "source": "stated",
+            "times": [{"of": "", "relative": 0.001, "absolute_ns": 0.0}],
+            "unchanged_trials": 0,
+            "farthest_unchanged_ratio": None,
+            "text": "0.1% of a time, as given by --noise",
+        }
+    ]
     assert (data["exit_code"], data["broken"][0]["state"]) == (1, "crashed")
     row = next(row for row in data["rows"] if row["verdict"] == "slower")
     assert row["low"] < row["ratio"] < row["high"]

@@ -1,0 +1,75 @@
+"""Sweeps in which nothing has changed, on the medians that eight real ones came to."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.repeated_sweeps import CONTROLS, false_differences, recorded_medians
+from cuprof.comparison import Entry, Options, Series
+from cuprof.family.point import Point
+from cuprof.records import Measure
+
+RECORDED: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "comparison" / "eight_sweeps_on_an_h200.json").read_text(encoding="utf-8")
+)
+SWEEPS = 8
+SPREAD = 0.005 * np.array([-3.0, -2, -1, 0, 1, 2, 3] * 6)
+"""Relative samples around a recorded median: as many, and as wide, as the sampler leaves of a quiet kernel."""
+
+
+def sweeps(experiment: str, without: str = "cudnn") -> list[list[Entry]]:
+    """Return the repetitions of one experiment, with invented samples around the recorded medians."""
+    return [
+        [
+            Entry(
+                experiment,
+                label,
+                Point(),
+                Point(),
+                trial["backend"],
+                "NVIDIA H200",
+                several_launches=trial["several_launches"],
+                identity=label,
+                series={Measure.COLD: Series(trial["cold_ns"][sweep] * np.exp(SPREAD))},
+            )
+            for label, trial in RECORDED[experiment].items()
+            if not (without and without in label)
+        ]
+        for sweep in range(SWEEPS)
+    ]
+
+
+def wrong(experiment: str, controls: str, options: Options | None = None, without: str = "cudnn") -> int:
+    found = false_differences(sweeps(experiment, without), CONTROLS[controls], options)
+    assert len(found) == math.comb(SWEEPS, 2)
+    return sum(map(bool, found))
+
+
+@pytest.mark.parametrize("controls", ["none", "half"])
+@pytest.mark.parametrize("experiment", RECORDED)
+def test_sweeps_in_which_nothing_changed_are_seldom_called_different(experiment: str, controls: str) -> None:
+    assert wrong(experiment, controls) <= 1  # of 28: 5 % are 1.4
+
+
+@pytest.mark.parametrize("experiment", ["reduction", "cnn_layer"])
+def test_a_plain_share_of_every_time_would_call_most_of_them_different(experiment: str) -> None:
+    assert wrong(experiment, "none", Options(noise=0.002)) >= 20
+
+
+def test_a_library_that_chooses_another_algorithm_is_not_covered() -> None:
+    assert wrong("cuconv", "none", without="") >= 10
+
+
+def test_the_recorded_medians_are_what_the_script_writes() -> None:
+    repetitions = {"reduction": sweeps("reduction")}
+    again = recorded_medians(repetitions)["reduction"]
+    assert len(again) == len(RECORDED["reduction"])
+    assert [trial["cold_ns"] for trial in again.values()] == [
+        trial["cold_ns"] for trial in RECORDED["reduction"].values()
+    ]
