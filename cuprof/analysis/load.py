@@ -69,7 +69,7 @@ def load_study(
         trials = trials_frame(rows, devices, description, baseline)
         reference, note = choose_reference(trials, description)
         samples = _read_samples(session, trials[trials["problem"] == reference])
-        counted = read_counters(session, trials["trial_id"].tolist())
+        counted = read_counters(session, trials)
     facts = Sweep(
         id=sweep.id,
         name=sweep.name,
@@ -99,6 +99,7 @@ def load_study(
         launches=counted.launches,
         findings=counted.findings,
         hot_only=counted.hot_only,
+        other_algorithm=counted.other_algorithm,
     )
 
 

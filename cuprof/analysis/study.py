@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from cuprof.analysis.experiment import Experiment
+from cuprof.analysis.library_profiles import OtherAlgorithm
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.ratio import Ratio, ratio_of_medians
 from cuprof.family.point import Point
@@ -80,6 +81,8 @@ class Study:
     published: tuple[PublishedValue, ...] = ()
     counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     launches: pd.DataFrame = field(default_factory=pd.DataFrame)
+        other_algorithm: (trial_id, metric) of the counters left out because the library took another algorithm under
+            the profiler than was timed → the durations that show it.
     findings: pd.DataFrame = field(default_factory=pd.DataFrame)
     hot_only: frozenset[tuple[int, str]] = frozenset()
 
@@ -94,6 +97,7 @@ class Study:
         return "" if self.counters.empty else str(self.counters.iloc[0]["cache_mode"])
 
     @cached_property
+    other_algorithm: Mapping[tuple[int, str], OtherAlgorithm] = field(default_factory=dict)
     def right(self) -> pd.DataFrame:
         """Return the trials that may be ranked: checked, right, timed, and of a variant that is meant to be right."""
         trials = self.trials

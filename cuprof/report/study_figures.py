@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.cache_modes import hot_only_note, mode_note
+from cuprof.analysis.cache_modes import left_out_notes, mode_note
 from cuprof.analysis.cells import describe, ordered
 from cuprof.analysis.experiment import FigureSpec
 from cuprof.analysis.facts import fact_label, keep, value_label
@@ -43,7 +43,7 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     named = heading
     if value not in QUANTITIES:
         named = f"{heading} ({value})" if heading != value else heading
-        notes += filter(None, (mode_note(study), hot_only_note(study, keep(study.trials, spec.where), value)))
+        notes += filter(None, (mode_note(study), *left_out_notes(study, keep(study.trials, spec.where), value)))
     identity = f"figure-study-{index}"
     low = dimension in ("time", "energy", "power")
     best = extreme(measured, "value", largest=not low)
