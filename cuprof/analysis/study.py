@@ -15,10 +15,16 @@ from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.ratio import Ratio, ratio_of_medians
 from cuprof.family.point import Point
 
+FINISHED = ("finished", "complete")
+
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is known of the sweep: see `cuprof.records.SweepFacts`. Times are ISO 8601, UTC."""
+    """What is known of the sweep: see `cuprof.records.SweepFacts`. Times are ISO 8601, UTC.
+
+    Args:
+        earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
+    """
 
     id: int
     name: str
@@ -34,6 +40,12 @@ class Sweep:
     started_at: str
     finished_at: str
     database: str = ""
+    earlier_finished: int | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether every trial of it has had its turn."""
+        return self.state in FINISHED
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,8 @@ class Study:
         launches: the same launch by launch: trial_id, ordinal, kernel, metric, unit, value.
         findings: Nsight's own: trial_id, kernel, rule, severity, text.
         hot_only: (trial_id, metric) of the counters left out of a study of cold ones, as only hot ones are stored.
+        other_algorithm: (trial_id, metric) of the counters left out because the library took another algorithm under
+            the profiler than was timed → the durations that show it.
     """
 
     experiment: Experiment
@@ -81,10 +95,9 @@ class Study:
     published: tuple[PublishedValue, ...] = ()
     counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     launches: pd.DataFrame = field(default_factory=pd.DataFrame)
-        other_algorithm: (trial_id, metric) of the counters left out because the library took another algorithm under
-            the profiler than was timed → the durations that show it.
     findings: pd.DataFrame = field(default_factory=pd.DataFrame)
     hot_only: frozenset[tuple[int, str]] = frozenset()
+    other_algorithm: Mapping[tuple[int, str], OtherAlgorithm] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -97,7 +110,6 @@ class Study:
         return "" if self.counters.empty else str(self.counters.iloc[0]["cache_mode"])
 
     @cached_property
-    other_algorithm: Mapping[tuple[int, str], OtherAlgorithm] = field(default_factory=dict)
     def right(self) -> pd.DataFrame:
         """Return the trials that may be ranked: checked, right, timed, and of a variant that is meant to be right."""
         trials = self.trials

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from study_data import CPU, GPU, NO_CUDA, STEPS, Made, reduction
+from study_data import CPU, GPU, NO_CUDA, STEPS, Made, fill, reduction
 
 from cuprof.analysis import verdict
 from cuprof.analysis.failures import failure_groups
