@@ -44,6 +44,18 @@ def candidates(study: Study, where: Facts, value: str) -> pd.DataFrame:
     )
 
 
+def as_listed(trials: pd.DataFrame, where: Facts) -> pd.DataFrame:
+    """Return the trials in the order in which `where` lists their variants; as they are where it lists none."""
+    listed = where.get("variant")
+    if not isinstance(listed, list):
+        return trials
+    places = [
+        listed.index(contender if contender in listed else variant)
+        for contender, variant in zip(trials["contender"], trials["variant"], strict=True)
+    ]
+    return trials.assign(_place=places).sort_values("_place", kind="stable").drop(columns="_place")
+
+
 def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
     """Return heading, fixed unit (empty where it is chosen from the data) and dimension of a quantity or counter."""
     if value in QUANTITIES:
