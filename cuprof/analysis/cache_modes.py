@@ -1,4 +1,4 @@
-"""The cache mode of a study's counters in words: which one it is, and which trials have only the other."""
+"""The cache mode of a study's counters in words, and which trials' counters are left out, for it or another reason."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis import library_profiles
 from cuprof.analysis.quantities import count, shorten
 from cuprof.analysis.study import Study
 
@@ -25,8 +26,19 @@ def mode_note(study: Study) -> str:
 
 
 def why_uncounted(study: Study, trial: Mapping[Any, Any], metric: str) -> str:
-    """Return why a trial has no value of a metric where another cache mode is the reason, else the empty text."""
-    return HOT_ONLY if (trial["trial_id"], metric) in study.hot_only else ""
+    """Return why a stored counter of a trial is left out: it is hot, or of another algorithm; else the empty text."""
+    key = trial["trial_id"], metric
+    return library_profiles.WHY if key in study.other_algorithm else HOT_ONLY if key in study.hot_only else ""
+
+
+def left_out_notes(study: Study, trials: pd.DataFrame, metric: str = "") -> tuple[str, ...]:
+    """Return which of some trials have stored counters that are not compared, and why.
+
+    Args:
+        metric: the counter meant; empty asks for any.
+    """
+    others = library_profiles.other_algorithm_notes(trials, study.other_algorithm, metric)
+    return (*filter(None, [hot_only_note(study, trials, metric)]), *others)
 
 
 def hot_only_note(study: Study, trials: pd.DataFrame, metric: str = "") -> str:

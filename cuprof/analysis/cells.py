@@ -33,12 +33,27 @@ def candidates(study: Study, where: Facts, value: str) -> pd.DataFrame:
         return trials.assign(value=trials[QUANTITIES[value].column].astype(float).where(right), reason="")
     counted = study.counters[study.counters["metric"] == value] if not study.counters.empty else study.counters
     values = dict(zip(counted["trial_id"], counted["value"], strict=True)) if len(counted) else {}
+    texts = dict(zip(counted["trial_id"], counted["text"], strict=True)) if len(counted) else {}
     reasons = pd.Series(
-        [why_uncounted(study, row, value) for row in trials.to_dict("records")], index=trials.index, dtype=object
+        [why_uncounted(study, row, value) or texts.get(row["trial_id"]) or "" for row in trials.to_dict("records")],
+        index=trials.index,
+        dtype=object,
     )
     return trials.assign(
         value=trials["trial_id"].map(values).astype(float).where(right), reason=reasons.where(right, "")
     )
+
+
+def as_listed(trials: pd.DataFrame, where: Facts) -> pd.DataFrame:
+    """Return the trials in the order in which `where` lists their variants; as they are where it lists none."""
+    listed = where.get("variant")
+    if not isinstance(listed, list):
+        return trials
+    places = [
+        listed.index(contender if contender in listed else variant)
+        for contender, variant in zip(trials["contender"], trials["variant"], strict=True)
+    ]
+    return trials.assign(_place=places).sort_values("_place", kind="stable").drop(columns="_place")
 
 
 def describe(study: Study, value: str) -> tuple[str, str, Dimension]:

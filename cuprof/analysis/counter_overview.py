@@ -8,11 +8,14 @@ from typing import Any
 
 import pandas as pd
 
+from cuprof.analysis.cache_modes import why_uncounted
 from cuprof.analysis.counter_names import TELLING
 from cuprof.analysis.counter_sentences import describe_change, format_counter
+from cuprof.analysis.library_profiles import WHY
 from cuprof.analysis.quantities import Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Cell, Column, Row, Table
+from cuprof.analysis.undefined_ratios import explain
 
 BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 
@@ -27,41 +30,74 @@ TOPICS: tuple[tuple[str, str], ...] = (
 """What an analysis goes through, in this order, each with the metrics that speak of it."""
 
 
-def overview(study: Study, trials: Sequence[Mapping[Any, Any]]) -> Table | None:
-    """Return the telling counters, a row a profiled trial; None for fewer than three trials or without any of them.
+def overview(study: Study, trials: Sequence[Mapping[Any, Any]], fewest: int = 3) -> Table | None:
+    """Return the telling counters, a row a profiled trial; None for too few trials or without any of the counters.
 
-    A counter that is the same for all is said in a note instead.
+    A counter that is the same for all is said in a note instead. A trial that was profiled with another algorithm than
+    was timed has that in place of its counters.
+
+    Args:
+        trials: rows of the trials frame, all at one problem.
+        fewest: fewer trials make no table.
     """
+    counted = [trial for trial in trials if (study.counters["trial_id"] == trial["trial_id"]).any()]
     values = {
-        metric: [_value(study, trial, metric) for trial in trials]
+        metric: [_value(study, trial, metric) for trial in counted]
         for metric in TELLING
         if metric in set(study.counters["metric"])
     }
-    if len(trials) < 3 or not values:
+    if len(trials) < fewest or not counted or not values:
         return None
-    same = {metric: found[0] for metric, found in values.items() if found[0] is not None and len({*found}) == 1}
+    several = len(counted) > 1
+    same = {
+        metric: found[0] for metric, found in values.items() if several and found[0] is not None and len({*found}) == 1
+    }
     shown = {metric: found for metric, found in values.items() if metric not in same}
     scale = choose_scale("time", [trial["time_ns"] for trial in trials])
     scales = {metric: _scale(study, metric, found) for metric, found in shown.items()}
+    places = {trial["trial_id"]: place for place, trial in enumerate(counted)}
     rows = []
-    for i, trial in enumerate(trials):
+    for trial in trials:
         cells = [Cell(scale.format(trial["time_ns"]))]
-        for metric, found in shown.items():
-            value, (_, divisor) = found[i], scales[metric]
-            whole = all(each is None or (each / divisor).is_integer() for each in found)
-            shown_as = Scale("", divisor, 0 if whole else 2)
-            cells.append(Cell("–", "missing") if value is None else Cell(shown_as.format(value)))
+        place = places.get(trial["trial_id"])
+        if place is not None:
+            cells += [_cell(study, trial, metric, found, place, scales[metric][1]) for metric, found in shown.items()]
+        elif shown:
+            cells.append(_other_algorithm(study, trial, len(shown)))
         rows.append(Row(trial["contender"], trial["tunables_label"], tuple(cells)))
     columns = (
         Column("Time", scale.unit),
         *(Column(TELLING[metric], unit) for metric, (unit, _) in scales.items()),
     )
     notes = [
-        f"{TELLING[metric]} is {format_counter(value)}{f' {unit}' if (unit := _unit(study, metric)) else ''} for all."
+        f"{TELLING[metric]} is {format_counter(value)}{f' {unit}' if (unit := _unit(study, metric)) else ''} for all"
+        f"{' that are counted' if len(counted) < len(trials) else ''}."
         for metric, value in same.items()
     ]
+    undefined = explain(cell.text for row in rows for cell in row.cells)
     where = trials[0]["problem_name"]
-    return Table(f"The telling counters at {where}", "Variant", columns, tuple(rows), tuple(notes))
+    return Table(
+        f"The telling counters at {where}",
+        "Variant",
+        columns,
+        tuple(rows),
+        (*notes, *([undefined] if undefined else [])),
+    )
+
+
+def _cell(
+    study: Study, trial: Mapping[Any, Any], metric: str, found: Sequence[float | None], place: int, divisor: float
+) -> Cell:
+    value = found[place]
+    if value is None:
+        return Cell(why_uncounted(study, trial, metric) or _text(study, trial, metric) or "–", "missing")
+    whole = all(each is None or (each / divisor).is_integer() for each in found)
+    return Cell(Scale("", divisor, 0 if whole else 2).format(value))
+
+
+def _other_algorithm(study: Study, trial: Mapping[Any, Any], span: int) -> Cell:
+    shown = next((other for (identity, _), other in study.other_algorithm.items() if identity == trial["trial_id"]), "")
+    return Cell(f"{WHY} than was timed: {shown}", "missing", span=span)
 
 
 def topics(values: Mapping[str, tuple[float | None, float | None]]) -> tuple[tuple[str, str], ...]:
@@ -81,6 +117,11 @@ def topics(values: Mapping[str, tuple[float | None, float | None]]) -> tuple[tup
 def _value(study: Study, trial: Mapping[Any, Any], metric: str) -> float | None:
     rows = study.counters[(study.counters["trial_id"] == trial["trial_id"]) & (study.counters["metric"] == metric)]
     return None if rows.empty or pd.isna(rows.iloc[0]["value"]) else float(rows.iloc[0]["value"])
+
+
+def _text(study: Study, trial: Mapping[Any, Any], metric: str) -> str:
+    rows = study.counters[(study.counters["trial_id"] == trial["trial_id"]) & (study.counters["metric"] == metric)]
+    return "" if rows.empty else str(rows.iloc[0]["text"] or "")
 
 
 def _unit(study: Study, metric: str) -> str:

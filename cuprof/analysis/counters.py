@@ -9,12 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.cache_modes import collect_command, hot_only_note, mode_note, why_uncounted
+from cuprof.analysis.cache_modes import collect_command, left_out_notes, mode_note, why_uncounted
 from cuprof.analysis.counter_overview import overview, topics
 from cuprof.analysis.counter_sentences import describe_change, format_change, format_counter
 from cuprof.analysis.launches import launches_text, rollup_text
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Table
+from cuprof.analysis.undefined_ratios import explain
+from cuprof.family.point import Point
 
 MOST_PAIRS = 16
 
@@ -22,6 +24,12 @@ NOTE = (
     "Counters are of runs under Nsight Compute, times of runs without it. A counter that changes along with the time "
     "need not be what changed the time."
 )
+
+NO_COUNTERS = (
+    "The baseline {} is {} code, of which Nsight Compute reads no hardware counters: it profiles CUDA kernels only. So "
+    "there is no before and after here."
+)
+BACKENDS = {"opencl": "OpenCL", "cpu": "CPU"}
 
 ORDER = (
     r"^launch__grid",
@@ -69,7 +77,7 @@ class CounterPair:
         topics: (topic, what changed in words): the grid, DRAM traffic, shared memory, coalescing, …
         changes: counters that changed or that only one of them has.
         same: the others, as text: "launch__grid_dim_z 1".
-        open: it is the pair with the greatest gain, which a page opens.
+        open: it is the pair with the greatest gain at the first pair's problem, which a page opens.
     """
 
     before: str
@@ -86,7 +94,11 @@ class CounterPair:
 
 @dataclass(frozen=True)
 class CounterSection:
-    """Everything the page says of counters; without pairs, `how` says how to collect them."""
+    """Everything the page says of counters.
+
+    Args:
+        how: the command that collects counters, where there are no pairs and it would bring some; else empty.
+    """
 
     pairs: tuple[CounterPair, ...]
     notes: tuple[str, ...]
@@ -98,14 +110,23 @@ def counter_section(study: Study) -> CounterSection:
     """Return before → after for every right variant that has counters at the same problem as what it follows.
 
     A step of the study is compared with the step before it, every other variant with the baseline. Trials without a
-    counter of the study's cache mode are in no pair; a note names them.
+    counter of the study's cache mode are in no pair, nor are a library's that were profiled with another algorithm than
+    was timed; notes name them.
     """
     how = collect_command(study)
+    backend = _unprofiled_baseline(study)
     if study.counters.empty:
-        return CounterSection((), (), how)
+        is_cuda = (study.trials["backend"] == "cuda").any()
+        notes = ([NO_COUNTERS.format(study.baseline, backend)] if backend else []) + [
+            *left_out_notes(study, study.trials)
+        ]
+        return CounterSection((), tuple(notes), how if is_cuda or not backend else "")
     profiled = study.trials[study.trials["trial_id"].isin(study.counters["trial_id"])]
     befores = profiled[profiled["variant"] == study.baseline]
-    modes = tuple(filter(None, (mode_note(study), hot_only_note(study, study.trials))))
+    modes = tuple(filter(None, (mode_note(study), *left_out_notes(study, study.trials))))
+    if befores.empty and backend:
+        table = overview(study, _at_one_problem(study, profiled), fewest=1)
+        return CounterSection((), (NO_COUNTERS.format(study.baseline, backend), *modes), "", table)
     if befores.empty:
         names = ", ".join(dict.fromkeys(profiled["contender"]))
         note = f"{study.cache_mode.capitalize()} counters are stored for {names}, but none for the baseline"
@@ -125,9 +146,27 @@ def counter_section(study: Study) -> CounterSection:
             "python -m cuprof query counters_before_after lists all."
         )
     pairs = [_pair(study, *pair) for pair in chosen[:MOST_PAIRS]]
-    gains = [pair.speedup or 0.0 for pair in pairs]
+    # at the overview's problem, so that one reading leads into the other
+    gains = [(pair.problem == pairs[0].problem) * (pair.speedup or 0.0) for pair in pairs]
     opened = tuple(replace(pair, open=i == gains.index(max(gains))) for i, pair in enumerate(pairs))
-    return CounterSection(opened, tuple(notes), how, overview(study, _profiled_once(chosen)))
+    return CounterSection(opened, tuple(notes), "" if opened else how, overview(study, _profiled_once(study, chosen)))
+
+
+def _unprofiled_baseline(study: Study) -> str:
+    """Return "OpenCL" or "CPU" for a baseline that Nsight Compute cannot profile, else the empty text."""
+    backends = set(study.trials.loc[study.trials["variant"] == study.baseline, "backend"])
+    return "" if not backends or "cuda" in backends else BACKENDS.get(min(backends), min(backends))
+
+
+def _at_one_problem(study: Study, profiled: pd.DataFrame) -> list[Mapping[Any, Any]]:
+    """Return each contender's fastest profiled trial at the reference problem, or at the first that was profiled."""
+    right = profiled[profiled["expected"] != "wrong"]
+    if right.empty:
+        return []
+    problem = study.reference if (right["problem"] == study.reference).any() else right.iloc[0]["problem"]
+    here = right[right["problem"] == problem].sort_values(["order", "time_ns"], kind="stable", na_position="last")
+    trials = here.drop_duplicates("contender").to_dict("records")
+    return _with_left_out(study, {trial["trial_id"]: trial for trial in trials}, problem)
 
 
 def _step_before(study: Study, profiled: pd.DataFrame, variant: str, befores: pd.DataFrame) -> pd.DataFrame:
@@ -140,11 +179,21 @@ def _step_before(study: Study, profiled: pd.DataFrame, variant: str, befores: pd
     return befores
 
 
-def _profiled_once(pairs: list[tuple[Mapping[Any, Any], Mapping[Any, Any]]]) -> list[Mapping[Any, Any]]:
+def _profiled_once(study: Study, pairs: list[tuple[Mapping[Any, Any], Mapping[Any, Any]]]) -> list[Mapping[Any, Any]]:
     """Return the pairs' trials, the ones at the first pair's problem, each once, in the family's order."""
     problem = pairs[0][0]["problem"] if pairs else None
     trials = {trial["trial_id"]: trial for pair in pairs for trial in pair if trial["problem"] == problem}
-    return sorted(trials.values(), key=lambda trial: int(trial["order"]))
+    return _with_left_out(study, trials, problem) if pairs else []
+
+
+def _with_left_out(
+    study: Study, trials: Mapping[int, Mapping[Any, Any]], problem: Point | None
+) -> list[Mapping[Any, Any]]:
+    """Return the trials and those left out at that problem for another algorithm, in the family's order."""
+    others = study.trials[study.trials["trial_id"].isin({trial for trial, _ in study.other_algorithm})]
+    here = others[others["problem"] == problem].to_dict("records")
+    together = {**{trial["trial_id"]: trial for trial in here}, **trials}
+    return sorted(together.values(), key=lambda trial: int(trial["order"]))
 
 
 def _choose(
@@ -223,7 +272,7 @@ def _change(
         before=texts[0],
         after=texts[1],
         change=format_change(values[0], values[1]),
-        sentence=describe_change(metric, values[0], values[1]),
+        sentence=describe_change(metric, values[0], values[1]) or explain(texts),
         rollup=rollup if any(launches) else "",
         before_launches=launches[0],
         after_launches=launches[1],

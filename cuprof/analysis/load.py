@@ -16,7 +16,7 @@ from cuprof.analysis.experiment import Experiment, find_experiment
 from cuprof.analysis.facts import point_label
 from cuprof.analysis.load_counters import read_counters
 from cuprof.analysis.published import read_published
-from cuprof.analysis.study import Device, Study, Sweep
+from cuprof.analysis.study import FINISHED, Device, Study, Sweep
 from cuprof.analysis.trials import trials_frame
 from cuprof.errors import SelectionError, UnknownNameError
 from cuprof.family.point import Point
@@ -48,13 +48,13 @@ def load_study(
 
     Args:
         experiment: name of the experiment; for sweeps without one, the family's or the sweep's name.
-        sweep_id: takes precedence over the name.
+        sweep_id: a sweep of that name, or of any where the name is empty.
         folders: folders of experiments, for study.yaml; an earlier one wins.
         database: text for the provenance section; default the place of the store.
 
     Raises:
         UnknownNameError: no sweep of that name is stored.
-        SelectionError: no sweep of that number is stored, or it has no trials.
+        SelectionError: no sweep of that number is stored, it is another experiment's, or it has no trials.
         ConfigError: the experiment's study.yaml or a published table cannot be read.
     """
     url = parse_url(store.url)
@@ -69,7 +69,8 @@ def load_study(
         trials = trials_frame(rows, devices, description, baseline)
         reference, note = choose_reference(trials, description)
         samples = _read_samples(session, trials[trials["problem"] == reference])
-        counted = read_counters(session, trials["trial_id"].tolist())
+        counted = read_counters(session, trials)
+        finished = _find_finished(session, sweep)
     facts = Sweep(
         id=sweep.id,
         name=sweep.name,
@@ -85,6 +86,7 @@ def load_study(
         started_at=_iso(sweep.started_at),
         finished_at=_iso(sweep.finished_at),
         database=database or store.place,
+        earlier_finished=finished,
     )
     return Study(
         experiment=description,
@@ -99,6 +101,7 @@ def load_study(
         launches=counted.launches,
         findings=counted.findings,
         hot_only=counted.hot_only,
+        other_algorithm=counted.other_algorithm,
     )
 
 
@@ -140,13 +143,7 @@ def _session(url: sa.URL) -> Iterator[Session]:
 
 def _find_sweep(session: Session, experiment: str, sweep_id: int | None) -> models.Sweep:
     if sweep_id is not None:
-        found = session.get(models.Sweep, sweep_id)
-        if found is None:
-            newest = session.scalar(sa.select(sa.func.max(models.Sweep.id)))
-            raise SelectionError(
-                f"there is no sweep {sweep_id}; " + (f"the newest is {newest}" if newest else "none is stored")
-            )
-        return found
+        return _get_sweep(session, experiment, sweep_id)
     for column in (models.Sweep.experiment, models.Sweep.family, models.Sweep.name):
         of_that_name = sa.select(models.Sweep).where(column == experiment, models.Sweep.purpose == "timing")
         newest_first = of_that_name.order_by(models.Sweep.id.desc()).limit(1)
@@ -154,6 +151,45 @@ def _find_sweep(session: Session, experiment: str, sweep_id: int | None) -> mode
             return found
     known = [name for name in session.scalars(sa.select(models.Sweep.experiment).distinct()) if name]
     raise UnknownNameError("stored experiment", experiment, known, "(run python -m cuprof sweep experiment=NAME first)")
+
+
+def _get_sweep(session: Session, experiment: str, sweep_id: int) -> models.Sweep:
+    """Return the sweep of that number, which must be of the experiment where one is named."""
+    found = session.get(models.Sweep, sweep_id)
+    if found is None:
+        newest = session.scalar(sa.select(sa.func.max(models.Sweep.id)))
+        raise SelectionError(
+            f"there is no sweep {sweep_id}; " + (f"the newest is {newest}" if newest else "none is stored")
+        )
+    if not experiment:
+        return found
+    # a family's name finds a sweep of its own only where it is no experiment's name, as without a number
+    is_experiment = session.scalar(sa.select(sa.exists().where(models.Sweep.experiment == experiment)))
+    names = {found.experiment, *(() if found.experiment and is_experiment else (found.family, found.name))}
+    if experiment not in names:
+        what = f"experiment={found.experiment}" if found.experiment else f"family={found.family}"
+        raise SelectionError(
+            f"sweep {sweep_id} is of {what}, not of {experiment}; write {what} report.sweep={sweep_id}"
+        )
+    if found.purpose != "timing":
+        raise SelectionError(
+            f"sweep {sweep_id} collected counters, which the pages of timing sweeps show; "
+            f"python -m cuprof query sweeps lists those of {experiment}"
+        )
+    return found
+
+
+def _find_finished(session: Session, sweep: models.Sweep) -> int | None:
+    """Return the newest earlier timing sweep of the same experiment that was finished, None without one."""
+    return session.scalar(
+        sa.select(sa.func.max(models.Sweep.id)).where(
+            models.Sweep.id < sweep.id,
+            models.Sweep.experiment == sweep.experiment,
+            models.Sweep.family == sweep.family,
+            models.Sweep.purpose == "timing",
+            models.Sweep.state.in_(FINISHED),
+        )
+    )
 
 
 def _read_devices(session: Session, sweep_id: int) -> tuple[tuple[Device, ...], dict[int, str]]:

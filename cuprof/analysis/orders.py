@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from cuprof.analysis.quantities import count, format_ratio, shorten
 from cuprof.analysis.ratio import Ratio
-from cuprof.analysis.study import Study, best_of_tunables
+from cuprof.analysis.study import Study, best_of_tunables, extreme
 
 CLOSE = 1.02
 """Two times nearer than this are called about equal, whatever the interval: clocks and temperature move by as much."""
@@ -60,22 +60,49 @@ def winners(study: Study) -> list[str]:
     best = best_of_tunables(study.right)
     if best.empty or best["problem_label"].nunique() < 2:
         return []
-    problems = list(dict.fromkeys(best["problem_label"]))
-    first = best.loc[best.groupby("problem_label", sort=False)["time_ns"].idxmin()]
-    sentences = [f"Over the {count(len(problems), 'problem')} measured, the fastest is {_tally(first, len(problems))}."]
+    groups: dict[tuple[str, ...], list[str]] = {}
+    problems = 0
+    for _, rows in best.groupby("problem_label", sort=False):
+        problems += 1
+        groups.setdefault(_fastest(study, rows), []).append(str(rows.iloc[0]["problem_name"]))
+    sentences = [f"Over the {count(problems, 'problem')} measured, the fastest is {_tally(groups, problems)}."]
     steps = study.experiment.steps
     if len(steps) == 2:
         sentences += _duel(best, *steps)
     return sentences
 
 
-def _tally(first: pd.DataFrame, problems: int) -> str:
+def _fastest(study: Study, rows: pd.DataFrame) -> tuple[str, ...]:
+    """Return the contenders at one problem that are the fastest or about as fast, in the family's order."""
+    first = extreme(rows, "time_ns")
+    level = [
+        row["contender"]
+        for row in rows.to_dict("records")
+        if row["trial_id"] == first["trial_id"] or about_equal(study.ratio(row, first))
+    ]
+    return tuple(map(str, level))
+
+
+def _tally(groups: Mapping[tuple[str, ...], Sequence[str]], problems: int) -> str:
+    """Return who is the fastest, alone or level with others, at how many problems and which.
+
+    Args:
+        groups: contenders that are level → names of the problems at which they are the fastest.
+    """
     parts = []
-    for contender, rows in sorted(first.groupby("contender", sort=False), key=lambda each: -len(each[1])):
-        names = list(dict.fromkeys(rows["problem_name"]))
-        where = f" ({', '.join(names)})" if len(names) <= MOST_NAMED and len(names) < problems else ""
-        parts.append(f"{shorten(contender)} at {len(names) if len(names) < problems else 'all of them'}{where}")
-    return ", ".join(parts)
+    for contenders, names in sorted(groups.items(), key=lambda each: -len(each[1])):
+        # a label of several axes holds commas itself
+        where = f" ({'; '.join(names)})" if len(names) <= MOST_NAMED and len(names) < problems else ""
+        first, *others = (shorten(contender) for contender in contenders)
+        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        level = f" level with {_listed(others[:MOST_NAMED], last=not more)}{more}" if others else ""
+        parts.append(f"{first}{level} at {len(names) if len(names) < problems else 'all of them'}{where}")
+    return "; ".join(parts)
+
+
+def _listed(names: Sequence[str], *, last: bool) -> str:
+    """Return "a, b and c", or "a, b, c" where more follow."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if last and len(names) > 1 else ", ".join(names)
 
 
 def _duel(best: pd.DataFrame, before: str, after: str) -> list[str]:
@@ -97,7 +124,7 @@ def _duel(best: pd.DataFrame, before: str, after: str) -> list[str]:
         ends = dict.fromkeys(format_ratio(end(won.values())) for end in (min, max))
         text += f" ({' to '.join(ends)} times as fast)"
     if lost:
-        listed = ", ".join(
+        listed = "; ".join(
             f"{name} ({format_ratio(1 / ratio)} times as long)" for name, ratio in list(lost.items())[:6]
         )
         text += f", and slower at {listed}"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.cache_modes import collect_command, hot_only_note, mode_note
-from cuprof.analysis.cells import Key, against, candidates, choose, describe, list_published, ordered
+from cuprof.analysis.cache_modes import collect_command, left_out_notes, mode_note
+from cuprof.analysis.cells import Key, against, as_listed, candidates, choose, describe, list_published, ordered
 from cuprof.analysis.counter_names import heading_of
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import fact_label, point_label, value_label
@@ -33,7 +33,7 @@ SMALL_PRINT = "Small print after a device's name is a published figure, measured
 def pivot_table(study: Study, spec: TableSpec) -> Table:
     """Return one quantity or counter, a row and a column for each combination of the facts the table asks for."""
     facts = (*spec.rows, *spec.columns)
-    trials = candidates(against(study, spec.against), spec.where, spec.value)
+    trials = as_listed(candidates(against(study, spec.against), spec.where, spec.value), spec.where)
     chosen = choose(trials, facts)
     split = len(spec.rows)
     row_keys, column_keys = ordered(key[:split] for key in chosen), ordered(key[split:] for key in chosen)
@@ -89,7 +89,7 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
 def not_measured(study: Study, value: str, trials: pd.DataFrame) -> str:
     """Return why these trials have no value of a quantity or counter, and how to get one."""
     if value not in QUANTITIES:
-        return hot_only_note(study, trials, value) or (
+        return " ".join(left_out_notes(study, trials, value)) or (
             f"No value of {value} is stored for these trials; {collect_command(study)} collects counters."
         )
     return UNMEASURED.get(value, f"{QUANTITIES[value].heading}: nothing was measured in this sweep.")

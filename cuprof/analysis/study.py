@@ -11,15 +11,22 @@ import pandas as pd
 
 from cuprof.analysis.experiment import Experiment
 from cuprof.analysis.intervals import drop_mere_ranges
+from cuprof.analysis.library_profiles import OtherAlgorithm
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.ratio import Ratio, ratio_of_medians
 from cuprof.config.model import MeasureConfig
 from cuprof.family.point import Point
 
+FINISHED = ("finished", "complete")
+
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is known of the sweep: see `cuprof.records.SweepFacts`. Times are ISO 8601, UTC."""
+    """What is known of the sweep: see `cuprof.records.SweepFacts`. Times are ISO 8601, UTC.
+
+    Args:
+        earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
+    """
 
     id: int
     name: str
@@ -35,6 +42,12 @@ class Sweep:
     started_at: str
     finished_at: str
     database: str = ""
+    earlier_finished: int | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether every trial of it has had its turn."""
+        return self.state in FINISHED
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,8 @@ class Study:
         launches: the same launch by launch: trial_id, ordinal, kernel, metric, unit, value.
         findings: Nsight's own: trial_id, kernel, rule, severity, text.
         hot_only: (trial_id, metric) of the counters left out of a study of cold ones, as only hot ones are stored.
+        other_algorithm: (trial_id, metric) of the counters left out because the library took another algorithm under
+            the profiler than was timed → the durations that show it.
     """
 
     experiment: Experiment
@@ -85,6 +100,7 @@ class Study:
     launches: pd.DataFrame = field(default_factory=pd.DataFrame)
     findings: pd.DataFrame = field(default_factory=pd.DataFrame)
     hot_only: frozenset[tuple[int, str]] = frozenset()
+    other_algorithm: Mapping[tuple[int, str], OtherAlgorithm] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "trials", drop_mere_ranges(self.trials, self.confidence))

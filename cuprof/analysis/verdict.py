@@ -192,11 +192,13 @@ def _cautions(study: Study) -> tuple[str, ...]:
     cautions = []
     if study.reference_note:
         cautions.append(study.reference_note)
-    if study.sweep.state not in ("finished", "complete"):
+    if not study.sweep.is_finished:
         missing = int((study.trials["state"] == "planned").sum())
+        earlier = study.sweep.earlier_finished
         cautions.append(
             f"This sweep is not finished ({study.sweep.state}); {missing} of {len(study.trials)} trials have not run. "
             "The same command goes on where it stopped."
+            + (f" The page of an earlier finished sweep: report.sweep={earlier}." if earlier else "")
         )
     for group in failure_groups(study):
         names = _names(group.variants)

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 HELP = """\
 usage: cuprof report [SETTING=VALUE ...] [OPTION ...]
 
-Write one self-contained HTML page about the newest stored sweep of an experiment, and print its path. Nothing is
-measured.
+Write one self-contained HTML page about the newest stored sweep of an experiment, or about an earlier one, and print
+its path. Nothing is measured.
 
 settings:
   experiment=NAME   the study (default: reduction); see cuprof list experiments
+  report.sweep=ID   an earlier sweep instead of the newest, as NAME-sweep-ID.html; see cuprof query sweeps
   report.path=DIR   the folder for the page (default: reports/out in the project)
   store.url=URL     another database, any SQLAlchemy URL
   output=json       print the path as JSON
@@ -30,6 +31,7 @@ options:
 examples:
   cuprof report experiment=reduction
   cuprof report experiment=reduction report.path=/tmp/pages
+  cuprof report experiment=reduction report.sweep=5
   cuprof report experiment=reduction,convlab"""
 
 
@@ -46,14 +48,15 @@ def main(argv: Sequence[str]) -> int:
 def task(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment and print its path."""
     from cuprof.analysis import load_study
-    from cuprof.report import write
+    from cuprof.report import page_name, write
     from cuprof.store import Store
 
-    url = config.store.url or project.database_url
+    url, chosen = config.store.url or project.database_url, config.report.sweep
+    name = config.experiment or config.family
     with Store.open(url, create=False, read_only=True) as store:
-        study = load_study(store, config.experiment or config.family, folders=project.experiment_folders)
+        study = load_study(store, name, sweep_id=chosen, folders=project.experiment_folders)
     folder = Path(config.report.path) if config.report.path else project.reports_out
-    path = write(study, folder, folders=project.report_folders)
+    path = write(study, folder, name=page_name(study, chosen), folders=project.report_folders)
     if config.output == "json":
         from cuprof.terminal.output import print_json
 

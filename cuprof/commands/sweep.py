@@ -70,6 +70,11 @@ def main(argv: Sequence[str]) -> int:
 
 def task(config: SweepConfig, project: Project) -> int:
     """Run one composed sweep, print its results and write its page; return the exit code."""
+    if config.report.sweep is not None:
+        raise UsageError(
+            f"report.sweep={config.report.sweep} is for cuprof report: the page that a sweep ends with is its own; "
+            "leave the setting out"
+        )
     if config.dry_run:
         return _preview(config, project)
     if config.report.enabled:

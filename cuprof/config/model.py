@@ -168,10 +168,21 @@ class NcuConfig:
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """Say whether a sweep ends with a report, and in which folder; empty means the project's reports/out."""
+    """Say whether a sweep ends with a report, where it goes, and what `report` makes one of.
+
+    Attributes:
+        enabled: write the page at the end of a sweep.
+        path: the folder; empty means the project's reports/out.
+        sweep: number of the sweep that `report` makes the page of; None takes the newest. A sweep's own page is always
+            of that sweep.
+    """
 
     enabled: bool = True
     path: str = ""
+    sweep: int | None = field(default=None, metadata=within(1, 2**63 - 1))
+
+    def __post_init__(self) -> None:
+        check_fields(self, "report")
 
 
 @dataclass(frozen=True)

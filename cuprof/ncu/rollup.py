@@ -17,8 +17,8 @@ def roll_up(launches: Sequence[LaunchRecord]) -> tuple[CounterValue, ...]:
     """Return one value a metric for a trial, in the order in which the launches first show the metrics.
 
     A metric that one of the launches lacks has no value for the trial, and no instances either where one lacks those:
-    half a sum is not a sum. `rollup` names the rule that was applied, which for want of the weight may be another than
-    the metric's own.
+    half a sum is not a sum. A ratio of nothing, whose weight is zero in every launch, has no value. `rollup` names the
+    rule that was applied, which for want of the weight may be another than the metric's own.
     """
     by_launch = [{counter.metric: counter for counter in launch.counters} for launch in launches]
     names = dict.fromkeys(counter.metric for launch in launches for counter in launch.counters)
@@ -32,7 +32,9 @@ def _roll_up_metric(
     first = present[0]
     rule = first.rollup or get_rule(name, first.unit)
     if len(launches) == 1:
-        return replace(first, rollup=rule)
+        nothing = by_launch[0].get(rule.partition(":")[2])
+        undefined = nothing is not None and nothing.value == 0
+        return replace(first, rollup=rule, value=None if undefined else first.value)
     everywhere = len(present) == len(launches) and all(counter.instances for counter in present)
     instances = _sum_instances(present) if rule == "sum" and everywhere else {}
     blank = CounterValue(name, None, first.unit, rule, first.meaning, instances)
@@ -53,10 +55,10 @@ def weighted_mean(values: Sequence[float | None], weights: Sequence[float]) -> f
     """Return the weighted mean, or None where it does not exist.
 
     A value of weight zero counts for nothing, even where it is not a number: a launch without loads has no bytes a
-    sector. Where nothing weighs anything, values that agree are the mean.
+    sector, though Nsight Compute gives 0 for that. Where nothing weighs anything, there is no mean.
     """
     if math.fsum(weights) <= 0:
-        return values[0] if len(set(values)) == 1 else None
+        return None
     terms = [(value, weight) for value, weight in zip(values, weights, strict=True) if weight > 0]
     if any(value is None or math.isnan(value) for value, _ in terms):
         return None

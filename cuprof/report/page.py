@@ -56,7 +56,7 @@ def write_report(
     with Store.open(store_url, create=False, read_only=True) as store:
         folders = project.experiment_folders if experiment_folders is None else experiment_folders
         study = load_study(store, experiment, sweep_id=sweep_id, folders=folders)
-    name = page_name(study) + (f"-sweep-{sweep_id}" if sweep_id is not None else "")
+    name = page_name(study, sweep_id)
     return write(study, folder, name=name, folders=project.report_folders if report_folders is None else report_folders)
 
 
@@ -138,7 +138,12 @@ def breakable(text: str) -> Markup:
     return Markup(re.sub(r"([_./@]+)", r"\1<wbr>", str(escape(visible(text)))))  # escaped first
 
 
-def page_name(study: Study) -> str:
-    """Return the page's file name without ending: the experiment's, with nothing in it that a file system dislikes."""
+def page_name(study: Study, sweep_id: int | None = None) -> str:
+    """Return the page's file name without ending: the experiment's, with nothing in it that a file system dislikes.
+
+    Args:
+        sweep_id: the sweep that was asked for by number, so that its page does not take the newest one's place.
+    """
     name = study.sweep.experiment or study.experiment.name or study.sweep.name or study.sweep.family
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:80] or f"sweep-{study.sweep.id}"
+    name = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:80] or f"sweep-{study.sweep.id}"
+    return name if sweep_id is None else f"{name}-sweep-{sweep_id}"

@@ -29,6 +29,7 @@ from cuprof.report.figure import (
     plain,
     thin,
 )
+from cuprof.report.roofs import roof_trace, roofs_sentence
 from cuprof.report.tunable_figures import tunables_figures
 
 WIDE = 30.0
@@ -230,20 +231,15 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
                 "hovertemplate": "%{customdata[0]}<br>%{x}: %{customdata[2]}<br>%{customdata[1]}<extra></extra>",
             }
         )
-    for device, rows in found.roof.groupby("device", sort=False):
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": plain_legend(f"roof: {device}"),
-                "x": rows["x"].tolist(),
-                "y": numbers(rows["time_ns"], scale),
-                "line": {"color": NEUTRAL, "width": 2, "dash": "longdash"},
-                "customdata": [[format_value("time", value)] for value in rows["time_ns"]],
-                "hovertemplate": f"useful bytes / read bandwidth<br>{plain(device)}<br>"
-                "%{x}: %{customdata[0]}<extra></extra>",
-            }
+    ends = _log_range(points.loc[points["contender"].isin(drawn), "time_ns"] / scale.divisor)
+    roofs = [(str(device), rows) for device, rows in found.roof.groupby("device", sort=False)]
+    for i, (device, rows) in enumerate(roofs):
+        trace = roof_trace(
+            i, device, rows["x"].tolist(), rows["time_ns"].tolist(), scale, (10 ** ends[0], 10 ** ends[1])
         )
+        hover = f"useful bytes / read bandwidth<br>{plain(device)}<br>%{{x}}: %{{customdata[0]}}<extra></extra>"
+        values = [[format_value("time", value)] for value in rows["time_ns"]]
+        data.append({**trace, "customdata": values, "hovertemplate": hover})
     largest = points[points["x"] == points["x"].max()]
     best = extreme(largest, "time_ns")
     text = f"Time over {found.axis}, from {_place(points['x'].min())} to {_place(points['x'].max())}, both axes "
@@ -252,9 +248,7 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
     text += (
         f"; at the largest the fastest is {shorten(best['contender'])} with {format_value('time', best['time_ns'])}. "
     )
-    text += (
-        "The long-dashed line is the roof: useful bytes over the measured read bandwidth." if len(found.roof) else ""
-    )
+    text += roofs_sentence([device for device, _ in roofs])
     layout = {
         "height": 460,
         "xaxis": {"type": "log", "title": {"text": plain(found.axis)}, **integer_ticks(points["x"])},
@@ -262,7 +256,7 @@ def scaling_figure(study: Study, styles: Styles) -> Figure | None:
             "type": "log",
             "title": {"text": axis_title("Time", scale)},
             **decades(numbers(points["time_ns"], scale)),
-            "range": _log_range(points.loc[points["contender"].isin(drawn), "time_ns"] / scale.divisor),
+            "range": ends,
         },
         "showlegend": True,
     }

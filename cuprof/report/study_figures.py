@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from cuprof.analysis.cache_modes import hot_only_note, mode_note
+from cuprof.analysis.cache_modes import left_out_notes, mode_note
 from cuprof.analysis.cells import describe, ordered
 from cuprof.analysis.experiment import FigureSpec
 from cuprof.analysis.facts import fact_label, keep, value_label
@@ -27,6 +27,7 @@ from cuprof.report.figure import (
     numbers,
     plain,
 )
+from cuprof.report.roofs import roof_trace
 
 
 def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> Figure | None:
@@ -43,7 +44,7 @@ def study_figure(study: Study, spec: FigureSpec, styles: Styles, index: int) -> 
     named = heading
     if value not in QUANTITIES:
         named = f"{heading} ({value})" if heading != value else heading
-        notes += filter(None, (mode_note(study), hot_only_note(study, keep(study.trials, spec.where), value)))
+        notes += filter(None, (mode_note(study), *left_out_notes(study, keep(study.trials, spec.where), value)))
     identity = f"figure-study-{index}"
     low = dimension in ("time", "energy", "power")
     best = extreme(measured, "value", largest=not low)
@@ -131,26 +132,17 @@ def _traces(
 
 def _roofs(study: Study, measured: pd.DataFrame, spec: FigureSpec, scale: Scale) -> list[dict[str, Any]]:
     """Return useful bytes over the measured read bandwidth (of a time), or that bandwidth itself."""
-    data = []
+    data: list[dict[str, Any]] = []
     for device in study.devices:
         rows = measured[measured["device"] == device.label].drop_duplicates("x").sort_values("x", kind="stable")
         if not device.read_bandwidth or rows.empty or spec.y not in ("time", "cold", "hot", "bandwidth"):
             continue
         if spec.y == "bandwidth":
-            values = [device.read_bandwidth] * len(rows)
+            values = [float(device.read_bandwidth)] * len(rows)
         else:
             values = (rows["useful_bytes"].astype(float) / device.read_bandwidth * 1e9).tolist()
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": label(f"roof: {device.label}"),
-                "x": rows["x"].tolist(),
-                "y": numbers(values, scale),
-                "line": {"color": NEUTRAL, "width": 2, "dash": "longdash"},
-                "hoverinfo": "x+y+name",
-            }
-        )
+        trace = roof_trace(len(data), device.label, rows["x"].tolist(), values, scale)
+        data.append({**trace, "hoverinfo": "x+y+name"})
     return data
 
 

@@ -39,7 +39,7 @@ GPU = DeviceFacts(
     "cuda", 0, "Test GPU 9000", "uuid-0", 16 * 2**30, {"name": "Test GPU 9000", "driver": "999.1"}, {"sm_count": 64}
 )
 CPU = DeviceFacts("cpu", 0, "Test CPU 5", "", 8 * 2**30, {"name": "Test CPU 5", "numba": "9.9"}, {"cores": 4})
-ROOFS = {"cuda": 1e12, "cpu": 2e10}
+ROOFS = {"cuda": 1e12, "opencl": 1e12, "cpu": 2e10}
 NO_CUDA = Unavailable("no CUDA device was found", "install the NVIDIA driver, then: pip install 'cuprof[cuda13]'")
 START = 1_800_000_000.0
 
@@ -110,8 +110,16 @@ def add_counters(
     launches: Mapping[str, Mapping[str, tuple[float, str]]],
     cache_mode: str = "cold",
     clock_control: str = "none",
+    duration_ns: float | None = None,
+    rollups: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a profile of the variant's first trial: kernel → metric → (value, unit); rolled up as the last launch's."""
+    """Write a profile of the variant's first trial: kernel → metric → (value, unit); rolled up as the first launch's.
+
+    Args:
+        duration_ns: of every launch.
+        rollups: metric → rule; "max" for those left out.
+    """
+    rules = rollups or {}
     trial = next(trial for trial in store.list_trials(sweep) if trial.variant == variant)
     records = tuple(
         LaunchRecord(
@@ -119,7 +127,11 @@ def add_counters(
             kernel,
             (8, 8, 1),
             (256, 1, 1),
-            counters=tuple(CounterValue(name, value, unit, "max", "a test") for name, (value, unit) in values.items()),
+            duration_ns=duration_ns,
+            counters=tuple(
+                CounterValue(name, value, unit, rules.get(name, "max"), "a test")
+                for name, (value, unit) in values.items()
+            ),
             findings=(
                 Finding(
                     "TestRule", "OPT", f"Advice on {kernel}: coalesce @url:docs:https://example.invalid@", "Test rule"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from study_data import Made, add_counters
+from study_data import CPU, GPU, Made, add_counters
 
 from cuprof.analysis import counter_section, load_study
 from cuprof.analysis.counter_sentences import describe_change, format_change
@@ -214,3 +214,48 @@ def test_counters_of_locked_clocks_are_left_out_where_others_are_there(store, ma
     assert study.counters["value"].tolist() == [9]
     assert set(study.findings["kernel"]) == {"free"}
     assert counter_section(study).pairs == ()
+
+
+OPENCL = replace(GPU, backend="opencl")
+
+
+@pytest.mark.parametrize(("device", "name"), [(OPENCL, "OpenCL"), (CPU, "CPU")])
+def test_a_baseline_that_cannot_be_profiled_is_named_and_what_was_profiled_is_shown(
+    store, make_study, device, name: str
+) -> None:
+    trials = [Made("base", device=device), Made("lib", kind="library"), Made("racy", expected="wrong")]
+    sweep = make_study(trials).sweep.id
+    for variant, depth in (("lib", 3), ("racy", 9)):
+        add_counters(store, sweep, variant, {"k": {GRID: (depth, "")}})
+    section = counter_section(load_study(store, sweep_id=sweep))
+    assert section.notes[0] == (
+        f"The baseline base is {name} code, of which Nsight Compute reads no hardware counters: it profiles CUDA "
+        "kernels only. So there is no before and after here."
+    )
+    assert (section.pairs, section.how) == ((), "")
+    assert section.overview is not None
+    assert [(row.heading, row.cells[1].text) for row in section.overview.rows] == [("lib", "3")]
+
+
+def test_without_a_variant_to_profile_no_command_is_given(make_study) -> None:
+    nothing = counter_section(make_study([Made("base", device=OPENCL), Made("new", device=OPENCL)], name="a"))
+    assert (len(nothing.notes), nothing.how) == (1, "")
+    cuda = counter_section(make_study([Made("base", device=OPENCL), Made("lib", kind="library")], name="b"))
+    assert (len(cuda.notes), cuda.how) == (1, "python -m cuprof ncu-collect experiment=invented")
+
+
+def test_the_pair_that_is_open_is_of_the_overviews_problem(store, make_study) -> None:
+    trials = [
+        Made(name, time, {"n": n}) for n in (4, 8) for name, time in (("base", 30.0), ("new", 20.0), ("far", 3.0))
+    ]
+    sweep = make_study(trials, "reference_problem: {n: 4}").sweep.id
+    for variant in ("base", "new"):
+        add_counters(store, sweep, variant, {"k": {GRID: (1, "")}})
+    study = load_study(store, sweep_id=sweep, folders=[store_folder(store)])
+    ids = {(row["variant"], row["problem"]["n"]): row["trial_id"] for row in study.trials.to_dict("records")}
+    more = study.counters.iloc[:2].assign(trial_id=[ids["base", 8], ids["far", 8]])
+    section = counter_section(replace(study, counters=pd.concat([study.counters, more], ignore_index=True)))
+    assert [(pair.after, pair.problem, pair.open) for pair in section.pairs] == [
+        ("new", "n=4", True),
+        ("far", "n=8", False),
+    ]

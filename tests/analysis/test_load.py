@@ -115,6 +115,30 @@ def test_what_is_not_stored_is_named(store) -> None:
         load_study(store, sweep_id=7)
 
 
+def test_a_sweep_of_another_experiment_or_purpose_is_refused(store) -> None:
+    wanted = fill(store, [Made("a")], name="1")
+    fill(store, [Made("a")], name="2")
+    counted = fill(store, [Made("a")], name="3", purpose="profiling")
+    other = fill(store, [Made("a")], name="4", experiment="other")
+    assert load_study(store, "invented", sweep_id=wanted).sweep.id == wanted
+    assert load_study(store, sweep_id=other).sweep.id == other
+    with pytest.raises(
+        SelectionError, match=f"sweep {other} is of experiment=other, not of invented; write experiment="
+    ):
+        load_study(store, "invented", sweep_id=other)  # though it is of the family invented
+    with pytest.raises(SelectionError, match=f"sweep {counted} collected counters"):
+        load_study(store, "invented", sweep_id=counted)
+
+
+def test_a_familys_name_finds_its_sweeps_where_no_experiment_has_it(store) -> None:
+    named = fill(store, [Made("a")], family="lonely", experiment="study")
+    unnamed = fill(store, [Made("a")], family="lonely", experiment="")
+    for sweep in (named, unnamed):
+        assert load_study(store, "lonely", sweep_id=sweep).sweep.id == sweep
+    with pytest.raises(SelectionError, match=f"sweep {unnamed} is of family=lonely, not of study"):
+        load_study(store, "study", sweep_id=unnamed)
+
+
 def test_a_sweep_without_an_experiment_is_found_by_its_family(store) -> None:
     fill(store, [Made("a")], experiment="", family="lonely")
     assert load_study(store, "lonely").title == "test"

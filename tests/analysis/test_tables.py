@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from study_data import CPU, NO_CUDA, STEPS, Made, add_counters
 
@@ -260,3 +262,11 @@ def test_a_step_that_is_wrong_on_purpose_is_no_failure(make_study) -> None:
     study = make_study([Made("a"), Made("racy", state=State.WRONG_RESULT, expected="wrong", error=31.0)])
     cell = steps_table(study, TableSpec()).rows[1].cells[0]
     assert (cell.text, cell.kind) == ("wrong, as expected: error 31 × allowed", "missing")
+
+
+def test_a_pivot_shows_variants_as_its_where_lists_them(make_study) -> None:
+    study = make_study([Made(name) for name in "abc"])
+    spec = TableSpec(kind="pivot", rows=("problem",), columns=("variant",), where={"variant": ["c", "b", "a"]})
+    assert [column.heading for column in pivot_table(study, spec).columns] == ["c", "b", "a"]
+    as_made = pivot_table(study, replace(spec, where={"variant": "b"})), pivot_table(study, replace(spec, where={}))
+    assert [[column.heading for column in table.columns] for table in as_made] == [["b"], ["a", "b", "c"]]

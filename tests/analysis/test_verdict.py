@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from study_data import CPU, GPU, NO_CUDA, STEPS, Made, reduction
+from study_data import CPU, GPU, NO_CUDA, STEPS, Made, fill, reduction
 
 from cuprof.analysis import verdict
 from cuprof.analysis.failures import failure_groups
@@ -115,10 +115,43 @@ def test_over_several_problems_the_winners_are_counted_and_two_steps_meet_everyw
     said = verdict(make_study(trials, "steps: [split, fused]\nreference_problem: {n: 1}")).sentences
     assert "The 2 steps are in the published order at n=1: each is faster than the one before." in said
     assert said[-2:] == (
-        "Over the 3 problems measured, the fastest is lib at 1 (n=1), fused at 1 (n=2), split at 1 (n=3).",
+        "Over the 3 problems measured, the fastest is lib at 1 (n=1); fused at 1 (n=2); split at 1 (n=3).",
         "fused is faster than split at 2 of 3 problems (1.25 to 2.00 times as fast), and slower at n=3 (2.00 times as "
         "long).",
     )
+
+
+def test_those_level_with_the_fastest_are_named_with_it(make_study) -> None:
+    times = {1: (10.0, 10.0, 30.0), 2: (10.0, 10.1, 9.99), 3: (10.0, 20.0, 30.0), 4: (10.05, 10.0, 12.0)}
+    trials = [
+        Made(name, time, {"n": n, "m": 2}, spread=0.0)
+        for n, row in times.items()
+        for name, time in zip(("a", "b", "c"), row, strict=True)
+    ]
+    assert verdict(make_study(trials)).sentences[-1] == (
+        "Over the 4 problems measured, the fastest is a level with b at 2 (n=1, m=2; n=4, m=2); "
+        "a level with b and c at 1 (n=2, m=2); a at 1 (n=3, m=2)."
+    )
+
+
+def test_many_that_are_level_are_counted(make_study) -> None:
+    trials = [Made(name, 10.0, {"n": n}, spread=0.0) for n in (1, 2) for name in "abcdefg"]
+    assert verdict(make_study(trials)).sentences[-1] == (
+        "Over the 2 problems measured, the fastest is a level with b, c, d, e and 2 more at all of them."
+    )
+
+
+def test_an_unfinished_sweep_names_the_finished_one_before_it(store, make_study) -> None:
+    trials = [Made("base"), Made("later", state=State.PLANNED)]
+    alone = make_study(trials, finish="interrupted", experiment="other", family="other", name="0")
+    finished = [make_study(trials, name=name).sweep.id for name in ("1", "2")][-1]
+    fill(store, trials, name="counters", purpose="profiling")
+    hides = make_study(trials, finish="interrupted", name="3")
+    says = [
+        next(text for text in verdict(study).cautions if "not finished" in text).partition("it stopped.")[2]
+        for study in (alone, hides)
+    ]
+    assert says == ["", f" The page of an earlier finished sweep: report.sweep={finished}."]
 
 
 def test_wrong_on_purpose_is_said_without_blame(make_study) -> None:

@@ -19,6 +19,7 @@ Cli = Callable[..., Result]
         ("cuprof sweep measure=qu", "measure=quick"),
         ("cuprof sweep measure=quick measure.tar", "measure.target="),
         ("cuprof report experiment=filter", "experiment=filter3x3"),
+        ("cuprof report report.sw", "report.sweep="),
         ("cuprof list fam", "families"),
         ("cuprof query --for", "--format"),
     ],

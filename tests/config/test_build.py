@@ -79,6 +79,8 @@ def test_numbers_are_read_as_their_kind() -> None:
         ({"retry": "yes"}, "unknown value of retry 'yes': there are (empty), all, failed"),
         ({"check": {"seed": -1}}, "check.seed is -1; it must be from 0 to 9223372036854775807"),
         ({"measure": {"max_samples": 0}}, "measure.max_samples is 0; it must be from 1 to 1000000"),
+        ({"report": {"sweep": 0}}, "report.sweep is 0; it must be from 1 to"),
+        ({"report": {"sweep": "newest"}}, "report.sweep is 'newest'; it must be a whole number"),
         ({"output": "xml"}, "unknown value of output 'xml'"),
         ({"variants": []}, "variants is empty"),
         ({"family": ""}, "no family is chosen"),

@@ -58,7 +58,15 @@ def test_without_the_weight_time_stands_in_and_without_time_each_launch_counts_o
 def test_a_launch_that_weighs_nothing_counts_for_nothing() -> None:
     nan = _launch({RATIO: math.nan, SECTORS: 0.0})
     assert _value(RATIO, nan, _launch({RATIO: 16.0, SECTORS: 5.0}))[0] == 16.0
-    assert _value(RATIO, _launch({RATIO: 0.0, SECTORS: 0.0}), _launch({RATIO: 0.0, SECTORS: 0.0}))[0] == 0.0
+
+
+def test_a_ratio_of_nothing_has_no_value() -> None:
+    nothing = _launch({RATIO: 0.0, SECTORS: 0.0})
+    assert _value(RATIO, nothing, nothing) == (None, f"mean:{SECTORS}")
+    assert _value(RATIO, nothing) == (None, f"mean:{SECTORS}")
+    assert _value(SECTORS, nothing) == (0.0, "sum")
+    assert _value(RATIO, _launch({RATIO: 0.0, SECTORS: 3.0}))[0] == 0.0
+    assert _value(RATIO, _launch({RATIO: 0.0}))[0] == 0.0  # nobody knows of what
 
 
 def test_half_a_sum_is_not_a_sum() -> None:

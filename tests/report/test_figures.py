@@ -9,10 +9,12 @@ from study_data import CPU, Made, fill, open_store, reduction
 
 from cuprof.analysis import load_study
 from cuprof.analysis.experiment import STANDARD
+from cuprof.analysis.quantities import Scale
 from cuprof.project import bundled
 from cuprof.records import Conditions, CounterValue, Profile, State
 from cuprof.report.figure import MOST_POINTS, Styles, integer_ticks, label, labels, thin
 from cuprof.report.page import study_figures, study_tables
+from cuprof.report.roofs import roof_trace
 
 
 def by_id(study) -> dict:
@@ -48,6 +50,34 @@ def test_the_standard_figures_with_their_traces(make_study) -> None:
         "Median time of 11 variants at n=2^26, dtype=float32; the shortest is single_pass"
     )
     assert len(figures["figure-bandwidth"].layout["shapes"]) == 2
+
+
+def test_the_roofs_of_two_devices_are_told_apart_and_named(make_study) -> None:
+    yaml = "figures: [standard, {kind: lines, x: problem.n, y: bandwidth, roof: true}]"
+    *standard, own = study_figures(make_study(reduction(), yaml))
+    scaling = next(figure for figure in standard if figure.id == "figure-scaling")
+    for figure in (scaling, own):
+        roofs = [trace for trace in figure.data if trace["name"].startswith("roof")]
+        assert [trace["line"]["dash"] for trace in roofs] == ["longdash", "dot"]
+        written = [[text.strip() for text in trace["text"] if text] for trace in roofs]
+        assert written == [["roof, Test GPU 9000"], ["roof, Test CPU 5"]]
+    assert scaling.text.endswith(
+        "The grey lines without marks are the roofs of Test GPU 9000 and Test CPU 5: useful bytes over the read "
+        "bandwidth measured on each."
+    )
+
+
+def test_a_single_roof_is_called_the_roof(make_study) -> None:
+    scaling = by_id(make_study([Made("a", 10.0, {"n": n}) for n in (2**20, 2**22)]))["figure-scaling"]
+    assert scaling.text.endswith("The long-dashed line is the roof: useful bytes over the measured read bandwidth.")
+    assert [trace["line"]["dash"] for trace in scaling.data] == ["solid", "longdash"]
+
+
+def test_a_roof_is_named_only_where_it_is_seen() -> None:
+    seen = roof_trace(0, "D", [1, 2, 4, 8], [1e3, 2e3, 4e3, 8e3], Scale("µs", 1e3, 2), (1.5, 100.0))
+    assert [bool(text) for text in seen["text"]] == [False, False, True, False]
+    below = roof_trace(0, "D", [1, 2], [1e3, 2e3], Scale("µs", 1e3, 2), (50.0, 100.0))
+    assert below["text"] == ["", ""]
 
 
 def test_plotly_takes_every_figure_as_it_is(make_study) -> None:

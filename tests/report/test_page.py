@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from study_data import CPU, NO_CUDA, Made, fill, open_store, reduction
+from study_data import CPU, GPU, NO_CUDA, Made, fill, open_store, reduction
 
 from cuprof.analysis import load_study
 from cuprof.errors import StoreError
@@ -78,6 +79,16 @@ def test_the_page_says_what_was_measured_published_and_skipped(tmp_path: Path) -
         "0123abc",
     ):
         assert text in words, text
+
+
+def test_a_command_is_given_only_where_it_would_help(make_study) -> None:
+    command = "ncu-collect experiment=invented"
+    opencl = replace(GPU, backend="opencl")
+    without = Page(without_plotly(render(make_study([Made("a"), Made("b")], name="1")))).words
+    refused = Page(without_plotly(render(make_study([Made("c", device=opencl)], name="2")))).words
+    assert command in without
+    assert command not in refused
+    assert "it profiles CUDA kernels only" in refused
 
 
 def test_hostile_text_stays_text(make_study) -> None:
