@@ -20,7 +20,7 @@ from cuprof.backends.opencl_timing import OpenClTimer
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
-from cuprof.measure.device_state import StateMonitor
+from cuprof.measure.device_state import StateMonitor, find_uuid
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
 
 NO_DEVICE_REMEDY = (
@@ -113,15 +113,11 @@ class OpenClBackend:
             "driver": device.driver_version.strip(),
             "compute_units": str(device.max_compute_units),
         }
-        try:
-            uuid = bytes(device.uuid_khr).hex() if "cl_khr_device_uuid" in device.extensions else ""
-        except (self.cl.Error, AttributeError):
-            uuid = ""
         return DeviceFacts(
             backend=self.name,
             index=self.index,
             name=name,
-            uuid=uuid,
+            uuid=self._uuid(),
             memory_bytes=int(device.global_mem_size),
             identity=identity,
             details={
@@ -140,6 +136,16 @@ class OpenClBackend:
         kinds = self.cl.device_type
         known = {kinds.GPU: "GPU", kinds.CPU: "CPU", kinds.ACCELERATOR: "accelerator"}
         return known.get(self.device.type & ~kinds.DEFAULT, "other")
+
+    def _uuid(self) -> str:
+        """Return the UUID that NVML has for an NVIDIA device: PyOpenCL offers its PCI address and no UUID."""
+        if not self.is_nvidia:
+            return ""
+        device = self.device
+        try:
+            return find_uuid(device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv)
+        except (self.cl.Error, AttributeError):
+            return ""
 
     def calibrate(self) -> Calibration:
         """Measure read bandwidth on a buffer far larger than the caches, and the duration of an empty kernel."""

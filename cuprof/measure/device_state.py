@@ -66,8 +66,7 @@ class StateMonitor:
             pynvml.nvmlInit()
             for index in range(pynvml.nvmlDeviceGetCount()):
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                known = str(pynvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-").replace("-", "")
-                if known == uuid:
+                if _uuid(pynvml, handle) == uuid:
                     return cls(handle, pynvml)
         except Exception:  # NVML is absent or refuses in some containers; timing goes on without it
             return None
@@ -101,6 +100,24 @@ class StateMonitor:
         """Return the process ids of others that compute on the device."""
         running = _ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, self._handle) or []
         return sorted({process.pid for process in running} - own)
+
+
+def find_uuid(domain: int, bus: int, slot: int) -> str:
+    """Return the UUID of the device at a PCI address, as `StateMonitor.find` takes it, or nothing where NVML has none.
+
+    An API that tells no UUID, such as OpenCL, tells the address.
+    """
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return _uuid(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
+    except Exception:  # NVML is absent, refuses, or knows no such device
+        return ""
+
+
+def _uuid(nvml: Any, handle: Any) -> str:
+    return str(nvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-").replace("-", "")
 
 
 def _ask(function: Any, *arguments: Any) -> Any:

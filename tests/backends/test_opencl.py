@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from cuprof.backends import opencl
 from cuprof.backends.base import POISON_BYTE, ReadingOptions
 from cuprof.backends.opencl import OpenClBackend, list_devices
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
@@ -71,6 +73,19 @@ def test_facts_name_device_platform_and_driver(backend: OpenClBackend) -> None:
     assert set(facts.identity) == {"name", "platform", "version", "driver", "compute_units"}
     assert all(facts.identity.values())
     assert facts.details["type"] in ("GPU", "CPU", "accelerator", "other")
+
+
+def test_an_nvidia_device_has_the_uuid_that_nvml_tells_for_its_pci_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opencl, "find_uuid", lambda *address: f"uuid of {address}")
+    backend = object.__new__(OpenClBackend)
+    backend.cl = SimpleNamespace(Error=ValueError)
+    backend.device = SimpleNamespace(pci_domain_id_nv=0, pci_bus_id_nv=0xC4, pci_slot_id_nv=0)
+    backend.is_nvidia = True
+    assert backend._uuid() == "uuid of (0, 196, 0)"
+    backend.is_nvidia = False
+    assert backend._uuid() == ""
+    backend.is_nvidia, backend.device = True, SimpleNamespace()  # an old driver does not know the question
+    assert backend._uuid() == ""
 
 
 def test_gpus_come_before_processors() -> None:

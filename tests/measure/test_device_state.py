@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cuprof.measure import device_state
-from cuprof.measure.device_state import REFRESH_NS, DeviceState, StateMonitor
+from cuprof.measure.device_state import REFRESH_NS, DeviceState, StateMonitor, find_uuid
 
 
 class RefusedError(Exception):
@@ -43,6 +43,9 @@ class FakeNvml:
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
         return f"handle {index}"
+
+    def nvmlDeviceGetHandleByPciBusId(self, address: str) -> str:  # noqa: N802
+        return self._answer("address", {"00000000:c4:00.0": "handle 1"}[address])
 
     def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
         first = {"handle 0": "00000000", "handle 1": "99999999"}[handle]
@@ -93,6 +96,15 @@ def monitor(nvml: FakeNvml, clock: SimpleNamespace) -> StateMonitor:
 def test_a_device_is_found_by_its_uuid(nvml: FakeNvml, monitor: StateMonitor) -> None:
     assert monitor._handle == "handle 1"
     assert StateMonitor.find("f" * 32) is None
+
+
+def test_a_device_is_found_by_its_pci_address(nvml: FakeNvml) -> None:
+    uuid = find_uuid(0, 0xC4, 0)
+    assert uuid == "99999999111122223333444444444444"
+    assert StateMonitor.find(uuid) is not None
+    assert find_uuid(0, 0xC5, 0) == ""
+    nvml.refuses.add("address")
+    assert find_uuid(0, 0xC4, 0) == ""
 
 
 def test_without_nvml_there_is_no_monitor(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
