@@ -100,6 +100,13 @@ class Session(Protocol):
             LaunchError: the execution failed; `DeviceLostError` where the process must end.
         """
 
+    def repeat(self, runnable: Any, count: int) -> None:
+        """Execute so many times back to back and wait, as a program would: nothing is flushed, held back or timed.
+
+        Raises:
+            LaunchError: as `run`.
+        """
+
     def watch_inputs(self) -> None:
         """Remember what the inputs hold, for `damaged_inputs`."""
 

@@ -139,6 +139,11 @@ class CpuSession:
         """Execute once."""
         runnable.call()
 
+    def repeat(self, runnable: CpuRunnable, count: int) -> None:
+        """Execute back to back."""
+        for _ in range(count):
+            runnable.call()
+
     def watch_inputs(self) -> None:
         """Remember what the inputs hold."""
         self._checksums = {name: checksum(array) for name, array in self.inputs.items()}

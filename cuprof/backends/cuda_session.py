@@ -153,8 +153,13 @@ class CudaSession:
 
     def run(self, runnable: CudaRunnable) -> None:
         """Execute once and wait."""
+        self.repeat(runnable, 1)
+
+    def repeat(self, runnable: CudaRunnable, count: int) -> None:
+        """Execute back to back and wait; the driver makes the host wait where its queue is full."""
         with self._errors("execute"):
-            runnable.enqueue()
+            for _ in range(count):
+                runnable.enqueue()
             self.backend.stream.synchronize()
 
     def watch_inputs(self) -> None:

@@ -273,8 +273,12 @@ class OpenClSession:
 
     def run(self, runnable: OpenClRunnable) -> None:
         """Execute once and wait."""
+        self.repeat(runnable, 1)
+
+    def repeat(self, runnable: OpenClRunnable, count: int) -> None:
+        """Execute back to back and wait."""
         with self.backend.errors("launch"):
-            events = [step([]) for step in runnable.actions]
+            events = [step([]) for _ in range(count) for step in runnable.actions]
         with self.backend.errors("execute", waiting=True):
             self.backend.cl.wait_for_events(events)
             self.backend.queue.finish()

@@ -226,6 +226,8 @@ def _method_difference(pair: Match, measure: Measure) -> str:
     differing = [name for name in sorted({*base, *new}) if base.get(name) != new.get(name)]
     if not differing:
         return ""
+    if "version" in differing:
+        return f"timed by versions {base.get('version')} and {new.get('version')} of the method; time BASE again"
     return "timed by different methods: " + ", ".join(
         f"measure.{name} {base.get(name)} and {new.get(name)}" for name in differing
     )

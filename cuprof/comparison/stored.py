@@ -15,7 +15,7 @@ import pandas as pd
 from cuprof.comparison.contrast import Series
 from cuprof.comparison.entries import Entry
 from cuprof.family.point import Point
-from cuprof.measure.method import RELEVANT
+from cuprof.measure.method import relevant_settings
 from cuprof.records import FAILED, Measure, State, is_host
 from cuprof.store import Store
 
@@ -85,11 +85,16 @@ class Standing:
     is_expected_wrong: bool = False
 
 
+FIRST_VERSION = "1.1"
+"""The method's of timings that do not tell it: it was stored from the second on."""
+
+
 @dataclass(frozen=True)
 class Taken:
-    """One timing: its method, its samples, and the executions in each of them."""
+    """One timing: its method and that method's version, its samples, and the executions in each of them."""
 
     method: str
+    version: str
     series: Series
     batch: int = 1
 
@@ -178,7 +183,8 @@ def _entry(
         is_expected_wrong=row["expected"] == "wrong",
         run=f"{row['identity']} {row['started_at']} {row['duration_ns']}" if row["run_id"] is not None else "",
         settings={
-            measure: {name: measuring[name] for name in RELEVANT[measure] if name in measuring} for measure in found
+            measure: {**relevant_settings(measure, measuring), "version": taken.version}
+            for measure, taken in found.items()
         },
         methods={measure: taken.method for measure, taken in found.items()},
         series={measure: taken.series for measure, taken in found.items()},
@@ -200,8 +206,10 @@ def _timings(store: Store, runs: Sequence[int]) -> dict[int, dict[Measure, Taken
         series = Series(
             taken["duration_ns"].to_numpy(np.float64), taken["round"].to_numpy(np.int64), row["rotation"] or ""
         )
-        batch = int(json.loads(row["details"] or "{}").get("batch") or 1)
-        found[int(row["run_id"])][Measure(row["measure"])] = Taken(row["method"], series, batch)
+        details = json.loads(row["details"] or "{}")
+        found[int(row["run_id"])][Measure(row["measure"])] = Taken(
+            row["method"], str(details.get("version") or FIRST_VERSION), series, int(details.get("batch") or 1)
+        )
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from typing import Any
 
 from cuprof.backends import cpu, cuda_timing, opencl_timing
 from cuprof.backends.base import ReadingOptions
@@ -54,6 +55,11 @@ def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:
     }
 
 
+def version(backend: str) -> str:
+    """Return the version of the method on a back end, as it is stored in the details of every timing."""
+    return f"{METHOD_VERSION}.{TIMING_VERSIONS[backend]}"
+
+
 def ignored_settings(config: MeasureConfig, backends: Iterable[str]) -> tuple[str, ...]:
     """Return the settings that were changed from their defaults and that none of these back ends heeds."""
     unused = [UNUSED.get(backend, frozenset()) for backend in backends]
@@ -66,12 +72,20 @@ def ignored_settings(config: MeasureConfig, backends: Iterable[str]) -> tuple[st
     )
 
 
+def relevant_settings(measure: Measure, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a sweep's settings that decide what a number of this measure means."""
+    return _in_effect({name: settings[name] for name in RELEVANT[measure] if name in settings})
+
+
 def _hash(measure: Measure, config: MeasureConfig, backend: str) -> str:
     names = {*RELEVANT[measure], *SAMPLING} - UNUSED.get(backend, frozenset())
-    settings = {name: getattr(config, name) for name in sorted(names)}
-    if not settings.get("energy"):
-        settings.pop("energy_seconds", None)
+    settings = _in_effect({name: getattr(config, name) for name in sorted(names)})
     return method_hash({"measure": measure.value, "version": [METHOD_VERSION, TIMING_VERSIONS[backend]], **settings})
+
+
+def _in_effect(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without the length of a loop for energy that is not measured."""
+    return {name: value for name, value in settings.items() if name != "energy_seconds" or settings.get("energy")}
 
 
 def stopping_rule(config: MeasureConfig) -> StoppingRule:

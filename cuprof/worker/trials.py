@@ -17,7 +17,7 @@ from cuprof.family import Arrays, Family, Program, Signature, Tolerance, Variant
 from cuprof.family.trace import describe
 from cuprof.measure.device_state import StateMonitor
 from cuprof.measure.energy import measure_energy, measure_idle
-from cuprof.measure.method import reading_options, stopping_rule
+from cuprof.measure.method import reading_options, stopping_rule, version
 from cuprof.measure.sampling import Sampler
 from cuprof.plan.memory import arena_bytes
 from cuprof.records import Check, Measure, Outcome, State, Timing
@@ -224,6 +224,7 @@ class TrialRunner:
                     for index, timing in self._sampler(measure, current).sample(pairs, measure):
                         self._sampled_ns = time.monotonic_ns()
                         current[0] = index
+                        timing = replace(timing, details={"version": version(self.backend.name), **timing.details})
                         going[index].timings[measure] = self._with_energy(going[index], timing, position)
                         if position == len(wanted) - 1:
                             damage = self._find_damage()
@@ -272,10 +273,10 @@ class TrialRunner:
             return timing
         self.enter(candidate.index, Phase.TIME)
         monitor, session, runnable = self.monitor, self.session, candidate.runnable
-        batch = max(1, min(200, int(5e6 / max(timing.summary.median_ns, 1e3))))
+        batch = max(1, min(1000, int(5e6 / max(timing.summary.median_ns, 1e3))))
 
         def execute() -> int:
-            session.read(runnable, Measure.HOT, batch)
+            session.repeat(runnable, batch)
             return batch
 
         def read_mj() -> int:

@@ -10,7 +10,7 @@ import pytest
 from cuprof.backends.base import ReadingOptions
 from cuprof.config.model import MeasureConfig
 from cuprof.measure import method
-from cuprof.measure.method import ignored_settings, methods, reading_options, stopping_rule
+from cuprof.measure.method import ignored_settings, methods, reading_options, relevant_settings, stopping_rule
 from cuprof.records import Measure
 
 ALL = MeasureConfig(modes=("cold", "hot", "total"))
@@ -76,6 +76,12 @@ def test_what_is_ignored_changes_no_hash(setting: str, backend: str) -> None:
     changed = replace(ALL, **{setting: CHANGES[setting][0]})
     if ignored_settings(changed, [backend]):
         assert methods(changed, backend) == methods(ALL, backend)
+
+
+def test_relevant_settings_are_those_in_effect() -> None:
+    composed = {"flush": "clean", "graph": False, "energy": False, "energy_seconds": 1.0, "target": 0.005}
+    assert relevant_settings(Measure.COLD, composed) == {"flush": "clean", "graph": False, "energy": False}
+    assert relevant_settings(Measure.TOTAL, {**composed, "energy": True}) == {"energy": True, "energy_seconds": 1.0}
 
 
 def test_measures_have_methods_of_their_own_where_they_are_asked_for_and_offered() -> None:
