@@ -65,6 +65,13 @@ def test_preparing_is_not_running() -> None:
     assert len(calls) == 1
 
 
+def test_repeating_runs_so_often() -> None:
+    calls: list[None] = []
+    session = open_session()
+    session.repeat(prepare(session, lambda *_: lambda: calls.append(None)), 5)
+    assert len(calls) == 5
+
+
 def test_a_variant_cannot_put_arrays_of_its_own_in_place() -> None:
     session = open_session()
 

@@ -110,6 +110,14 @@ def test_a_program_runs_with_defines_scalars_and_two_launches(session: object) -
     np.testing.assert_array_equal(y[960:], INPUTS["x"][960:] + 1.5)
 
 
+def test_repeating_runs_all_steps_so_often_and_in_order(session: object) -> None:
+    reverse = Launch("reverse", (15,), (64,), ("y",))
+    session.run(prepare(session, ADD))
+    runnable = prepare(session, reverse, reverse)
+    session.repeat(runnable, 3)
+    np.testing.assert_array_equal(session.fetch(runnable)["y"][:960], (INPUTS["x"][:960] + 1.5) * 2**6)
+
+
 def test_grid_is_in_groups_and_missing_dimensions_are_one(session: object) -> None:
     y = execute(session, prepare(session, Launch("add", (4, 4), (64,), ("x", "y", 0.5, COUNT))))
     np.testing.assert_array_equal(y[:256], INPUTS["x"][:256] + 0.5)

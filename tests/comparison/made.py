@@ -41,6 +41,7 @@ class Made:
     rotation: str = "one"
     excluded: int = 0
     batch: int = 1
+    version: str = ""
 
 
 def fill(
@@ -119,5 +120,7 @@ def _timing(made: Made, measure: Measure, rng: np.random.Generator, rotation: st
         Sample(number, float(value) * (9 if number < made.excluded else 1), None, "x" if number < made.excluded else "")
         for number, value in enumerate(values)
     )
-    details = {"batch": made.batch}
+    details: dict[str, Any] = {"batch": made.batch}
+    if made.version:
+        details["version"] = made.version
     return Timing(measure, made.method, samples, summarise(samples), "interval", details=details, rotation=rotation)

@@ -186,6 +186,15 @@ def test_different_methods_are_not_compared_and_different_stopping_is_said(store
     assert any("stopping rules" in text for text in found.warnings)
 
 
+def test_versions_of_the_method_are_not_compared_though_the_settings_are_equal(store: Store, url: str) -> None:
+    fill(store, [Made()])
+    fill(store, [Made(method="m2", version="2.2", source="x")], seed=2)
+    fill(store, [Made(method="m3", version="2.2", source="y")], seed=3)
+    with pytest.raises(SelectionError, match=r"timed by versions 1\.1 and 2\.2 of the method; time BASE again"):
+        run(url)
+    assert run(url, "2", "3").rows[0].verdict is Verdict.SAME
+
+
 def test_devices_that_differ_are_said_and_equal_ones_meet_first(store: Store, url: str) -> None:
     fill(store, [Made(device=OTHER_GPU), Made()])
     fill(store, [Made(source="x")], seed=2)
