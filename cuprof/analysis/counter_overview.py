@@ -90,7 +90,9 @@ def _cell(
 ) -> Cell:
     value = found[place]
     if value is None:
-        return Cell(why_uncounted(study, trial, metric) or _text(study, trial, metric) or "–", "missing")
+        row = _find(study, trial, metric)
+        text = "" if row is None else str(row["text"] or "")
+        return Cell(why_uncounted(study, trial, metric) or text or "–", "missing")
     whole = all(each is None or (each / divisor).is_integer() for each in found)
     return Cell(Scale("", divisor, 0 if whole else 2).format(value))
 
@@ -115,13 +117,14 @@ def topics(values: Mapping[str, tuple[float | None, float | None]]) -> tuple[tup
 
 
 def _value(study: Study, trial: Mapping[Any, Any], metric: str) -> float | None:
-    rows = study.counters[(study.counters["trial_id"] == trial["trial_id"]) & (study.counters["metric"] == metric)]
-    return None if rows.empty or pd.isna(rows.iloc[0]["value"]) else float(rows.iloc[0]["value"])
+    row = _find(study, trial, metric)
+    return None if row is None or pd.isna(row["value"]) else float(row["value"])
 
 
-def _text(study: Study, trial: Mapping[Any, Any], metric: str) -> str:
+def _find(study: Study, trial: Mapping[Any, Any], metric: str) -> Any:
+    """Return the row of a trial's counter, None without one."""
     rows = study.counters[(study.counters["trial_id"] == trial["trial_id"]) & (study.counters["metric"] == metric)]
-    return "" if rows.empty else str(rows.iloc[0]["text"] or "")
+    return None if rows.empty else rows.iloc[0]
 
 
 def _unit(study: Study, metric: str) -> str:

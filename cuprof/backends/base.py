@@ -113,8 +113,8 @@ class Session(Protocol):
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the names of inputs whose content has changed since `watch_inputs`."""
 
-    # Where guard bytes lie around the arrays, a session also has `overrun_arrays() -> tuple[str, ...]`: those next to
-    # which something was written ("output y").
+    def overrun_arrays(self) -> tuple[str, ...]:
+        """Return the arrays next to which something was written ("input x"); none where no guard bytes lie around."""
 
     def restore_inputs(self, inputs: Arrays) -> None:
         """Write the inputs anew, at the same addresses, and guard bytes where there are any."""

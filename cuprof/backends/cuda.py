@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +18,7 @@ from cuprof.backends.cuda_timing import CudaTimer
 from cuprof.backends.nvrtc import pick_arch
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Arrays, Program, Signature, Variant
-from cuprof.measure.device_state import StateMonitor
+from cuprof.measure.device_state import find_other_processes
 from cuprof.records import Calibration, DeviceFacts, Measure
 
 READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
@@ -73,8 +72,7 @@ class CudaBackend:
         buffer = self.cupy.empty(size, dtype=self.cupy.uint8)
         buffer.fill(1)
         best = 0.0
-        monitor = StateMonitor.find(self.facts().uuid)
-        others = monitor.other_processes({os.getpid()}) if monitor else []
+        others = find_other_processes(self.facts().uuid)
         for blocks_per_multiprocessor in READ_BLOCKS:
             launch = self.timer.reader(buffer, self.multiprocessors * blocks_per_multiprocessor)
             enqueue = on_stream(launch, self.stream.ptr)

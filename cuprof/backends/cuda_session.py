@@ -183,6 +183,10 @@ class CudaSession:
         """Return the inputs that were overwritten since `watch_inputs`, by checksums taken on the device."""
         return tuple(name for name, known in self._checksums.items() if self._checksum(name) != known)
 
+    def overrun_arrays(self) -> tuple[str, ...]:
+        """Return none: no guard bytes lie around arrays in device memory."""
+        return ()
+
     def restore_inputs(self, inputs: Arrays) -> None:
         """Copy the inputs to the device anew."""
         for name, array in inputs.items():

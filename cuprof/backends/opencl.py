@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import statistics
 import time
@@ -20,7 +19,7 @@ from cuprof.backends.opencl_timing import OpenClTimer
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
-from cuprof.measure.device_state import StateMonitor, find_uuid
+from cuprof.measure.device_state import find_other_processes, find_uuid
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
 
 NO_DEVICE_REMEDY = (
@@ -94,6 +93,7 @@ class OpenClBackend:
         self.queue = self.cl.CommandQueue(self.context, self.device, properties=profiling)
         self.is_nvidia = "NVIDIA" in self.device.platform.name
         self._timer: OpenClTimer | None = None
+        self._facts: DeviceFacts | None = None
 
     @property
     def timer(self) -> OpenClTimer:
@@ -104,6 +104,11 @@ class OpenClBackend:
 
     def facts(self) -> DeviceFacts:
         """Return the device's name, memory and the versions that its timings depend on."""
+        if self._facts is None:
+            self._facts = self._read_facts()
+        return self._facts
+
+    def _read_facts(self) -> DeviceFacts:
         device = self.device
         name = " ".join(device.name.split())
         identity = {
@@ -156,14 +161,12 @@ class OpenClBackend:
             read = timer.reader(timer.filled_buffer(size))
             readings = [timer.kernel_time([read], "none").duration_ns for _ in range(7)]
             empty = [timer.kernel_time([timer.empty], "none").duration_ns for _ in range(20)]
-        uuid = self.facts().uuid
-        monitor = StateMonitor.find(uuid) if uuid else None
         return Calibration(
             backend=self.name,
             read_bandwidth=size / (statistics.median(readings[2:]) * 1e-9),
             details={
                 "read_bytes": size,
-                "other_processes": monitor.other_processes({os.getpid()}) if monitor else [],
+                "other_processes": find_other_processes(self.facts().uuid),
                 "empty_kernel_ns": statistics.median(empty[4:]),
             },
         )
@@ -233,6 +236,10 @@ class OpenClSession:
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten, by comparing with the host's copy."""
         return tuple(name for name, array in self._host_inputs.items() if not self._is_intact(name, array))
+
+    def overrun_arrays(self) -> tuple[str, ...]:
+        """Return none: no guard bytes lie around arrays in device memory."""
+        return ()
 
     def restore_inputs(self, inputs: Arrays) -> None:
         """Copy the inputs to the device anew."""

@@ -53,13 +53,10 @@ def main(argv: Sequence[str]) -> int:
 
     try:
         return _compare(argv)
-    except CuprofError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return FAILURE
     except BrokenPipeError:
         raise
     except Exception as error:
-        explained = explain_full(error)
+        explained = error if isinstance(error, CuprofError) else explain_full(error)
         if explained:
             print(f"error: {explained}", file=sys.stderr)
         else:  # an error of cuprof's own, which Python would end with 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,8 +59,10 @@ class StateMonitor:
         """Return a monitor of the device, or None where NVML does not know it.
 
         Args:
-            uuid: the device's, 32 hexadecimal digits without dashes.
+            uuid: the device's, 32 hexadecimal digits without dashes; empty where it has none, as a host's processor.
         """
+        if not uuid:
+            return None
         try:
             import pynvml
 
@@ -100,6 +103,12 @@ class StateMonitor:
         """Return the process ids of others that compute on the device."""
         running = _ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, self._handle) or []
         return sorted({process.pid for process in running} - own)
+
+
+def find_other_processes(uuid: str) -> list[int]:
+    """Return the ids of the processes besides this one that compute on a device; none where NVML cannot tell."""
+    monitor = StateMonitor.find(uuid)
+    return monitor.other_processes({os.getpid()}) if monitor else []
 
 
 def find_uuid(domain: int, bus: int, slot: int) -> str:

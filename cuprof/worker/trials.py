@@ -140,8 +140,7 @@ class TrialRunner:
     def __init__(self, backend: Any, workload: Workload, job: Job, enter: Enter) -> None:
         self.backend, self.workload, self.job, self.enter = backend, workload, job, enter
         self.rng = np.random.default_rng()
-        device = backend.facts()
-        self.monitor = StateMonitor.find(device.uuid) if device.uuid and not device.is_host else None
+        self.monitor = StateMonitor.find(backend.facts().uuid)
         self._sampled_ns: int | None = None
         self._idle_w: float | None = None
 
@@ -342,7 +341,7 @@ class TrialRunner:
     def _find_damage(self) -> str:
         """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""
         overwritten = self.session.damaged_inputs()
-        overrun: tuple[str, ...] = getattr(self.session, "overrun_arrays", tuple)()
+        overrun = self.session.overrun_arrays()
         done = [f"overwrites its input {', '.join(overwritten)}"] if overwritten else []
         done += [f"writes outside its {', '.join(overrun)}"] if overrun else []
         return f"it {' and '.join(done)}" if done else ""

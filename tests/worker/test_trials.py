@@ -328,6 +328,9 @@ class Refusing:
     def check_in_place(self, *_: Any) -> None:
         return None
 
+    def overrun_arrays(self) -> tuple[str, ...]:
+        return ()
+
     def damaged_inputs(self) -> tuple[str, ...]:
         return ()
 
