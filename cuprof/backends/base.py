@@ -114,10 +114,10 @@ class Session(Protocol):
         """Return the names of inputs whose content has changed since `watch_inputs`."""
 
     def overrun_arrays(self) -> tuple[str, ...]:
-        """Return the arrays next to which something was written ("input x"); none where no guard bytes lie around."""
+        """Return the arrays next to which something was written ("input x", "output y", "scratch")."""
 
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Write the inputs anew, at the same addresses, and guard bytes where there are any."""
+        """Write the inputs anew, at the same addresses, and the guard bytes around all arrays."""
 
     def check_in_place(self, runnable: Any, reference: Arrays, tolerance: Tolerance, seed: int) -> Check | None:
         """Return the passed check where the device itself finds everything right, without copying outputs.

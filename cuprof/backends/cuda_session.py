@@ -12,6 +12,7 @@ import numpy as np
 from cuprof.backends.base import POISON_BYTE, DeviceLostError, ReadingOptions, own_views
 from cuprof.backends.cuda_compare import DeviceComparison
 from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_for
+from cuprof.backends.cuda_guards import DeviceGuards
 from cuprof.backends.cuda_timing import LAUNCH_PHASES
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
@@ -56,12 +57,18 @@ class CudaSession:
         options: ReadingOptions,
         scratch_bytes: int,
     ) -> None:
-        cupy = backend.cupy
         self.backend, self.options, self.signature = backend, options, signature
         self.driver = backend.driver
-        self.inputs = {name: backend.upload(array) for name, array in inputs.items()}
-        self.outputs = {name: cupy.empty(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
-        self.scratch = cupy.empty(max(scratch_bytes, 1), cupy.uint8)
+        self.guards = DeviceGuards(backend)
+        self.inputs = {
+            name: backend.upload(array, self.guards.allocate(f"input {name}", array.shape, array.dtype))
+            for name, array in inputs.items()
+        }
+        self.outputs = {
+            name: self.guards.allocate(f"output {name}", spec.shape, spec.dtype)
+            for name, spec in signature.outputs.items()
+        }
+        self.scratch = self.guards.allocate("scratch", (max(scratch_bytes, 1),), "uint8")
         self._host_inputs = inputs
         if options.cupti:
             backend.timer.use_cupti()
@@ -184,13 +191,14 @@ class CudaSession:
         return tuple(name for name, known in self._checksums.items() if self._checksum(name) != known)
 
     def overrun_arrays(self) -> tuple[str, ...]:
-        """Return none: no guard bytes lie around arrays in device memory."""
-        return ()
+        """Return the arrays next to which something was written ("input x", "output y", "scratch")."""
+        return self.guards.find_damaged()
 
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Copy the inputs to the device anew."""
+        """Copy the inputs to the device anew, and write all guard bytes."""
         for name, array in inputs.items():
             self.backend.upload(array, self.inputs[name])
+        self.guards.mend()
 
     def _checksum(self, name: str) -> int:
         return self.backend.timer.checksum(self.inputs[name])

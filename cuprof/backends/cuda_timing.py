@@ -15,7 +15,7 @@ from cuprof.backends.base import Reading
 from cuprof.backends.cuda_driver import MappedMemory, PackedLaunch, call, load_driver
 from cuprof.backends.cupti_clock import CuptiClock
 
-TIMING_VERSION = 2
+TIMING_VERSION = 3
 """Raised whenever a change here changes what a number means; part of every method's hash."""
 HOLD_LIMIT_NS = 50_000_000
 """A held stream lets go by itself after this time, so a call that synchronises costs a reading and no deadlock."""
@@ -68,7 +68,7 @@ class CudaTimer:
         self._ticket = 0
         multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._flush = self.reader(self.flush_buffer, 4 * multiprocessors, self._mapped.address + 32)
-        self._hold = self._kernel(
+        self._hold = self.kernel(
             "hold",
             1,
             1,
@@ -80,7 +80,7 @@ class CudaTimer:
                 self._mapped.address + 8,
             ],
         )
-        self._empty = self._kernel("empty", 1, 1, [])
+        self._empty = self.kernel("empty", 1, 1, [])
         flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
         self._start = call(self.driver.cuEventCreate(flags), "create an event")
         self._end = call(self.driver.cuEventCreate(flags), "create an event")
@@ -93,20 +93,20 @@ class CudaTimer:
         """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
         sink = self._mapped.address + 56
         words = np.uint64(buffer.nbytes // 16)
-        return self._kernel("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
+        return self.kernel("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
 
     def checksum(self, array: Any) -> int:
         """Return a sum over the bytes of a CuPy array that any change of its content changes."""
         blocks = 4 * int(self.cupy.cuda.Device().attributes["MultiProcessorCount"])
         arguments = [array.data.ptr, np.uint64(array.nbytes), self._total.data.ptr]
         self._total.fill(0)
-        self._kernel("checksum", blocks, 512, arguments)(self.stream.ptr)
+        self.kernel("checksum", blocks, 512, arguments)(self.stream.ptr)
         self.stream.synchronize()
         return int(self._total[0])
 
     def spinner(self, duration_ns: int) -> PackedLaunch:
         """Return a launch of one thread that runs for the given time by the device's clock."""
-        return self._kernel("spin", 1, 1, [np.uint64(duration_ns), 0])
+        return self.kernel("spin", 1, 1, [np.uint64(duration_ns), 0])
 
     def cold_over_phases(
         self, enqueue: Callable[[], object], launches: int | None, flush: str = "clean", blocking: bool = True
@@ -235,7 +235,8 @@ class CudaTimer:
             "clock_step_ns": float(self.clock_step_ns),
         }
 
-    def _kernel(self, name: str, blocks: int, threads: int, arguments: list[Any]) -> PackedLaunch:
+    def kernel(self, name: str, blocks: int, threads: int, arguments: list[Any]) -> PackedLaunch:
+        """Return a launch of one of device_kernels.cu's kernels."""
         function = call(
             self.driver.cuModuleGetFunction(self.module, f"cuprof_{name}".encode()), f"find kernel cuprof_{name}"
         )

@@ -15,6 +15,7 @@ import numpy as np
 
 from cuprof.backends.base import POISON_BYTE, DeviceLostError, Reading, ReadingOptions
 from cuprof.backends.nvrtc import KernelFacts, read_resources
+from cuprof.backends.opencl_guards import GuardedBuffer
 from cuprof.backends.opencl_timing import OpenClTimer
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
@@ -39,7 +40,7 @@ class OpenClRunnable:
 
     actions: tuple[Step, ...]
     results: Mapping[str, Any]
-    arena: Any
+    arena: GuardedBuffer
     build: BuildFacts = field(default_factory=BuildFacts)
     keep: tuple[Any, ...] = ()
     """Every buffer that the actions use: a kernel does not hold the memory that it has as an argument."""
@@ -212,20 +213,20 @@ class OpenClSession:
     def __init__(
         self, backend: OpenClBackend, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
     ) -> None:
-        cl, context = backend.cl, backend.context
         self.backend, self.options, self.signature = backend, options, signature
-        flags = cl.mem_flags
         self._host_inputs = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        self._guarded: list[tuple[str, GuardedBuffer]] = []
         self.inputs = {
-            name: cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=array)
+            name: self._allocate(f"input {name}", array.nbytes).part(0, max(array.nbytes, 1))
             for name, array in self._host_inputs.items()
         }
         self.outputs = {
-            name: cl.Buffer(context, flags.READ_WRITE, max(spec.nbytes, 1)) for name, spec in signature.outputs.items()
+            name: self._allocate(f"output {name}", spec.nbytes).part(0, max(spec.nbytes, 1))
+            for name, spec in signature.outputs.items()
         }
-        self.arena = cl.Buffer(context, flags.READ_WRITE, max(scratch_bytes, 1))
+        self.arena = self._allocate("scratch", scratch_bytes)
         self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[Any]] | None = None
-        backend.queue.finish()
+        self._upload(inputs)
 
     def watch_inputs(self) -> None:
         """Do nothing: the host's copy remembers what the inputs hold."""
@@ -238,14 +239,25 @@ class OpenClSession:
         return tuple(name for name, array in self._host_inputs.items() if not self._is_intact(name, array))
 
     def overrun_arrays(self) -> tuple[str, ...]:
-        """Return none: no guard bytes lie around arrays in device memory."""
-        return ()
+        """Return the buffers next to which something was written ("input x", "output y", "scratch")."""
+        return tuple(label for label, buffer in self._guarded if not buffer.is_sound)
 
     def restore_inputs(self, inputs: Arrays) -> None:
-        """Copy the inputs to the device anew."""
+        """Copy the inputs to the device anew, and write all guard bytes."""
+        self._upload(inputs)
+        for _, buffer in self._guarded:
+            buffer.mend()
+
+    def _upload(self, inputs: Arrays) -> None:
         for name, array in inputs.items():
-            self.backend.cl.enqueue_copy(self.backend.queue, self.inputs[name], np.ascontiguousarray(array))
+            if array.nbytes:
+                self.backend.cl.enqueue_copy(self.backend.queue, self.inputs[name], np.ascontiguousarray(array))
         self.backend.queue.finish()
+
+    def _allocate(self, label: str, size: int) -> GuardedBuffer:
+        buffer = GuardedBuffer(self.backend.cl, self.backend.queue, max(size, 1))
+        self._guarded.append((label, buffer))
+        return buffer
 
     def _is_intact(self, name: str, array: np.ndarray) -> bool:
         found = np.empty_like(array)
@@ -274,8 +286,9 @@ class OpenClSession:
     def poison(self, runnable: OpenClRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
         with self.backend.errors("poison the buffers", waiting=True):
-            for buffer in (*self.outputs.values(), runnable.arena):
+            for buffer in self.outputs.values():
                 self.backend.cl.enqueue_fill_buffer(self.backend.queue, buffer, np.uint8(byte), 0, buffer.size)
+            runnable.arena.fill(byte)
             self.backend.queue.finish()
 
     def run(self, runnable: OpenClRunnable) -> None:
@@ -318,9 +331,9 @@ class OpenClSession:
             for mapping in self._pinned[2]:
                 mapping.base.release(self.backend.queue)
         self.backend.queue.finish()
-        for buffer in (*self.inputs.values(), *self.outputs.values(), self.arena):
+        for buffer in (*self.inputs.values(), *self.outputs.values(), *(each.memory for _, each in self._guarded)):
             buffer.release()
-        self.inputs, self.outputs, self._pinned = {}, {}, None
+        self.inputs, self.outputs, self._guarded, self._pinned = {}, {}, [], None
 
     def _buffers(self, program: Program) -> tuple[dict[str, Any], dict[str, int]]:
         """Return every buffer by name and its size; scratch buffers are parts of the arena."""
@@ -330,10 +343,9 @@ class OpenClSession:
             origins[name] = end
             end += -(-max(spec.nbytes, 1) // alignment) * alignment
         if end > self.arena.size:  # earlier runnables keep the arena that they are bound to
-            self.arena = self.backend.cl.Buffer(self.backend.context, self.backend.cl.mem_flags.READ_WRITE, end)
+            self.arena = self._allocate("scratch", end)
         scratch = {
-            name: self.arena.get_sub_region(origin, max(program.scratch[name].nbytes, 1))
-            for name, origin in origins.items()
+            name: self.arena.part(origin, max(program.scratch[name].nbytes, 1)) for name, origin in origins.items()
         }
         buffers = {**self.inputs, **self.outputs, **scratch}
         return buffers, {name: buffer.size for name, buffer in buffers.items()}

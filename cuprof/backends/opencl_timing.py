@@ -11,7 +11,7 @@ import numpy as np
 
 from cuprof.backends.base import Reading
 
-TIMING_VERSION = 1
+TIMING_VERSION = 2
 """Raised whenever a change here changes what a number means; part of every method's hash."""
 GPU_CACHE_BYTES = 64 << 20
 """Least cache assumed of a GPU: what drivers report as the global memory cache is not always the L2 cache."""

@@ -335,7 +335,8 @@ class TrialRunner:
         damage = self._find_damage()
         if damage:
             self._restore_inputs()
-            message = f"{damage}; the variants after it were given the inputs anew"
+            wrong = "" if candidate.check.passed else f"{candidate.check.message}; "
+            message = f"{wrong}{damage}; the variants after it were given the inputs anew"
             candidate.check = replace(candidate.check, passed=False, error=float("inf"), message=message)
 
     def _find_damage(self) -> str:

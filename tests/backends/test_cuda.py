@@ -11,6 +11,8 @@ import pytest
 
 from cuprof.backends.base import ReadingOptions
 from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.cuda_timing import LAUNCH_PHASES
+from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.errors import BuildError, LaunchError
 from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Variant
 from cuprof.records import Measure
@@ -34,6 +36,8 @@ extern "C" __global__ void through_shared(const float* x, float* y, int n) {
 extern "C" __global__ void many_types(float* y, int n, float f, double d, long long l, unsigned char c) {
     if (I == 0) { y[0] = f; y[1] = (float)d; y[2] = (float)l; y[3] = (float)c; y[4] = (float)n; }
 }
+extern "C" __global__ void touch(unsigned char* y, long long at) { y[at] ^= 1; }
+extern "C" __global__ void more(float* y, int n) { if (I < n) y[I] += 1.0f; }
 extern "C" __global__ void read(const float4* x, float* y, int n) {
     float sum = 0;
     for (int i = I; i < n / 4; i += gridDim.x * blockDim.x) { float4 v = __ldg(x + i); sum += v.x + v.y + v.z + v.w; }
@@ -133,6 +137,49 @@ def test_poison_is_nan_in_outputs_and_scratch(session: Any) -> None:
     assert not np.isnan(found[: N // 2]).any()
     copied = prepare(session, launch("as_it_is", "s", "y", N), scratch={"s": Array((N,), "float32")})
     assert np.isnan(result(session, copied)).all()
+
+
+@pytest.mark.parametrize(("array", "size"), [("x", 4 * N), ("y", 4 * N), ("s", 1 << 16)])
+@pytest.mark.parametrize("distance", [-GUARD_BYTES, -1, 0, 63, GUARD_BYTES - 1])
+def test_a_byte_outside_an_array_is_noticed_and_mended(
+    session: Any, inputs: dict[str, np.ndarray], array: str, size: int, distance: int
+) -> None:
+    place = distance + (size if distance >= 0 else 0)
+    touch = Launch("touch", (1,), (1,), (array, np.int64(place)))
+    runnable = prepare(session, touch, scratch={"s": Array((1 << 16,), "uint8")})
+    session.watch_inputs()
+    session.poison(runnable)
+    assert session.overrun_arrays() == ()
+    session.run(runnable)
+    assert session.overrun_arrays() == ({"x": "input x", "y": "output y", "s": "scratch"}[array],)
+    assert session.damaged_inputs() == ()
+    session.restore_inputs(inputs)
+    assert session.overrun_arrays() == ()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 5), (1001,)])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float64"])
+def test_arrays_of_any_shape_lie_between_sound_guards(backend: Any, shape: tuple[int, ...], dtype: str) -> None:
+    signature = Signature({"x": Array(shape, dtype)}, {"y": Array(shape, dtype), "z": Array((3,), "int8")})
+    given = np.ones(shape, dtype)
+    opened = backend.open(signature, {"x": given}, ReadingOptions())
+    for array in (opened.inputs["x"], opened.outputs["y"]):
+        assert (array.shape, array.dtype, array.data.ptr % 256) == (shape, np.dtype(dtype), 0)
+    assert np.array_equal(opened.inputs["x"].get(), given)
+    opened.poison(None)
+    assert opened.overrun_arrays() == ()
+    opened.close()
+
+
+def test_repeating_executes_so_often_and_a_sample_of_several_launches_once_a_phase(session: Any) -> None:
+    runnable = prepare(session, launch("more", "y", N), launch("more", "y", N))
+    session.poison(runnable, 0)
+    session.repeat(runnable, 5)
+    assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 10.0, np.float32))
+    session.poison(runnable, 0)
+    reading = session.read(runnable, Measure.COLD, runnable.phases)
+    assert reading.duration_ns > 0
+    assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 2.0 * LAUNCH_PHASES, np.float32))
 
 
 def test_fill_sets_bytes_before_what_follows(session: Any) -> None:

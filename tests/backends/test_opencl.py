@@ -12,6 +12,7 @@ import pytest
 
 from cuprof.backends import opencl
 from cuprof.backends.base import POISON_BYTE, ReadingOptions
+from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.opencl import OpenClBackend, list_devices
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Variant
@@ -30,6 +31,7 @@ kernel void reverse(global float* y) {
     barrier(CLK_LOCAL_MEM_FENCE);
     y[get_global_id(0)] = tile[63 - get_local_id(0)] * FACTOR;
 }
+kernel void touch(global uchar* y, int at) { y[at] ^= 1; }
 """
 COUNT = 1000
 SIGNATURE = Signature({"x": Array((COUNT,), "float32")}, {"y": Array((COUNT,), "float32")})
@@ -133,6 +135,33 @@ def test_what_is_not_written_stays_poisoned(session: object) -> None:
 def test_fill_sets_bytes_in_order_with_the_launches(session: object) -> None:
     y = execute(session, prepare(session, ADD, Fill("y", 0x40)))
     assert (y.view(np.uint8) == 0x40).all()
+
+
+@pytest.mark.parametrize(("array", "size"), [("x", 4 * COUNT), ("y", 4 * COUNT), ("s", 1024)])
+@pytest.mark.parametrize("distance", [-GUARD_BYTES, -1, 0, 63, GUARD_BYTES - 1])
+def test_a_byte_outside_a_buffer_is_noticed_and_mended(
+    backend: OpenClBackend, array: str, size: int, distance: int
+) -> None:
+    opened = backend.open(SIGNATURE, INPUTS, ReadingOptions(), 1024)
+    place = distance + (size if distance >= 0 else 0)
+    touch = Launch("touch", (1,), (1,), (array, place))
+    runnable = prepare(opened, touch, scratch={"s": Array((1024,), "int8")})
+    opened.poison(runnable)
+    assert opened.overrun_arrays() == ()
+    opened.run(runnable)
+    assert opened.overrun_arrays() == ({"x": "input x", "y": "output y", "s": "scratch"}[array],)
+    assert opened.damaged_inputs() == ()
+    opened.restore_inputs(INPUTS)
+    assert opened.overrun_arrays() == ()
+    opened.close()
+
+
+def test_empty_arrays_are_guarded_too(backend: OpenClBackend) -> None:
+    empty = Signature({"x": Array((0,), "float32")}, {"y": Array((0, 3), "float64")})
+    opened = backend.open(empty, {"x": np.empty(0, np.float32)}, ReadingOptions())
+    opened.restore_inputs({"x": np.empty(0, np.float32)})
+    assert (opened.overrun_arrays(), opened.damaged_inputs()) == ((), ())
+    opened.close()
 
 
 def test_scratch_buffers_live_as_long_as_the_runnable_and_are_poisoned(session: object) -> None:

@@ -32,13 +32,18 @@ FAULTS: dict[str, tuple[State, str]] = {
     "cuda_no_such_kernel": (State.LAUNCH_ERROR, r'find kernel absent \(extern "C"\?\): .*NOT_FOUND.*'),
     "cuda_nan": (State.WRONG_RESULT, r"y\[64\] = nan, .*; 1 of 128 elements are wrong"),
     "cuda_unwritten": (State.WRONG_RESULT, r"y\[64\] = nan, .*; 64 of 128 elements are wrong"),
-    "cuda_shifted": (State.WRONG_RESULT, r"y\[0\] = nan, .*; 1 of 128 elements are wrong"),
+    "cuda_shifted": (
+        State.WRONG_RESULT,
+        r"y\[0\] = nan, .*; 1 of 128 elements are wrong; it writes outside its output y; .*",
+    ),
+    "cuda_outside": (State.WRONG_RESULT, r"it writes outside its output y; the variants after it .*"),
     "cuda_right_at_first": (State.WRONG_RESULT, r"right before timing, wrong after it: y\[\d+\] = .*"),
 }
 ALL = (
     "cuda_sound_first", "cuda_illegal_address", "cuda_misaligned", "cuda_trap", "cuda_stack_overflow",
     "cuda_sound_between", "cuda_endless", "cuda_shared", "cuda_threads", "cuda_scratch", "cuda_does_not_compile",
-    "cuda_no_such_kernel", "cuda_nan", "cuda_unwritten", "cuda_shifted", "cuda_right_at_first", "cuda_sound_last",
+    "cuda_no_such_kernel", "cuda_nan", "cuda_unwritten", "cuda_shifted", "cuda_outside", "cuda_right_at_first",
+    "cuda_sound_last",
 )  # fmt: skip
 
 

@@ -446,6 +446,12 @@ def cuda_shifted(problem, tune):
     return launch(problem, "shifted")
 
 
+@family.cuda("cuda_outside", source="faults.cu")
+def cuda_outside(problem, tune):
+    """Right, and its last block goes on past the output's end."""
+    return launch(problem, "unbounded", blocks=-(-problem.n // BLOCK) + 1)
+
+
 @family.cuda("cuda_right_at_first", source="faults.cu")
 def cuda_right_at_first(problem, tune):
     """Counts its launches and is right in the first one alone."""

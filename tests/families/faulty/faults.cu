@@ -46,6 +46,11 @@ extern "C" __global__ void shifted(const float* x, float* y, int n) {
     if (i < n) y[i + 1] = 2 * x[i + 1 < n ? i + 1 : i];
 }
 
+extern "C" __global__ void unbounded(const float* x, float* y, int n) {
+    const int i = INDEX;
+    y[i] = 2 * x[i < n ? i : 0];
+}
+
 __device__ unsigned int launches;
 
 // One block, so that every thread has read the count before it grows.
