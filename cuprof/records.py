@@ -203,6 +203,10 @@ class Energy:
     idle_w: float
 
 
+ENERGY_UNAVAILABLE = "energy_unavailable"
+"""Key in a timing's details: why there is no energy although it was asked for."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """One measure of one trial.

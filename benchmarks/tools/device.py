@@ -12,9 +12,9 @@ from cuprof.backends.base import Reading
 from cuprof.backends.cuda import CudaBackend
 from cuprof.backends.cuda_driver import PackedLaunch, call
 from cuprof.backends.cuda_session import CudaRunnable
+from cuprof.backends.device_state import StateMonitor
 from cuprof.family import Launch
 from cuprof.family.program import as_scalar
-from cuprof.measure.device_state import StateMonitor
 from cuprof.measure.sampling import Sampler
 from cuprof.measure.stopping import StoppingRule
 from cuprof.records import Measure, Timing

@@ -24,6 +24,9 @@ WORDS = {
 WRONG_AS_EXPECTED = "wrong, as expected"
 """The words for a variant that is kept because it is wrong, and was found so: no failure."""
 
+SURPRISING_PASS = "known to be wrong; its check passed here"
+"""The words for such a variant that was found right."""
+
 MOST_NAMES = 12
 MOST_LOG = 4000
 

@@ -16,10 +16,11 @@ from cuprof.analysis.experiment import Experiment, find_experiment
 from cuprof.analysis.facts import point_label
 from cuprof.analysis.load_counters import read_counters
 from cuprof.analysis.published import read_published
-from cuprof.analysis.study import FINISHED, Device, Study, Sweep
+from cuprof.analysis.study import FINISHED, Device, Study, Sweep, choose_baseline
 from cuprof.analysis.trials import trials_frame
 from cuprof.errors import SelectionError, UnknownNameError
 from cuprof.family.point import Point
+from cuprof.records import ENERGY_UNAVAILABLE
 from cuprof.store import Store, models
 from cuprof.store.connection import explained, make_engine, parse_url
 
@@ -65,7 +66,7 @@ def load_study(
         rows = _read_rows(session, sweep.id, labels)
         if not rows:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
-        baseline = description.baseline or sweep.baseline
+        baseline = choose_baseline(sweep.configuration or {}, description, sweep.baseline)
         trials = trials_frame(rows, devices, description, baseline)
         reference, note = choose_reference(trials, description)
         samples = _read_samples(session, trials[trials["problem"] == reference])
@@ -313,6 +314,7 @@ def _read_timings(session: Session, run_ids: Sequence[int]) -> dict[int, dict[st
         for timing in session.scalars(query):
             summary = {name: getattr(timing, column) for name, column in SUMMARY.items()}
             summary["timing_id"] = timing.id
+            summary[ENERGY_UNAVAILABLE] = timing.details.get(ENERGY_UNAVAILABLE, "")
             result.setdefault(timing.run_id, {})[timing.measure] = summary
     return result
 

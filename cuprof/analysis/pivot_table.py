@@ -12,11 +12,12 @@ from cuprof.analysis.cells import Key, against, as_listed, candidates, choose, d
 from cuprof.analysis.counter_names import heading_of
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import fact_label, point_label, value_label
-from cuprof.analysis.failures import WORDS, WRONG_AS_EXPECTED, is_expected
+from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED, is_expected
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.quantities import QUANTITIES, Dimension, Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
+from cuprof.records import ENERGY_UNAVAILABLE
 
 Chosen = Mapping[Key, Mapping[Any, Any]]
 Published = Sequence[PublishedValue]
@@ -92,6 +93,9 @@ def not_measured(study: Study, value: str, trials: pd.DataFrame) -> str:
         return " ".join(left_out_notes(study, trials, value)) or (
             f"No value of {value} is stored for these trials; {collect_command(study)} collects counters."
         )
+    reasons = dict.fromkeys(filter(None, trials[ENERGY_UNAVAILABLE])) if value in ("energy", "power") else {}
+    if reasons:
+        return f"{QUANTITIES[value].heading} was asked for and could not be measured: {'; '.join(reasons)}."
     return UNMEASURED.get(value, f"{QUANTITIES[value].heading}: nothing was measured in this sweep.")
 
 
@@ -118,7 +122,7 @@ def cell_of(trial: Mapping[Any, Any] | None, found: Published, scale: Scale, not
         return Cell(scale.format(trial["value"]), note=note or trial["choice"], published=report)
     if trial["state"] == "ok":
         if trial["expected"] == "wrong":
-            return Cell("known to be wrong; its check passed here", "failed", published=report)
+            return Cell(SURPRISING_PASS, "failed", published=report)
         return Cell(trial["reason"] or "–", "missing", published=report)
     if is_expected(trial):
         return Cell(WRONG_AS_EXPECTED, "missing", published=report)
@@ -190,13 +194,13 @@ def _sum(
     chosen: Chosen,
     scales: Mapping[Key, Scale],
 ) -> Row:
-    """Return the last row: Σ value × repeats, only where every row has a value."""
+    """Return the last row: Σ value × repeats, only where every row that it adds up is there and has a value."""
     assert spec.sum is not None
+    repeats = spec.sum.repeats or {key_label(key): 1 for key in row_keys}
     cells = []
     for column in column_keys:
-        values: list[Any] = [chosen[key + column]["value"] if key + column in chosen else None for key in row_keys]
-        repeats = [spec.sum.repeats.get(key_label(key), 1) for key in row_keys]
-        needed = [(value, times) for value, times in zip(values, repeats, strict=True) if times]
+        values = {key_label(key): chosen[key + column]["value"] for key in row_keys if key + column in chosen}
+        needed = [(values.get(label), times) for label, times in repeats.items() if times]
         known = [value * times for value, times in needed if value is not None and pd.notna(value)]
         total = sum(known) if needed and len(known) == len(needed) else None
         cells.append(Cell(scales[column].format(total)) if total is not None else Cell("not complete", "missing"))

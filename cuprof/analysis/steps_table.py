@@ -9,7 +9,7 @@ import pandas as pd
 
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import keep, point_label
-from cuprof.analysis.failures import WORDS, WRONG_AS_EXPECTED, is_expected
+from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED, is_expected
 from cuprof.analysis.intervals import few_samples, has_interval, level_text
 from cuprof.analysis.published import PublishedValue, devices_of
 from cuprof.analysis.quantities import Scale, choose_scale, format_value, shorten
@@ -147,7 +147,7 @@ def _row(
 
 def _state(trial: Mapping[Any, Any]) -> str:
     if trial["expected"] == "wrong" and trial["state"] == "ok":
-        return "known to be wrong; its check passed here"
+        return SURPRISING_PASS
     words = WRONG_AS_EXPECTED if is_expected(trial) else WORDS.get(trial["state"], "not timed")
     if trial["state"] == "wrong_result" and pd.notna(trial["check_error"]):
         return f"{words}: error {trial['check_error']:.3g} × allowed"

@@ -20,6 +20,11 @@ from cuprof.family.point import Point
 FINISHED = ("finished", "complete")
 
 
+def choose_baseline(configuration: Mapping[str, Any], experiment: Experiment, of_family: str) -> str:
+    """Return the variant that others are compared with: the one the sweep was told, the study's, else the family's."""
+    return str(configuration.get("baseline") or "") or experiment.baseline or of_family
+
+
 @dataclass(frozen=True)
 class Sweep:
     """What is known of the sweep: see `cuprof.records.SweepFacts`. Times are ISO 8601, UTC.
@@ -135,7 +140,7 @@ class Study:
     @cached_property
     def baseline(self) -> str:
         """Return the variant that others are compared with, whether it ran or not."""
-        return self.experiment.baseline or self.sweep.baseline
+        return choose_baseline(self.sweep.configuration, self.experiment, self.sweep.baseline)
 
     @cached_property
     def stand_in(self) -> str:

@@ -5,8 +5,8 @@ where it ran on several), order, kind, backend, expected, description, origin, d
 (Points), problem_label, problem_name, tunables_label, state, message, log, check_error, check_message, registers,
 useful_bytes, flops, {cold,hot,total}_{ns,low_ns,high_ns,count,excluded,stopped_by}, time_* (the measure that ranks:
 cold, else hot), time_measure, rotation of that measure, energy_j, mean_w and idle_w (stored with the measure that was
-taken first), bandwidth (bytes/s), rate (FLOP/s), share (of the device's measured read bandwidth), speedup (against the
-baseline at the same problem).
+taken first), energy_unavailable (why there is none although it was asked for, or empty), bandwidth (bytes/s), rate
+(FLOP/s), share (of the device's measured read bandwidth), speedup (against the baseline at the same problem).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pandas as pd
 from cuprof.analysis.experiment import Experiment
 from cuprof.analysis.facts import point_label
 from cuprof.analysis.study import Device
+from cuprof.records import ENERGY_UNAVAILABLE
 
 MEASURES = ("cold", "hot", "total")
 TIMED = ("ns", "low_ns", "high_ns", "count", "excluded", "stopped_by")
@@ -71,6 +72,8 @@ def _row(row: Mapping[str, Any], several: set[str], experiment: Experiment) -> d
     made["rotation"] = timings.get(ranking, {}).get("rotation")
     measured = next((timing for timing in timings.values() if timing.get("energy_j") is not None), {})
     made |= {name: measured.get(name) for name in OF_ENERGY}
+    reasons = (timing.get(ENERGY_UNAVAILABLE) for timing in timings.values())
+    made[ENERGY_UNAVAILABLE] = next(filter(None, reasons), "")
     numbers = ("_ns", "_j", "_w")
     return {name: float("nan") if value is None and name.endswith(numbers) else value for name, value in made.items()}
 

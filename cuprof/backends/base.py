@@ -21,6 +21,9 @@ from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Point, Program, Signature, Tolerance, Variant
 from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 
+PHASES_MATTER_NS = 200_000.0
+"""What the gaps between an execution's launches differ by, 0.9 µs on H200s, is less than half a percent of a longer
+one."""
 POISON_BYTE = 0xFF
 """Outputs and scratch hold this byte everywhere before a checked run: NaN as any IEEE float, -1 as any integer."""
 SECOND_POISON_BYTE = 0x5A
@@ -71,6 +74,14 @@ class Runnable(Protocol):
     @property
     def build(self) -> BuildFacts:
         """Return what the compiler said."""
+
+    @property
+    def steps(self) -> int:
+        """Return how many operations one execution enqueues, at most."""
+
+    @property
+    def phases(self) -> int:
+        """Return how many executions a cold sample is the mean of, where they are shorter than `PHASES_MATTER_NS`."""
 
 
 class Session(Protocol):
@@ -151,6 +162,9 @@ class Backend(Protocol):
 
     def calibrate(self) -> Calibration:
         """Measure the device: read bandwidth and the timing method's own cost."""
+
+    def correction_ns(self, measure: Measure) -> float:
+        """Return what is taken off every duration of this measure, as the cost of timing itself."""
 
     def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
         """Begin to build these (variant, program, source text) in the background, where that can be done."""

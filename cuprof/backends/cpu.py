@@ -33,6 +33,8 @@ class CpuRunnable:
 
     call: Callable[[], object]
     build: BuildFacts = field(default_factory=BuildFacts)
+    steps: int = 1
+    phases: int = 1
 
 
 class CpuBackend:
@@ -94,6 +96,10 @@ class CpuBackend:
                 best_ns = min(best_ns, time.perf_counter_ns() - started)
         bandwidth = data.nbytes / (best_ns * 1e-9)
         return Calibration(self.name, read_bandwidth=bandwidth, details={"read_bytes": data.nbytes})
+
+    def correction_ns(self, measure: Measure) -> float:
+        """Return zero: nothing is taken off."""
+        return 0.0
 
     def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
         """Do nothing: functions compile when they are prepared."""

@@ -13,12 +13,13 @@ from cuprof.backends.base import ReadingOptions
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.cuda_driver import call, load_driver
 from cuprof.backends.cuda_facts import read_facts
+from cuprof.backends.cuda_kernels import DeviceKernels
 from cuprof.backends.cuda_session import CudaSession, CupyErrors, on_stream
 from cuprof.backends.cuda_timing import CudaTimer
+from cuprof.backends.device_state import find_other_processes
 from cuprof.backends.nvrtc import pick_arch
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Arrays, Program, Signature, Variant
-from cuprof.measure.device_state import find_other_processes
 from cuprof.records import Calibration, DeviceFacts, Measure
 
 READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
@@ -47,16 +48,24 @@ class CudaBackend:
         self.cache = cache or BuildCache()
         self.arch = pick_arch(self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR"))
         self.multiprocessors = self._attribute("MULTIPROCESSOR_COUNT")
+        self._kernels: DeviceKernels | None = None
         self._timer: CudaTimer | None = None
         self._facts: DeviceFacts | None = None
+
+    @property
+    def kernels(self) -> DeviceKernels:
+        """Return the framework's own kernels, compiled at first use."""
+        if self._kernels is None:
+            source = (Path(__file__).parent / "device_kernels.cu").read_text()
+            cubin, _ = self.cache.compile(source, name="device_kernels.cu", arch=self.arch, defines={})
+            self._kernels = DeviceKernels(self.cupy, self.stream, self.load(cubin.image))
+        return self._kernels
 
     @property
     def timer(self) -> CudaTimer:
         """Return the timing apparatus of this device, made (and its own cost measured) at first use."""
         if self._timer is None:
-            source = (Path(__file__).parent / "device_kernels.cu").read_text()
-            cubin, _ = self.cache.compile(source, name="device_kernels.cu", arch=self.arch, defines={})
-            self._timer = CudaTimer(self.cupy, self.stream, self.load(cubin.image), self._attribute("L2_CACHE_SIZE"))
+            self._timer = CudaTimer(self.cupy, self.stream, self.kernels, self._attribute("L2_CACHE_SIZE"))
         return self._timer
 
     def facts(self) -> DeviceFacts:
@@ -84,6 +93,10 @@ class CudaBackend:
             event_overhead_ns=self.timer.correction_ns,
             details={"read_bytes": size, "other_processes": others, **self.timer.own_costs},
         )
+
+    def correction_ns(self, measure: Measure) -> float:
+        """Return the cost of an event pair around kernels, as this process measured it; total time is the host's."""
+        return 0.0 if measure is Measure.TOTAL else self.timer.correction_ns
 
     def open(
         self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0

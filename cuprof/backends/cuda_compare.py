@@ -81,12 +81,13 @@ class DeviceComparison:
         """Copy a tolerance of one bound an element to the device, once for as long as it is asked for."""
         if tolerance is self._tolerance:
             return
-        self._tolerance = tolerance
+        self._tolerance = None  # should the device's memory not suffice, none is known rather than the last one's
         self._absolute = {
             name: _on_device(self.backend, np.broadcast_to(tolerance.absolute, array.shape))
             for name, array in self._expected.items()
             if np.ndim(tolerance.absolute)
         }
+        self._tolerance = tolerance
 
     def _compare(self, name: str, address: int, dtype: str, count: int) -> Check | None:
         backend, tolerance = self.backend, self._tolerance

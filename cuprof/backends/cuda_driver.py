@@ -7,6 +7,7 @@ are used side by side with it.
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from cuprof.backends.base import DeviceLostError
 from cuprof.errors import LaunchError, MissingDependencyError
 
-CONTEXT_LOST = frozenset({214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999})
+CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999})
 """CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult)."""
 
 
@@ -56,6 +57,11 @@ def error_for(status: int, what: str) -> LaunchError:
         explained = f"CUDA error {status}"
     kind = DeviceLostError if status in CONTEXT_LOST else LaunchError
     return kind(f"{what}: {explained}")
+
+
+def release_with(owner: object, release: Callable[[], object]) -> None:
+    """Call `release` once nothing holds the owner any more, but not as the process ends: its context goes with it."""
+    weakref.finalize(owner, release).atexit = False
 
 
 class PackedLaunch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from importlib import metadata
 from typing import Any
@@ -26,7 +25,8 @@ def read_facts(index: int) -> DeviceFacts:
     name = call(driver.cuDeviceGetName(256, index), "read the device's name").split(b"\0")[0].decode()
     capability = f"{_read(index, 'COMPUTE_CAPABILITY_MAJOR')}.{_read(index, 'COMPUTE_CAPABILITY_MINOR')}"
     multiprocessors = _read(index, "MULTIPROCESSOR_COUNT")
-    version, nvrtc = _driver_version(), nvrtc_version()
+    api = str(call(driver.cuDriverGetVersion(), "read the driver's version"))
+    version, nvrtc = _driver_version() or f"CUDA {api}", nvrtc_version()
     return DeviceFacts(
         backend="cuda",
         index=index,
@@ -48,7 +48,7 @@ def read_facts(index: int) -> DeviceFacts:
             "max_sm_clock_mhz": _read(index, "CLOCK_RATE") / 1000,
             "max_memory_clock_mhz": _read(index, "MEMORY_CLOCK_RATE") / 1000,
             "driver": version,
-            "cuda_driver_api": str(call(driver.cuDriverGetVersion(), "read the driver's version")),
+            "cuda_driver_api": api,
             "nvrtc": nvrtc,
             "cupy": next(filter(None, map(_version, CUPY_DISTRIBUTIONS)), "unknown"),
             "cuda_bindings": _version("cuda-bindings"),
@@ -70,10 +70,11 @@ def _version(distribution: str) -> str:
 
 
 def _driver_version() -> str:
+    """Return the driver's version, or nothing where NVML is absent: containers may lack it while CUDA works."""
     try:
         import pynvml
 
         pynvml.nvmlInit()
         return str(pynvml.nvmlSystemGetDriverVersion())
-    except Exception:  # NVML is a convenience here: containers may lack it while CUDA works
-        return os.environ.get("NVIDIA_DRIVER_VERSION", "unknown")
+    except Exception:
+        return ""

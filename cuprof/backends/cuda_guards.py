@@ -57,7 +57,7 @@ class DeviceGuards:
             )
         addresses, changed = self._table
         arguments = [addresses.data.ptr, self._pattern.data.ptr, np.uint32(GUARD_BYTES), changed.data.ptr]
-        self.backend.timer.kernel("guards", count, THREADS, arguments)(self.backend.stream.ptr)
+        self.backend.kernels.launch("guards", count, THREADS, arguments)(self.backend.stream.ptr)
         self.backend.stream.synchronize()
         found = np.empty(count, np.uint32)
         call(self.backend.driver.cuMemcpyDtoH(found.ctypes.data, changed.data.ptr, found.nbytes), "read the guards")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cuprof.backends.base import POISON_BYTE, DeviceLostError, ReadingOptions, own_views
 from cuprof.backends.cuda_compare import DeviceComparison
-from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_for
+from cuprof.backends.cuda_driver import CONTEXT_LOST, PackedLaunch, call, error_for, release_with
 from cuprof.backends.cuda_guards import DeviceGuards
 from cuprof.backends.cuda_timing import LAUNCH_PHASES
 from cuprof.errors import LaunchError
@@ -38,7 +39,6 @@ class CudaRunnable:
     holds_back: bool = True
     """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
     expired_in_a_row: int = 0
-    keep: tuple[Any, ...] = ()
 
     @property
     def phases(self) -> int:
@@ -102,7 +102,8 @@ class CudaSession:
             array = self.inputs[source]
             if array.nbytes > size:
                 raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {array.nbytes}")
-            call(self.driver.cuMemcpyDtoD(address, array.data.ptr, array.nbytes), f"fill __constant__ {symbol}")
+            copy = self.driver.cuMemcpyDtoDAsync(address, array.data.ptr, array.nbytes, self.backend.stream.ptr)
+            call(copy, f"fill __constant__ {symbol}")
         stream = self.backend.stream.ptr
         actions = [self._action(module, step, addresses, stream) for step in program.steps]
         names = {launch.kernel for launch in program.launches}
@@ -118,12 +119,13 @@ class CudaSession:
         results = {
             name: (addresses[program.results.get(name, name)], spec) for name, spec in self.signature.outputs.items()
         }
-        enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
-        steps = len(actions)
-        if self.options.graph and steps > 1:
-            enqueue, steps = self._as_graph(enqueue), 1
         launches = len(program.launches) if len(program.launches) == len(program.steps) else None  # a fill may be one
-        return CudaRunnable(enqueue, results, facts, steps=steps, launches=launches, keep=(module,))
+        enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
+        runnable = CudaRunnable(enqueue, results, facts, steps=len(actions), launches=launches)
+        release_with(runnable, partial(self.driver.cuModuleUnload, module))
+        if self.options.graph and runnable.steps > 1:
+            self._replay_as_graph(runnable)
+        return runnable
 
     def _resource(self, module: Any, kernel: str, attribute: str) -> int:
         """Return a loaded kernel's resource, which is there even when NVRTC answers from its cache, without a log."""
@@ -131,15 +133,19 @@ class CudaSession:
         name = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
         return int(call(self.driver.cuFuncGetAttribute(name, function), f"read {attribute} of {kernel}"))
 
-    def _as_graph(self, enqueue: Callable[[], object]) -> Callable[[], None]:
-        """Return a replay of what `enqueue` puts on the stream, as one CUDA graph."""
+    def _replay_as_graph(self, runnable: CudaRunnable) -> None:
+        """Let the runnable replay what it puts on the stream as one CUDA graph."""
         driver, stream = self.driver, self.backend.stream.ptr
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         call(driver.cuStreamBeginCapture(stream, mode), "begin a graph")
-        enqueue()
+        runnable.enqueue()
         graph = call(driver.cuStreamEndCapture(stream), "end a graph")
-        executable = call(driver.cuGraphInstantiate(graph, 0), "make a graph executable")
-        return lambda: call(driver.cuGraphLaunch(executable, stream), "launch a graph")
+        try:
+            executable = call(driver.cuGraphInstantiate(graph, 0), "make a graph executable")
+        finally:
+            driver.cuGraphDestroy(graph)
+        release_with(runnable, partial(driver.cuGraphExecDestroy, executable))
+        runnable.enqueue, runnable.steps = lambda: call(driver.cuGraphLaunch(executable, stream), "launch a graph"), 1
 
     def _prepare_call(self, variant: Variant, problem: Point, tunables: Point) -> CudaRunnable:
         started = time.monotonic_ns()
@@ -151,12 +157,13 @@ class CudaSession:
 
     def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
-        for array in (*self.outputs.values(), self.scratch):
-            call(
-                self.driver.cuMemsetD8Async(array.data.ptr, byte, array.nbytes, self.backend.stream.ptr),
-                "poison a buffer",
-            )
-        self.backend.stream.synchronize()
+        with self._errors("poison the buffers"):
+            for array in (*self.outputs.values(), self.scratch):
+                call(
+                    self.driver.cuMemsetD8Async(array.data.ptr, byte, array.nbytes, self.backend.stream.ptr),
+                    "poison a buffer",
+                )
+            self.backend.stream.synchronize()
 
     def run(self, runnable: CudaRunnable) -> None:
         """Execute once and wait."""
@@ -179,12 +186,13 @@ class CudaSession:
         """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
         if not DeviceComparison.fits(self.outputs, reference):
             return None
-        try:
-            if self._comparison is None or self._comparison[0] is not reference:
-                self._comparison = (reference, DeviceComparison(self.backend, reference))
-            return self._comparison[1].check(runnable.results, tolerance, seed)
-        except self.backend.cupy.cuda.memory.OutOfMemoryError:
-            return None
+        with self._errors("compare the results"):
+            try:
+                if self._comparison is None or self._comparison[0] is not reference:
+                    self._comparison = (reference, DeviceComparison(self.backend, reference))
+                return self._comparison[1].check(runnable.results, tolerance, seed)
+            except self.backend.cupy.cuda.memory.OutOfMemoryError:
+                return None
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten since `watch_inputs`, by checksums taken on the device."""
@@ -192,7 +200,8 @@ class CudaSession:
 
     def overrun_arrays(self) -> tuple[str, ...]:
         """Return the arrays next to which something was written ("input x", "output y", "scratch")."""
-        return self.guards.find_damaged()
+        with self._errors("read the guards"):
+            return self.guards.find_damaged()
 
     def restore_inputs(self, inputs: Arrays) -> None:
         """Copy the inputs to the device anew, and write all guard bytes."""
@@ -201,7 +210,8 @@ class CudaSession:
         self.guards.mend()
 
     def _checksum(self, name: str) -> int:
-        return self.backend.timer.checksum(self.inputs[name])
+        with self._errors("take checksums of the inputs"):
+            return self.backend.kernels.checksum(self.inputs[name])
 
     def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs to new host arrays."""

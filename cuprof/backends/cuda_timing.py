@@ -13,6 +13,7 @@ import numpy as np
 
 from cuprof.backends.base import Reading
 from cuprof.backends.cuda_driver import MappedMemory, PackedLaunch, call, load_driver
+from cuprof.backends.cuda_kernels import DeviceKernels
 from cuprof.backends.cupti_clock import CuptiClock
 
 TIMING_VERSION = 3
@@ -31,8 +32,6 @@ FLUSH_FACTOR = 4
 LAUNCH_PHASES = 8
 """The gap between two launches of one execution depends, by about 0.9 µs, on how many launches the context has made
 before them, modulo this (measured on H200s). So an execution of several launches is timed once at every remainder."""
-PHASES_MATTER_NS = 200_000.0
-"""The phase of a launch is less than half a percent of an execution that is longer than this."""
 OWN_COST_READINGS = 512
 """The cost has levels 160 ns apart, among which a median of few readings falls by chance."""
 EMPTY_KERNEL_NS = 250.0
@@ -51,24 +50,23 @@ class CudaTimer:
     Args:
         cupy: the CuPy module, its device current.
         stream: the stream that executions are enqueued on.
-        module: the loaded device_kernels.cu.
+        kernels: what holds, flushes and spins.
         l2_bytes: the L2 cache's size.
     """
 
-    def __init__(self, cupy: Any, stream: Any, module: Any, l2_bytes: int) -> None:
+    def __init__(self, cupy: Any, stream: Any, kernels: DeviceKernels, l2_bytes: int) -> None:
         self.driver = load_driver()
-        self.cupy, self.stream, self.module = cupy, stream, module
+        self.cupy, self.stream, self.kernels = cupy, stream, kernels
         self.flush_buffer = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 32 << 20) // 4096 * 4096, cupy.uint8)
         self.flush_buffer.fill(1)
         self._mapped = MappedMemory(8)
         self._words = self._mapped.array
-        self._total = cupy.zeros(1, cupy.uint64)
         # Word 0: the gate. Words 1-3: stamp of the hold (cycles, ns, expired). Words 4-6: stamp of the flush.
         self._gate = self._words[:1].view(np.uint32)
         self._ticket = 0
         multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._flush = self.reader(self.flush_buffer, 4 * multiprocessors, self._mapped.address + 32)
-        self._hold = self.kernel(
+        self._hold = self.kernels.launch(
             "hold",
             1,
             1,
@@ -80,7 +78,7 @@ class CudaTimer:
                 self._mapped.address + 8,
             ],
         )
-        self._empty = self.kernel("empty", 1, 1, [])
+        self._empty = self.kernels.launch("empty", 1, 1, [])
         flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
         self._start = call(self.driver.cuEventCreate(flags), "create an event")
         self._end = call(self.driver.cuEventCreate(flags), "create an event")
@@ -93,20 +91,11 @@ class CudaTimer:
         """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
         sink = self._mapped.address + 56
         words = np.uint64(buffer.nbytes // 16)
-        return self.kernel("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
-
-    def checksum(self, array: Any) -> int:
-        """Return a sum over the bytes of a CuPy array that any change of its content changes."""
-        blocks = 4 * int(self.cupy.cuda.Device().attributes["MultiProcessorCount"])
-        arguments = [array.data.ptr, np.uint64(array.nbytes), self._total.data.ptr]
-        self._total.fill(0)
-        self.kernel("checksum", blocks, 512, arguments)(self.stream.ptr)
-        self.stream.synchronize()
-        return int(self._total[0])
+        return self.kernels.launch("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
 
     def spinner(self, duration_ns: int) -> PackedLaunch:
         """Return a launch of one thread that runs for the given time by the device's clock."""
-        return self.kernel("spin", 1, 1, [np.uint64(duration_ns), 0])
+        return self.kernels.launch("spin", 1, 1, [np.uint64(duration_ns), 0])
 
     def cold_over_phases(
         self, enqueue: Callable[[], object], launches: int | None, flush: str = "clean", blocking: bool = True
@@ -234,13 +223,6 @@ class CudaTimer:
             "empty_kernel_ns": empty_kernel_ns,
             "clock_step_ns": float(self.clock_step_ns),
         }
-
-    def kernel(self, name: str, blocks: int, threads: int, arguments: list[Any]) -> PackedLaunch:
-        """Return a launch of one of device_kernels.cu's kernels."""
-        function = call(
-            self.driver.cuModuleGetFunction(self.module, f"cuprof_{name}".encode()), f"find kernel cuprof_{name}"
-        )
-        return PackedLaunch(f"cuprof_{name}", function, (blocks,), (threads,), arguments)
 
 
 def middle_mean(durations_ns: Sequence[float]) -> float:

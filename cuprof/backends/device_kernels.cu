@@ -78,7 +78,15 @@ extern "C" __global__ void cuprof_spin(unsigned long long ns, Stamp* stamp) {
 
 extern "C" __global__ void cuprof_empty() {}
 
-// Adds up `bytes` bytes, each 4-byte word weighted by its position, so that any change of content changes the sum.
+// Mixes a word with its position (Murmur3's finaliser), one to one for each position.
+__device__ __forceinline__ unsigned int mixed(unsigned int word, unsigned long long position) {
+    unsigned int h = word ^ ((unsigned int)position * 0x9E3779B9u + (unsigned int)(position >> 32));
+    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
+    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
+    return h ^ (h >> 16);
+}
+
+// Adds up the mixed words of `bytes` bytes; what is left over of the last word counts byte by byte.
 extern "C" __global__ void cuprof_checksum(const unsigned char* data, unsigned long long bytes,
                                            unsigned long long* sum) {
     const unsigned long long words = bytes / 4;
@@ -86,10 +94,10 @@ extern "C" __global__ void cuprof_checksum(const unsigned char* data, unsigned l
     const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
     unsigned long long own = 0;
     for (unsigned long long i = first; i < words; i += stride) {
-        own += (unsigned long long)reinterpret_cast<const unsigned int*>(data)[i] * (2 * i + 1);
+        own += mixed(reinterpret_cast<const unsigned int*>(data)[i], i);
     }
     if (first == 0) {
-        for (unsigned long long i = 4 * words; i < bytes; ++i) own += (unsigned long long)data[i] * (2 * i + 1);
+        for (unsigned long long i = 4 * words; i < bytes; ++i) own += mixed(data[i], i);
     }
     atomicAdd(sum, own);
 }

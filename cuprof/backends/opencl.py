@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.base import POISON_BYTE, DeviceLostError, Reading, ReadingOptions
+from cuprof.backends.device_state import find_other_processes, find_uuid
 from cuprof.backends.nvrtc import KernelFacts, read_resources
 from cuprof.backends.opencl_guards import GuardedBuffer
 from cuprof.backends.opencl_timing import OpenClTimer
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
-from cuprof.measure.device_state import find_other_processes, find_uuid
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
 
 NO_DEVICE_REMEDY = (
     "for the CPU: apt install pocl-opencl-icd; for an NVIDIA GPU: "
     "echo libnvidia-opencl.so.1 > /etc/OpenCL/vendors/nvidia.icd"
 )
+FUNCTION_BITS = 3
+"""NVIDIA's "slot" holds the PCI device number above the function's three bits."""
 LOST_CODES = frozenset({-5, -36, -9999})
 """CL_OUT_OF_RESOURCES, CL_INVALID_COMMAND_QUEUE, NVIDIA's own: what waiting for a kernel that crashed reports."""
 
@@ -44,6 +46,8 @@ class OpenClRunnable:
     build: BuildFacts = field(default_factory=BuildFacts)
     keep: tuple[Any, ...] = ()
     """Every buffer that the actions use: a kernel does not hold the memory that it has as an argument."""
+
+    phases: int = 1
 
     @property
     def steps(self) -> int:
@@ -149,7 +153,7 @@ class OpenClBackend:
             return ""
         device = self.device
         try:
-            return find_uuid(device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv)
+            return find_uuid(device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv >> FUNCTION_BITS)
         except (self.cl.Error, AttributeError):
             return ""
 
@@ -171,6 +175,10 @@ class OpenClBackend:
                 "empty_kernel_ns": statistics.median(empty[4:]),
             },
         )
+
+    def correction_ns(self, measure: Measure) -> float:
+        """Return zero: nothing is taken off."""
+        return 0.0
 
     def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
         """Do nothing: OpenCL's drivers compile under a lock of their own, and keep what they compiled."""

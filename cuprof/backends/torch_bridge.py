@@ -42,6 +42,14 @@ def as_tensor(array: Any) -> Any:
     return get_torch().from_dlpack(array)
 
 
+def compute_capability() -> tuple[int, int]:
+    """Return the compute capability of CuPy's current device."""
+    import cupy
+
+    major, minor = get_torch().cuda.get_device_capability(cupy.cuda.Device().id)
+    return int(major), int(minor)
+
+
 def on_current_stream() -> AbstractContextManager[Any]:
     """Return a context in which PyTorch works on CuPy's current stream and device."""
     import cupy

@@ -80,7 +80,7 @@ def task(config: SweepConfig, project: Project) -> int:
     setting = make_setting(config.ncu, project)
     check_folder(setting.artifacts)
     # ncu starts before the store and the engine are imported, which takes as long as ncu's own start does.
-    with Batch(setting, (config.device.cuda or (0,))[0]) as ahead:
+    with Batch(setting, config.device.cuda or 0) as ahead:
         return _collect(config, project, setting, ahead)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cuprof.comparison.contrast import NO_NOISE, contrast
@@ -178,9 +178,9 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
 
 def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
     """Return a comparison with the rows that a later one decided anew in place of its own."""
-    anew = {(row.match.base.problem, row.measure): row for row in later.rows}
+    anew = {_row_key(row, comparison.options): row for row in later.rows}
     rows = tuple(
-        anew.get((row.match.base.problem, row.measure), row) if row.verdict is Verdict.UNDECIDED else row
+        anew.get(_row_key(row, comparison.options), row) if row.verdict is Verdict.UNDECIDED else row
         for row in comparison.rows
     )
     return replace(
@@ -189,6 +189,13 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
         broken=(*comparison.broken, *later.broken),
         warnings=tuple(dict.fromkeys((*comparison.warnings, *later.warnings))),
     )
+
+
+def _row_key(row: Row, options: Options) -> Hashable:
+    """Return what a row of a comparison of two variants is about; the best tunables may be others a second time."""
+    base, new = row.match.base, row.match.new
+    tunables = () if options.tunables == "best" else (base.tunables, new.tunables)
+    return (base.problem, base.device, new.device, tunables, row.measure)
 
 
 def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Measure]], tuple[str, ...]]:
@@ -247,7 +254,7 @@ def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Row]) ->
     }
     if methods and "nvbench" not in (base.kind, new.kind):
         names = " and ".join(sorted(measure.value for measure in methods))
-        texts.append(f"{names} times were sampled by different stopping rules or versions of cuprof")
+        texts.append(f"{names} times were sampled to different bounds, or warmed up differently")
     if any(row.match.choices > 1 for row in rows):
         texts.append("each variant stands with its fastest tunables; every choice counts as a comparison of its own")
     odd = sum(row.match.is_unchanged and row.verdict in (Verdict.SLOWER, Verdict.FASTER) for row in rows)

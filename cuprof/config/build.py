@@ -115,6 +115,11 @@ def _convert(key: str, kind: Any, value: Any) -> Any:
         element = typing.get_args(kind)[0]
         listed = value if isinstance(value, list) else [value]
         return tuple(_convert(key, element, part) for part in listed)
+    if isinstance(value, list):  # sweeps that are stored have a list of one device
+        if len(value) != 1:
+            values = ",".join(map(str, value))
+            raise ConfigError(f"{key} is {value!r}; it takes one value, and {key}={values} runs a job with each")
+        return _convert(key, kind, value[0])
     if kind is str and value is None:
         return ""
     if kind is str and isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The configuration as frozen dataclasses; nothing below the command line knows Hydra.
+"""The configuration as frozen dataclasses: all that is known of it past the command line, without Hydra.
 
 A field's default is what `conf/` composes to without any choice (a test holds the two together). Durations in
 settings are seconds and say so in their names.
@@ -94,14 +94,14 @@ class DeviceConfig:
 
     Attributes:
         backends: trials of other back ends are skipped.
-        cuda: ordinals of the CUDA devices; None takes the first one that is there.
-        opencl: ordinals of the OpenCL devices; None takes the first one that is there.
+        cuda: ordinal of the CUDA device; None takes the first one that is there.
+        opencl: ordinal of the OpenCL device; None takes the first one that is there.
         cpu_threads: threads of parallel CPU variants; None takes every core the process may use.
     """
 
     backends: tuple[str, ...] = field(default=("cuda", "opencl", "cpu"), metadata=one_of("cuda", "opencl", "cpu"))
-    cuda: tuple[int, ...] | None = field(default=None, metadata=within(0, 1023))
-    opencl: tuple[int, ...] | None = field(default=None, metadata=within(0, 1023))
+    cuda: int | None = field(default=None, metadata=within(0, 1023))
+    opencl: int | None = field(default=None, metadata=within(0, 1023))
     cpu_threads: int | None = field(default=None, metadata=within(1, 65_536))
 
     def __post_init__(self) -> None:
@@ -112,7 +112,13 @@ class DeviceConfig:
 
 @dataclass(frozen=True)
 class LimitsConfig:
-    """Say how long one trial may take, in seconds, before its worker is ended and the trial counts as timed out."""
+    """Say how long each step of a trial may take, in seconds, before its worker is ended and it counts as timed out.
+
+    Attributes:
+        build_s: compiling one variant, or its `make`.
+        check_s: one check, or one timed sample (how long sampling goes on is `MeasureConfig.max_seconds`).
+        trial_s: making the inputs and the reference of one problem.
+    """
 
     build_s: float = field(default=120.0, metadata=within(0.1, 86_400))
     check_s: float = field(default=60.0, metadata=within(0.1, 86_400))

@@ -20,7 +20,7 @@ from cuprof.engine.provenance import git_state, host_name, name_processes, softw
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import EmptyStoreError, WorkerError
 from cuprof.project import Project
-from cuprof.records import FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
+from cuprof.records import ENERGY_UNAVAILABLE, FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
 from cuprof.store.connection import database_file, hide_passwords, parse_url
 from cuprof.store.trials import StoredTrial
@@ -59,9 +59,10 @@ class PreviewRow:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a sweep would do."""
+    """What a sweep would do, and what it would tell beside."""
 
     rows: tuple[PreviewRow, ...]
+    notes: tuple[str, ...] = ()
 
 
 def run_sweep(
@@ -96,7 +97,7 @@ def preview(config: SweepConfig, project: Project) -> Preview:
         known = prepared.stored(store) if store is not None else {}
     rows = [_preview_row(prepared, trial, known.get(trial.identity)) for trial in prepared.plan.trials]
     rows += [PreviewRow(exclusion.label, "", "excluded", exclusion.reason) for exclusion in prepared.plan.excluded]
-    return Preview(tuple(rows))
+    return Preview(tuple(rows), prepared.plan.notes)
 
 
 @contextmanager
@@ -150,8 +151,8 @@ class Watcher:
 def open_runner(config: SweepConfig, observer: Observer) -> Iterator[tuple[JobRunner, Watcher]]:
     watcher = Watcher(observer)
     settings = WorkerSettings(
-        cuda_index=(config.device.cuda or (0,))[0],
-        opencl_index=(config.device.opencl or (0,))[0],
+        cuda_index=config.device.cuda or 0,
+        opencl_index=config.device.opencl or 0,
         cpu_threads=config.device.cpu_threads,
     )
     with JobRunner(settings, config.limits, watcher) as runner:
@@ -174,6 +175,7 @@ class Sweep:
         self.runner, self.observer, self.meanwhile = runner, observer, meanwhile
         self.locks = DeviceLocks(observer.note)
         self.results: list[tuple[Trial, State, Outcome | None]] = []
+        self._without_energy: set[tuple[str, str]] = set()
 
     def run(self) -> SweepResult:
         """Do what is left to do of the plan."""
@@ -259,6 +261,11 @@ class Sweep:
     def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
         self.store.record(sweep_id, outcome)
         self._tell(trial, outcome)
+        for timing in outcome.timings:
+            reason = timing.details.get(ENERGY_UNAVAILABLE)
+            if reason and (trial.backend, reason) not in self._without_energy:
+                self._without_energy.add((trial.backend, reason))
+                self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         self.results.append((trial, outcome.state, outcome))

@@ -14,6 +14,9 @@ EDGE_LIMIT_S = 0.5
 """An H200's counter moves every 100 ms, at once with the power; one that has not moved for this long does not move."""
 
 
+ReadCounter = Callable[[], int | None]
+
+
 @dataclass(frozen=True)
 class EnergyReading:
     """Energy of repeated executions.
@@ -32,40 +35,43 @@ class EnergyReading:
         return {"energy_executions": self.executions, "energy_seconds": self.seconds}
 
 
-def measure_idle(read_mj: Callable[[], int], seconds: float = IDLE_S) -> float | None:
-    """Return the watts of a device without work, or None where the counter does not move."""
+class EnergyUnavailableError(Exception):
+    """Say why energy cannot be told of a device."""
+
+
+def measure_idle(read_mj: ReadCounter, seconds: float = IDLE_S) -> float:
+    """Return the watts of a device without work.
+
+    Raises:
+        EnergyUnavailableError: the counter does not move.
+    """
     start = _edge(read_mj, lambda: 0)
-    if start is None:
-        return None
     time.sleep(seconds)
-    end = _edge(read_mj, lambda: 0)
-    return None if end is None else _watts(start, end)
+    return _watts(start, _edge(read_mj, lambda: 0))
 
 
-def measure_energy(
-    execute: Callable[[], int], read_mj: Callable[[], int], idle_w: float, loop_s: float
-) -> EnergyReading | None:
-    """Return the energy of one execution, or None where the counter does not move.
+def measure_energy(execute: Callable[[], int], read_mj: ReadCounter, idle_w: float, loop_s: float) -> EnergyReading:
+    """Return the energy of one execution.
 
     Args:
         execute: runs some executions, waits for them, returns how many.
-        read_mj: the device's energy counter in millijoules.
+        read_mj: the device's energy counter in millijoules; None where this one reading failed.
         idle_w: what the device draws without work, stored beside the result.
         loop_s: the loop lasts this long; both of its ends are taken right at a step of the counter.
+
+    Raises:
+        EnergyUnavailableError: the counter does not move.
     """
     execute()  # the clocks rise before the loop proper
     start = _edge(read_mj, execute)
-    if start is None:
-        return None
     executions = 0
     while time.perf_counter() - start.at_s < loop_s:
         executions += execute()
     end = _edge(read_mj, execute)
-    if end is None:
-        return None
     executions += end.executions
-    joules = (end.energy_mj - start.energy_mj) / 1000
-    return EnergyReading(Energy(joules / executions, _watts(start, end), idle_w), executions, end.at_s - start.at_s)
+    watts = _watts(start, end)
+    seconds = end.at_s - start.at_s
+    return EnergyReading(Energy(watts * seconds / executions, watts, idle_w), executions, seconds)
 
 
 @dataclass(frozen=True)
@@ -78,16 +84,19 @@ class _Edge:
 
 
 def _watts(start: _Edge, end: _Edge) -> float:
+    if end.energy_mj < start.energy_mj:
+        raise EnergyUnavailableError("the energy counter of the device went backwards")
     return (end.energy_mj - start.energy_mj) / 1000 / (end.at_s - start.at_s)
 
 
-def _edge(read_mj: Callable[[], int], work: Callable[[], int]) -> _Edge | None:
-    """Work until the counter steps; return when and where, or None after `EDGE_LIMIT_S`."""
-    first, began, executions = read_mj(), time.perf_counter(), 0
+def _edge(read_mj: ReadCounter, work: Callable[[], int]) -> _Edge:
+    """Work until the counter steps, and return when and where; a reading that failed is no step."""
+    known, began, executions = read_mj(), time.perf_counter(), 0
     while True:
         executions += work()
         now, energy = time.perf_counter(), read_mj()
-        if energy != first:
+        if energy is not None and known is not None and energy != known:
             return _Edge(energy, now, executions)
+        known = energy if known is None else known
         if now - began > EDGE_LIMIT_S:
-            return None
+            raise EnergyUnavailableError("the energy counter of the device does not move")

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.base import Reading, Session
-from cuprof.backends.cuda_timing import PHASES_MATTER_NS
-from cuprof.measure.device_state import DeviceState, StateMonitor
+from cuprof.backends.base import PHASES_MATTER_NS, Reading, Runnable, Session
+from cuprof.backends.device_state import DeviceState, StateMonitor
 from cuprof.measure.statistics import summarise
 from cuprof.measure.stopping import StoppingRule
 from cuprof.records import Measure, Sample, Timing
@@ -32,7 +31,7 @@ class Subject:
     """One trial while it is sampled."""
 
     key: int
-    runnable: Any
+    runnable: Runnable
     batch: int = 1
     readings: list[tuple[int, Reading, str]] = field(default_factory=list)
     spent_ns: float = 0.0
@@ -65,7 +64,7 @@ class Sampler:
     clock_tolerance: float = 0.05
     monitor: StateMonitor | None = None
 
-    def sample(self, runnables: Sequence[tuple[int, Any]], measure: Measure) -> Iterator[tuple[int, Timing]]:
+    def sample(self, runnables: Sequence[tuple[int, Runnable]], measure: Measure) -> Iterator[tuple[int, Timing]]:
         """Yield (key, timing) for each runnable as soon as it is known well enough.
 
         Every round takes one sample of each runnable still in play, in an order drawn anew, so drift of clocks and
@@ -114,7 +113,7 @@ class Sampler:
             if measure is Measure.HOT:
                 subject.batch = self._batch(subject, min(durations))
             elif measure is Measure.COLD and min(durations) < PHASES_MATTER_NS:
-                subject.batch = getattr(subject.runnable, "phases", 1)
+                subject.batch = subject.runnable.phases
         if measure is Measure.TOTAL:
             return
         while subjects and time.perf_counter_ns() - started < self.settle_ns:
@@ -124,7 +123,7 @@ class Sampler:
 
     @staticmethod
     def _batch(subject: Subject, duration_ns: float) -> int:
-        most = max(1, min(HOT_BATCH_MOST, QUEUE_DEPTH // max(getattr(subject.runnable, "steps", 1), 1)))
+        most = max(1, min(HOT_BATCH_MOST, QUEUE_DEPTH // max(subject.runnable.steps, 1)))
         return max(1, min(most, int(HOT_BATCH_NS / max(duration_ns, 100.0)) + 1))
 
     def _finish(self, subject: Subject, measure: Measure, clock: float | None) -> Timing | None:

@@ -33,7 +33,7 @@ def preview(config: SweepConfig, project: Project) -> Preview:
             outcomes = {identity: Outcome(identity, found.state, found.message) for identity, found in stored.items()}
     rows = [_row(trial, outcomes.get(trial.identity), settled.get(trial.identity)) for trial in trials]
     rows += [PreviewRow(exclusion.label, "", "excluded", exclusion.reason) for exclusion in prepared.plan.excluded]
-    return Preview(tuple(rows))
+    return Preview(tuple(rows), prepared.plan.notes)
 
 
 def _row(trial: Trial, outcome: Outcome | None, settled: StoredProfile | None) -> PreviewRow:

@@ -1,4 +1,4 @@
-"""The content identity of a trial: the same content has the same identity on every machine and in every session.
+"""The content identity of a trial: the same content has the same identity on every machine and in every run.
 
 An identity is the first 32 hexadecimal digits of the SHA-256 of two lines of canonical JSON (keys sorted, ASCII, no
 spaces), joined by a line feed. The first is an object of what all trials of a variant on a device share:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cuprof.errors import SelectionError
 from cuprof.family.model import Family, Signature
 from cuprof.family.point import Point
 from cuprof.family.program import Program
-from cuprof.records import DeviceFacts
+from cuprof.records import DeviceFacts, Unavailable
 
 ALIGNMENT = 256
 """Bytes; scratch buffers start at multiples of it, as allocations of the CUDA driver do."""
@@ -38,14 +37,15 @@ def arena_bytes(program: Program | None) -> int:
     return scratch_bytes(program) + ALIGNMENT * len(program.scratch) if program is not None else 0
 
 
-def check_memory(family: Family, problem: Point, needed: int, device: DeviceFacts) -> None:
-    """Raise `SelectionError` where a problem needs more than all of a device's memory (0: size unknown)."""
+def explain_excess(family: Family, problem: Point, needed: int, device: DeviceFacts) -> Unavailable | None:
+    """Return why what needs so many bytes cannot run: it is more than all of a device's memory (0: size unknown)."""
     if not device.memory_bytes or needed <= device.memory_bytes:
-        return
+        return None
     sizes = [axis.name for axis in family.axes if axis.is_integer and not axis.choices]
-    raise SelectionError(
+    return Unavailable(
         f"{problem.label} needs {format_bytes(needed)} of memory for inputs, outputs and scratch, "
-        f"and {device.name} has {format_bytes(device.memory_bytes)}; choose a smaller {' or '.join(sizes) or 'problem'}"
+        f"and {device.name} has {format_bytes(device.memory_bytes)}",
+        f"choose a smaller {' or '.join(sizes) or 'problem'}",
     )
 
 

@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def unavailable(self) -> dict[str, Unavailable]:
-        """Return variant → why its trials cannot run on this machine, for those that cannot."""
+        """Return variant → why trials of it cannot run on this machine, for those of which some cannot."""
         return {trial.variant: trial.unavailable for trial in self.trials if trial.unavailable is not None}
 
     def require_runnable(self) -> None:

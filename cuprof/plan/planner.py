@@ -14,7 +14,7 @@ from cuprof.family.program import Program
 from cuprof.family.requirements import check_requirements
 from cuprof.family.trace import describe, own_trace
 from cuprof.plan.identity import Identifier, headers_of
-from cuprof.plan.memory import check_memory, scratch_bytes, signature_bytes
+from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_program
 from cuprof.plan.selection import read_selection
@@ -32,12 +32,12 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
         family: loaded by `cuprof.family.loader`.
         selection: what to take of it.
         devices: back end → its device, or why there is none. A trial without a device is planned all the same, with
-            `unavailable` set and an identity of its own.
+            `unavailable` set and an identity of its own. One that needs more than all of its device's memory has
+            `unavailable` set too.
 
     Raises:
         UnknownNameError: a variant, axis, preset or tunable that does not exist.
-        SelectionError: a value that is not allowed, a problem larger than a device's memory, or constraints that
-            leave no trial.
+        SelectionError: a value that is not allowed, or constraints that leave no trial.
         FamilyError: a function of the family raises, or returns an invalid program.
     """
     choice = read_selection(family, selection)
@@ -126,8 +126,9 @@ class _VariantPlanner:
         if variant.kind == "kernel":
             program = guarded(label, self.family.folder, self._make_program, problem, tunables, label)
             needed += scratch_bytes(program)
-        if self.device is not None:
-            check_memory(self.family, problem.point, needed, self.device)
+        unavailable = self.unavailable
+        if unavailable is None and self.device is not None:
+            unavailable = explain_excess(self.family, problem.point, needed, self.device)
         return Trial(
             identity=self.identifier.identify(problem.point, tunables, program),
             family=self.family.name,
@@ -146,7 +147,7 @@ class _VariantPlanner:
             order=self.order,
             useful_bytes=problem.useful_bytes,
             flops=problem.flops,
-            unavailable=self.unavailable,
+            unavailable=unavailable,
         )
 
     def _make_program(self, problem: _Problem, tunables: Point, label: str) -> Program:

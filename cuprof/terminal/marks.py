@@ -19,6 +19,9 @@ MARKS: dict[State, str] = {
 WRONG_AS_EXPECTED = "wrong, as expected"
 """In place of WRONG for a variant that is kept because it is wrong: no failure, so no capitals."""
 
+SURPRISING_PASS = "PASSED, known wrong"
+"""In place of ok for such a variant: a failure, since its check has found nothing."""
+
 FAILED_STYLE = "bold red"
 STYLES: dict[State, str] = {
     State.OK: "green",
@@ -32,11 +35,20 @@ def is_expected(state: State, expected: str) -> bool:
     return state is State.WRONG_RESULT and expected == "wrong"
 
 
+def is_surprising(state: State, expected: str) -> bool:
+    """Return whether a variant that is expected to be wrong was found right."""
+    return state is State.OK and expected == "wrong"
+
+
 def mark_of(state: State, expected: str = "right") -> str:
     """Return the word that stands for a state of a variant that is expected to be right or wrong."""
+    if is_surprising(state, expected):
+        return SURPRISING_PASS
     return WRONG_AS_EXPECTED if is_expected(state, expected) else MARKS[state]
 
 
 def style_of(state: State, expected: str = "right") -> str:
     """Return the rich style that goes with a state, beside its word."""
+    if is_surprising(state, expected):
+        return FAILED_STYLE
     return "dim" if is_expected(state, expected) else STYLES.get(state, FAILED_STYLE)

@@ -37,6 +37,10 @@ class Preview(Protocol):
     def rows(self) -> Sequence[PreviewRow]:
         """Return the trials in order, then what is left out."""
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """Return what the selection makes of settings that have no effect."""
+
 
 def print_preview(preview: Preview, output: str) -> None:
     """Print a plan to the standard output, as a table or as JSON."""
@@ -61,4 +65,5 @@ def preview_lines(preview: Preview, width: int) -> list[Line]:
     ]
     counts = Counter(row.state for row in preview.rows)
     summary = ", ".join(f"{count} {state}" for state, count in counts.items())
-    return [*layout(columns, rows, width), Line(""), Line(f"{summary or 'nothing'}; nothing was run", "bold")]
+    notes = [Line(note, "dim") for note in preview.notes]
+    return [*layout(columns, rows, width), Line(""), *notes, Line(f"{summary or 'nothing'}; nothing was run", "bold")]

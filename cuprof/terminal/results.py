@@ -116,7 +116,8 @@ def _columns(study: Study, trials: pd.DataFrame) -> tuple[list[Column], list[Row
     rows = []
     for trial in trials.to_dict("records"):
         state = State(trial["state"])
-        expected, is_right = str(trial["expected"]), state is State.OK
+        expected = str(trial["expected"])
+        is_right = state is State.OK and expected != "wrong"
         cells = [
             trial["contender"] + (" (base)" if trial["variant"] == study.baseline else ""),
             *([trial["tunables_label"]] if tunables else []),

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.base import POISON_BYTE, SECOND_POISON_BYTE, DeviceLostError
+from cuprof.backends.device_state import StateMonitor
 from cuprof.errors import BuildError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Family, Program, Signature, Tolerance, Variant
 from cuprof.family.trace import describe
-from cuprof.measure.device_state import StateMonitor
-from cuprof.measure.energy import measure_energy, measure_idle
+from cuprof.measure.energy import EnergyReading, EnergyUnavailableError, measure_energy, measure_idle
 from cuprof.measure.method import reading_options, stopping_rule, version
 from cuprof.measure.sampling import Sampler
 from cuprof.plan.memory import arena_bytes
-from cuprof.records import Check, Measure, Outcome, State, Timing
+from cuprof.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
 from cuprof.worker.check import check_tolerance, compare
 from cuprof.worker.messages import Finished, Job, TrialJob
 from cuprof.worker.status_page import NO_TRIAL, Phase
@@ -163,11 +163,15 @@ class TrialRunner:
         while ready:
             arena = max(arena_bytes(candidate.program) for candidate in ready)
             self.enter(NO_TRIAL, Phase.INPUTS)
+            session = None
             try:
-                self.session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
-                self.session.watch_inputs()
+                session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
+                session.watch_inputs()
+                self.session = session
                 break
             except Exception as error:  # those that want most scratch cannot run; without them the others may
+                if session is not None:
+                    session.close()
                 for candidate in ready:
                     if arena_bytes(candidate.program) == arena:
                         yield self._failure(candidate, Phase.INPUTS, error)
@@ -223,7 +227,7 @@ class TrialRunner:
                     for index, timing in self._sampler(measure, current).sample(pairs, measure):
                         self._sampled_ns = time.monotonic_ns()
                         current[0] = index
-                        timing = replace(timing, details={"version": version(self.backend.name), **timing.details})
+                        timing = replace(timing, details={**self._method_details(measure), **timing.details})
                         going[index].timings[measure] = self._with_energy(going[index], timing, position)
                         if position == len(wanted) - 1:
                             damage = self._find_damage()
@@ -266,29 +270,37 @@ class TrialRunner:
                 if finished.lost:
                     return
 
+    def _method_details(self, measure: Measure) -> dict[str, Any]:
+        """Return what is stored with every timing: the method's version, and what was taken off each duration."""
+        return {"version": version(self.backend.name), "correction_ns": self.backend.correction_ns(measure)}
+
     def _with_energy(self, candidate: Candidate, timing: Timing, position: int) -> Timing:
-        """Add the energy of an execution to the first measure's timing, where it is asked for and can be measured."""
-        if position or not self.job.measure.energy or self.monitor is None or self.monitor.energy_mj() is None:
+        """Add the energy of an execution to the first measure's timing where it is asked for, or why there is none."""
+        if position or not self.job.measure.energy or self.backend.name == "cpu":
             return timing
-        self.enter(candidate.index, Phase.TIME)
+        try:
+            reading = self._measure_energy(candidate, timing.summary.median_ns)
+        except EnergyUnavailableError as error:
+            return replace(timing, details={**timing.details, ENERGY_UNAVAILABLE: str(error)})
+        return replace(timing, energy=reading.energy, details={**timing.details, **reading.as_details()})
+
+    def _measure_energy(self, candidate: Candidate, median_ns: float) -> EnergyReading:
         monitor, session, runnable = self.monitor, self.session, candidate.runnable
-        batch = max(1, min(1000, int(5e6 / max(timing.summary.median_ns, 1e3))))
+        if monitor is None:
+            raise EnergyUnavailableError("NVML does not know the device")
+        if monitor.energy_mj() is None:
+            raise EnergyUnavailableError("NVML has no energy counter for the device")
+        batch = max(1, min(1000, int(5e6 / max(median_ns, 1e3))))
 
         def execute() -> int:
+            self.enter(candidate.index, Phase.TIME)  # the loop may last longer than the limit of one execution
             session.repeat(runnable, batch)
             return batch
 
-        def read_mj() -> int:
-            return monitor.energy_mj() or 0
-
+        self.enter(candidate.index, Phase.TIME)
         if self._idle_w is None:
-            self._idle_w = measure_idle(read_mj)
-        if self._idle_w is None:
-            return timing
-        reading = measure_energy(execute, read_mj, self._idle_w, self.job.measure.energy_seconds)
-        if reading is None:
-            return timing
-        return replace(timing, energy=reading.energy, details={**timing.details, **reading.as_details()})
+            self._idle_w = measure_idle(monitor.energy_mj)
+        return measure_energy(execute, monitor.energy_mj, self._idle_w, self.job.measure.energy_seconds)
 
     def _sampler(self, measure: Measure, current: list[int]) -> Sampler:
         config = self.job.measure

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cuprof.backends.torch_bridge import as_tensor, get_torch, on_current_stream
+from cuprof.backends.torch_bridge import as_tensor, compute_capability, get_torch, on_current_stream
+from cuprof.errors import MissingDependencyError
+
+TF32_CAPABILITY = (8, 0)
 
 
 def prepare(
@@ -16,8 +19,14 @@ def prepare(
     The filters are laid out as cuDNN's NCHW wants them (M×C×R×S) here: they are constant in inference, so that their
     layout is preparation. The operator is called below `torch.nn.functional`, where the precision is an argument and
     the result goes to a given tensor.
+
+    Raises:
+        MissingDependencyError: TF32 is asked for and the GPU has none, where cuDNN would compute in float32.
     """
     torch = get_torch()
+    if allow_tf32 and compute_capability() < TF32_CAPABILITY:
+        own = ".".join(map(str, compute_capability()))
+        raise MissingDependencyError("TF32", f"a GPU of compute capability 8.0 or more has it, this one is {own}")
     convolve = torch.ops.aten.cudnn_convolution.out
     pads = [padding, padding]
 

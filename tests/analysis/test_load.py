@@ -148,3 +148,15 @@ def test_energy_is_found_with_whichever_measure_was_taken_first(make_study) -> N
     study = make_study([Made("a", total=20.0, energy_j=0.5, energy_measure=Measure.TOTAL), Made("b", energy_j=0.25)])
     assert study.trials["energy_j"].tolist() == [0.5, 0.25]
     assert study.trials["mean_w"].tolist() == [250.0, 250.0]
+
+
+@pytest.mark.parametrize(("typed", "baseline"), [("after", "after"), ("", "before")])
+def test_a_baseline_that_was_typed_goes_before_the_studys(make_study, typed: str, baseline: str) -> None:
+    study = make_study(
+        [Made("other", 40.0), Made("before", 20.0), Made("after", 8.0)],
+        "baseline: before\n",
+        baseline=typed or "other",
+        configuration={"baseline": typed},
+    )
+    assert study.baseline == baseline
+    assert study.trials.set_index("variant")["speedup"][baseline] == 1.0

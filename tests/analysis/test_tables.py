@@ -162,10 +162,32 @@ def test_published_figures_alone_are_folded(make_study) -> None:
 def test_a_sum_row_counts_repeats_and_refuses_gaps(make_study) -> None:
     yaml = "problems: {conv1: {n: 1024}, conv2: {n: 2048}}"
     trials = [Made("a", 1.0, {"n": 1024}), Made("a", 10.0, {"n": 2048}), Made("b", 2.0, {"n": 1024})]
-    spec = TableSpec(kind="pivot", rows=("problem",), columns=("variant",), sum=SumSpec("network", {"conv2": 3}))
+    spec = TableSpec(
+        kind="pivot", rows=("problem",), columns=("variant",), sum=SumSpec("network", {"conv1": 1, "conv2": 3})
+    )
     table = pivot_table(make_study(trials, yaml), spec)
     assert texts(table) == {"conv1": ["1.00", "2.00"], "conv2": ["10.00", "–"], "network": ["31.00", "not complete"]}
     assert table.notes[-1:] == ("network: the rows added up, conv2 × 3.",)
+
+
+def test_a_sum_is_of_the_rows_that_it_names_alone(make_study) -> None:
+    yaml = "problems: {conv1: {n: 1024}, conv2: {n: 2048}}"
+    spec = TableSpec(kind="pivot", rows=("problem",), columns=("variant",), sum=SumSpec("network", {"conv1": 2}))
+    more = make_study([Made("a", 1.0, {"n": 1024}), Made("a", 10.0, {"n": 2048}), Made("a", 7.0, {"n": 4096})], yaml)
+    assert texts(pivot_table(more, spec))["network"] == ["2.00"]
+    lacking = make_study([Made("a", 10.0, {"n": 2048})], yaml, name="lacking")
+    assert texts(pivot_table(lacking, spec))["network"] == ["not complete"]
+    all_of_them = replace(spec, sum=SumSpec("network"))
+    assert texts(pivot_table(more, all_of_them))["network"] == ["18.00"]
+
+
+def test_energy_that_could_not_be_measured_says_why(make_study) -> None:
+    study = make_study([Made("a")])
+    table = pivot_table(study, TableSpec(kind="pivot", value="energy"))
+    assert "measure.energy=true asks for it" in table.notes[0]
+    trials = study.trials.assign(energy_unavailable="NVML does not know the device")
+    table = pivot_table(replace(study, trials=trials), TableSpec(kind="pivot", value="power"))
+    assert table.notes[0] == "Mean power was asked for and could not be measured: NVML does not know the device."
 
 
 def test_published_values_stand_below_those_of_the_same_tunables(make_study) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.backends import cuda_compare
 from cuprof.backends.base import ReadingOptions
 from cuprof.family import Array, Signature, Tolerance
 from cuprof.worker.check import compare
@@ -107,3 +108,26 @@ def test_a_bound_an_element_and_nobodys_business(backend: Any) -> None:
 def test_types_that_doubles_do_not_hold_are_left_to_the_host(backend: Any) -> None:
     output = np.arange(N, dtype=np.int64)
     assert judge(backend, output, output, Tolerance())[0] is None
+
+
+def test_bounds_that_did_not_fit_once_are_taken_when_they_do(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = draw("float32")
+    expected = output.astype(np.float64)
+    bounds = np.full(N, 1e-6)
+    bounds[0] = 1e9
+    output[5] += 1
+    comparison = cuda_compare.DeviceComparison(backend, {"y": expected})
+    device = backend.upload(output)
+    results = {"y": (device.data.ptr, Array(output.shape, "float32"))}
+    tolerance = Tolerance(absolute=bounds)
+    real, refused = cuda_compare._on_device, [True]
+
+    def refuse_once(*arguments: Any) -> Any:
+        if refused.pop() if refused else False:
+            raise MemoryError
+        return real(*arguments)
+
+    monkeypatch.setattr(cuda_compare, "_on_device", refuse_once)
+    with pytest.raises(MemoryError):
+        comparison.check(results, tolerance, 7)
+    assert comparison.check(results, tolerance, 7) is None

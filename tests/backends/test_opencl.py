@@ -81,9 +81,9 @@ def test_an_nvidia_device_has_the_uuid_that_nvml_tells_for_its_pci_address(monke
     monkeypatch.setattr(opencl, "find_uuid", lambda *address: f"uuid of {address}")
     backend = object.__new__(OpenClBackend)
     backend.cl = SimpleNamespace(Error=ValueError)
-    backend.device = SimpleNamespace(pci_domain_id_nv=0, pci_bus_id_nv=0xC4, pci_slot_id_nv=0)
+    backend.device = SimpleNamespace(pci_domain_id_nv=0, pci_bus_id_nv=0xC4, pci_slot_id_nv=0x20)
     backend.is_nvidia = True
-    assert backend._uuid() == "uuid of (0, 196, 0)"
+    assert backend._uuid() == "uuid of (0, 196, 4)"
     backend.is_nvidia = False
     assert backend._uuid() == ""
     backend.is_nvidia, backend.device = True, SimpleNamespace()  # an old driver does not know the question

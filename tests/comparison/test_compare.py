@@ -9,6 +9,7 @@ import pytest
 from made import OTHER_GPU, Made, fill
 
 from cuprof.comparison import Comparison, Options, Rule, Verdict, compare, load_sides
+from cuprof.comparison.compare import judge_anew
 from cuprof.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.records import Measure, State
 from cuprof.store import Store
@@ -183,7 +184,7 @@ def test_different_methods_are_not_compared_and_different_stopping_is_said(store
         run(url)
     found = run(url, "1", "3")
     assert found.rows[0].verdict is Verdict.SAME
-    assert any("stopping rules" in text for text in found.warnings)
+    assert any("different bounds" in text for text in found.warnings)
 
 
 def test_versions_of_the_method_are_not_compared_though_the_settings_are_equal(store: Store, url: str) -> None:
@@ -307,3 +308,25 @@ def test_what_could_run_on_neither_side_is_no_measurement(store: Store, url: str
         fill(store, trials, seed=seed)
     found = run(url, "1", "2")
     assert (len(found.one_run), len(found.skipped), found.incomparable) == (0, 1, ())
+
+
+def test_rows_that_were_judged_anew_keep_to_their_own_tunables(store: Store, url: str) -> None:
+    def made(times: dict[int, float]) -> list[Made]:
+        return [
+            Made(variant, 50.0 * (times[block] if variant == "second" else 1), tune={"block": block})
+            for block in times
+            for variant in ("first", "second")
+        ]
+
+    def judged(times: dict[int, float], samples: int) -> Comparison:
+        fill(store, [replace(each, samples=samples) for each in made(times)], seed=samples)
+        return run(url, "invented/first", "invented/second", Options(tunables="equal"))
+
+    first = judged({64: 1.01, 128: 1.01}, 5)
+    later = judged({64: 1.2, 128: 1.0}, 60)
+    undecided = tuple(replace(row, judgement=replace(row.judgement, verdict=Verdict.UNDECIDED)) for row in first.rows)
+    rows = judge_anew(replace(first, rows=undecided), later).rows
+    assert [(row.match.base.tunables["block"], row.verdict) for row in rows] == [
+        (64, Verdict.SLOWER),
+        (128, Verdict.SAME),
+    ]

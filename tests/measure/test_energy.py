@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cuprof.measure import energy
-from cuprof.measure.energy import measure_energy, measure_idle
+from cuprof.measure.energy import EnergyUnavailableError, measure_energy, measure_idle
 
 STEP_S = 0.1
 IDLE_W, BUSY_W = 120.0, 300.0
@@ -60,7 +60,6 @@ def test_idle_power(board: Board) -> None:
 def test_energy_of_an_execution_is_power_times_its_time(board: Board, loop_s: float) -> None:
     board.sleep(0.037)  # anywhere between two steps
     reading = measure_energy(board.execute, board.read_mj, IDLE_W, loop_s)
-    assert reading is not None
     # Detecting a step takes up to one call of execute at either end: 10 ms of the loop.
     assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=0.01 / loop_s)
     assert reading.energy.mean_w == pytest.approx(BUSY_W, rel=0.01 / loop_s)
@@ -71,5 +70,32 @@ def test_energy_of_an_execution_is_power_times_its_time(board: Board, loop_s: fl
 
 def test_a_counter_that_does_not_move_tells_nothing(board: Board) -> None:
     board.moves = False
-    assert measure_idle(board.read_mj) is None
-    assert measure_energy(board.execute, board.read_mj, IDLE_W, 0.3) is None
+    with pytest.raises(EnergyUnavailableError, match="does not move"):
+        measure_idle(board.read_mj)
+    with pytest.raises(EnergyUnavailableError, match="does not move"):
+        measure_energy(board.execute, board.read_mj, IDLE_W, 0.3)
+
+
+@pytest.mark.parametrize("every", [2, 3, 7])
+def test_a_reading_that_failed_is_no_step_of_the_counter(board: Board, every: int) -> None:
+    count = 0
+
+    def read_mj() -> int | None:
+        nonlocal count
+        count += 1
+        return None if count % every == 0 else board.read_mj()
+
+    reading = measure_energy(board.execute, read_mj, IDLE_W, 1.0)
+    assert reading.energy.mean_w == pytest.approx(BUSY_W, rel=0.03)
+    assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=0.03)
+
+
+def test_a_counter_that_was_set_back_tells_nothing(board: Board) -> None:
+    begun = board.shown_mj
+
+    def read_mj() -> int:
+        found = board.read_mj()
+        return found if board.now_s < 0.6 else found - begun - 10**9
+
+    with pytest.raises(EnergyUnavailableError, match="went backwards"):
+        measure_energy(board.execute, read_mj, IDLE_W, 1.0)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from cuprof.backends.base import Reading
+from cuprof.backends.device_state import DeviceState
 from cuprof.measure import sampling
-from cuprof.measure.device_state import DeviceState
 from cuprof.measure.sampling import HOT_BATCH_MOST, Sampler
 from cuprof.measure.stopping import StoppingRule
 from cuprof.records import Measure, Timing

@@ -26,6 +26,11 @@ def test_lines() -> None:
     ]
 
 
+def test_what_has_no_effect_is_said() -> None:
+    lines = [line.text for line in preview_lines(Preview(ROWS, ("problem.N is not used",)), 80)]
+    assert lines[-2:] == ["problem.N is not used", "1 stored, 1 unavailable, 1 excluded; nothing was run"]
+
+
 def test_json_has_whole_identities(capsys: pytest.CaptureFixture[str]) -> None:
     print_preview(Preview(ROWS), "json")
     first, *_, last = json.loads(capsys.readouterr().out)

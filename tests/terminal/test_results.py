@@ -153,3 +153,11 @@ def test_wrong_as_expected_is_no_failure(tmp_path: Path) -> None:
         "WRONG bad: sum[0] = 1",
     ]
     assert list(said.values()) == ["dim", FAILED_STYLE] * 2
+
+
+def test_a_pass_of_what_is_known_to_be_wrong_is_no_result(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        sweep = fill(store, [Made("base"), Made("racy", 1.0, expected="wrong")])
+        lines = result_lines(load_study(store, sweep_id=sweep), 80)
+    said = {" ".join(line.text.split()): line.style for line in lines if "racy" in line.text}
+    assert said == {"racy PASSED, known wrong": FAILED_STYLE}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 
 from cuprof.backends.base import DeviceLostError
 from cuprof.backends.cpu import CpuBackend
+from cuprof.backends.device_state import DeviceState
 from cuprof.config.model import MeasureConfig
 from cuprof.errors import BuildError, LaunchError
 from cuprof.family import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.loader import load_family
-from cuprof.records import DeviceFacts, Measure, Outcome, State
+from cuprof.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
 from cuprof.worker.messages import Finished, Job, TrialJob
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.trials import TrialRunner, Workload
@@ -289,8 +291,8 @@ class Refusing:
 
     name, measures = "cpu", (Measure.COLD,)
 
-    def __init__(self, most_bytes: int = 1 << 40, lose: str = "") -> None:
-        self.most_bytes, self.lose = most_bytes, lose
+    def __init__(self, most_bytes: int = 1 << 40, lose: str = "", most_watched: int = 1 << 40) -> None:
+        self.most_bytes, self.lose, self.most_watched = most_bytes, lose, most_watched
         self.opened: list[int] = []
         self.closed = 0
 
@@ -323,7 +325,8 @@ class Refusing:
         return None
 
     def watch_inputs(self) -> None:
-        return None
+        if self.opened[-1] > self.most_watched:
+            raise LaunchError("out of device memory")
 
     def check_in_place(self, *_: Any) -> None:
         return None
@@ -366,6 +369,13 @@ def test_scratch_that_does_not_fit_costs_those_that_want_it_alone(kernels: Famil
     assert found["huge"].message == "out of device memory"
     assert sorted(backend.opened, reverse=True) == backend.opened
     assert (len(backend.opened), backend.closed) == (3, 1)
+
+
+def test_a_session_that_could_not_be_watched_gives_its_memory_back(kernels: Family) -> None:
+    backend = Refusing(most_watched=2000)
+    found = Watched(kernels, make_job("small", "large", methods={}), backend).run()
+    assert (found["small"].state, found["large"].state) == (State.OK, State.LAUNCH_ERROR)
+    assert (len(backend.opened), backend.closed) == (2, 2)
 
 
 def test_buffers_that_do_not_fit_cost_every_trial_and_end(kernels: Family) -> None:
@@ -421,3 +431,64 @@ def test_inputs_follow_the_seed_and_lie_in_c_order(family: Family) -> None:
     family.signature = lambda problem: Signature({"x": Array((4, 3), "float32")}, {"y": Array((4, 3), "float32")})
     family.generate = lambda problem, rng: {"x": np.asfortranarray(rng.random((4, 3), dtype=np.float32))}
     assert Workload.make(family, make_job()).inputs["x"].flags.c_contiguous
+
+
+class Board:
+    """A device that NVML knows: its counter steps every 20 ms, unless it has none or stands still."""
+
+    throttled, state, sm_clock_mhz = "", DeviceState(), None
+
+    def __init__(self, step_mj: int | None = 100) -> None:
+        self.step_mj = step_mj
+
+    def refresh(self) -> None:
+        return None
+
+    def energy_mj(self) -> int | None:
+        return None if self.step_mj is None else self.step_mj * (time.monotonic_ns() // 20_000_000)
+
+
+class Powered(CpuBackend):
+    """The CPU under a GPU's name, so that energy is asked of it."""
+
+    name = "cuda"
+
+
+def run_with_energy(family: Family, board: Board | None, **changes: Any) -> tuple[Outcome, Watched]:
+    measure = replace(QUICK, energy=True, energy_seconds=0.2)
+    watched = Watched(family, make_job("sound_first", measure=measure, **changes), Powered(1))
+    watched.runner.monitor = board
+    return watched.run()["sound_first"], watched
+
+
+def test_energy_belongs_to_the_first_measure(family: Family) -> None:
+    outcome, watched = run_with_energy(family, Board(), methods=BOTH)
+    cold, hot = outcome.timings
+    assert cold.energy is not None
+    assert cold.energy.mean_w == pytest.approx(5.0, rel=0.5)
+    assert cold.details["energy_executions"] > 0
+    assert hot.energy is None
+    assert ENERGY_UNAVAILABLE not in hot.details
+    # The loop may last longer than the limit of one step, so the page says again and again that it goes on.
+    assert watched.entered.count((0, Phase.TIME)) > 20
+
+
+@pytest.mark.parametrize(
+    ("board", "reason"),
+    [
+        (None, "NVML does not know the device"),
+        (Board(None), "NVML has no energy counter for the device"),
+        (Board(0), "the energy counter of the device does not move"),
+    ],
+)
+def test_energy_that_cannot_be_told_says_why(family: Family, board: Board | None, reason: str) -> None:
+    outcome, _ = run_with_energy(family, board)
+    assert outcome.state is State.OK
+    assert outcome.timings[0].energy is None
+    assert outcome.timings[0].details[ENERGY_UNAVAILABLE] == reason
+
+
+def test_nobody_expects_energy_of_a_cpu(family: Family) -> None:
+    outcome = run(family, "sound_first", measure=replace(QUICK, energy=True))["sound_first"]
+    assert ENERGY_UNAVAILABLE not in outcome.timings[0].details
+    assert outcome.timings[0].details["correction_ns"] == 0.0

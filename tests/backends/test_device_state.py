@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cuprof.measure import device_state
-from cuprof.measure.device_state import REFRESH_NS, DeviceState, StateMonitor, find_uuid
+from cuprof.backends import device_state
+from cuprof.backends.device_state import REFRESH_NS, DeviceState, StateMonitor, find_uuid
 
 
 class RefusedError(Exception):
@@ -28,6 +28,7 @@ class FakeNvml:
         self.pids: list[int] = []
         self.asked = 0
         self.refuses: set[str] = set()
+        self.mig = 0
 
     def _answer(self, question: str, value: Any) -> Any:
         self.asked += 1
@@ -38,11 +39,19 @@ class FakeNvml:
     def nvmlInit(self) -> None:  # noqa: N802
         self._answer("init", None)
 
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        return 2
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        handles = {
+            "GPU-00000000-1111-2222-3333-444444444444": "handle 0",
+            "GPU-99999999-1111-2222-3333-444444444444": "handle 1",
+            "MIG-77777777-1111-2222-3333-444444444444": "part of 1",
+        }
+        return self._answer(uuid, handles[uuid])
 
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
-        return f"handle {index}"
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, part: str) -> str:  # noqa: N802
+        return {"part of 1": "handle 1"}[part]
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:  # noqa: N802
+        return self._answer("mig", [self.mig, self.mig])
 
     def nvmlDeviceGetHandleByPciBusId(self, address: str) -> str:  # noqa: N802
         return self._answer("address", {"00000000:c4:00.0": "handle 1"}[address])
@@ -53,6 +62,9 @@ class FakeNvml:
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:  # noqa: N802
         return int(self._answer("reasons", self.reasons))
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:  # noqa: N802
+        return int(self._answer("throttle", self.reasons))
 
     def nvmlDeviceGetTemperature(self, handle: str, sensor: int) -> int:  # noqa: N802
         assert sensor == self.NVML_TEMPERATURE_GPU
@@ -96,6 +108,29 @@ def monitor(nvml: FakeNvml, clock: SimpleNamespace) -> StateMonitor:
 def test_a_device_is_found_by_its_uuid(nvml: FakeNvml, monitor: StateMonitor) -> None:
     assert monitor._handle == "handle 1"
     assert StateMonitor.find("f" * 32) is None
+    nvml.refuses |= {"mig", "GPU-00000000-1111-2222-3333-444444444444"}
+    assert StateMonitor.find("00000000111122223333444444444444") is None
+    other = StateMonitor.find("99999999111122223333444444444444")  # though NVML refuses its neighbour
+    assert other is not None
+    assert other.energy_mj() == 12_345
+
+
+@pytest.mark.parametrize(("uuid", "mig"), [("7" * 8, 0), ("9" * 8, 1)])
+def test_a_part_of_a_device_has_its_state_and_not_its_energy(nvml: FakeNvml, uuid: str, mig: int) -> None:
+    nvml.mig = mig
+    monitor = StateMonitor.find(f"{uuid}111122223333444444444444")
+    assert monitor is not None
+    assert monitor._handle == "handle 1"
+    monitor.refresh()
+    assert monitor.state.temperature_c == 61
+    assert monitor.energy_mj() is None
+
+
+def test_older_drivers_name_the_reasons_otherwise(monitor: StateMonitor, nvml: FakeNvml) -> None:
+    nvml.refuses.add("reasons")
+    nvml.reasons = 0x40
+    monitor.refresh()
+    assert monitor.throttled == "throttled: hardware thermal slowdown"
 
 
 def test_a_device_is_found_by_its_pci_address(nvml: FakeNvml) -> None:
@@ -176,9 +211,10 @@ def test_nvml_is_not_asked_more_often_than_it_answers_anew(
 
 
 def test_what_a_board_does_not_support_is_unknown(monitor: StateMonitor, nvml: FakeNvml) -> None:
-    nvml.refuses |= {"reasons", "temperature", "power", "clock", "energy", "processes"}
+    nvml.refuses |= {"reasons", "throttle", "temperature", "power", "clock", "energy", "processes"}
     monitor.refresh()
-    assert (monitor.throttled, monitor.state, monitor.sm_clock_mhz) == ("", DeviceState(), None)
+    assert (monitor.throttled, monitor.state, monitor.sm_clock_mhz) == ("", DeviceState(tells_reasons=False), None)
+    assert monitor.state.as_details() == {"temperature_c": None, "power_w": None, "throttle_reasons": None}
     assert monitor.energy_mj() is None
     assert monitor.other_processes(set()) == []
 

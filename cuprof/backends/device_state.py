@@ -28,18 +28,22 @@ class DeviceState:
     temperature_c: int | None = None
     power_w: float | None = None
     reasons: set[str] = field(default_factory=set)
+    tells_reasons: bool = True
 
     def as_details(self) -> dict[str, Any]:
         """Return what is stored beside a timing."""
         return {
             "temperature_c": self.temperature_c,
             "power_w": self.power_w,
-            "throttle_reasons": sorted(self.reasons),
+            "throttle_reasons": sorted(self.reasons) if self.tells_reasons else None,
         }
 
 
 class StateMonitor:
     """Ask NVML about one device, at most every `REFRESH_NS`.
+
+    Args:
+        is_part: the process has a part of the device (MIG): what NVML counts for all of it is not the process's.
 
     Attributes:
         state: what it said so far.
@@ -47,8 +51,8 @@ class StateMonitor:
         sm_clock_mhz: the SM clock at the last refresh, for samples whose back end reads none on the device.
     """
 
-    def __init__(self, handle: Any, nvml: Any) -> None:
-        self._handle, self._nvml = handle, nvml
+    def __init__(self, handle: Any, nvml: Any, is_part: bool = False) -> None:
+        self._handle, self._nvml, self._is_part = handle, nvml, is_part
         self._next_ns = 0
         self.state = DeviceState()
         self.throttled = ""
@@ -67,13 +71,15 @@ class StateMonitor:
             import pynvml
 
             pynvml.nvmlInit()
-            for index in range(pynvml.nvmlDeviceGetCount()):
-                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                if _uuid(pynvml, handle) == uuid:
-                    return cls(handle, pynvml)
         except Exception:  # NVML is absent or refuses in some containers; timing goes on without it
             return None
-        return None
+        handle = _ask(pynvml.nvmlDeviceGetHandleByUUID, f"GPU-{dashed(uuid)}")
+        if handle is not None:
+            mode = _ask(pynvml.nvmlDeviceGetMigMode, handle)  # CUDA 12 tells the whole device's UUID of a part
+            return cls(handle, pynvml, is_part=bool(mode and mode[0]))
+        part = _ask(pynvml.nvmlDeviceGetHandleByUUID, f"MIG-{dashed(uuid)}")
+        whole = None if part is None else _ask(pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part)
+        return None if whole is None else cls(whole, pynvml, is_part=True)
 
     def refresh(self) -> None:
         """Read the state if it is time to."""
@@ -82,7 +88,11 @@ class StateMonitor:
             return
         self._next_ns = now + REFRESH_NS
         nvml, handle = self._nvml, self._handle
-        mask = _ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle) or 0
+        mask = _ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+        if mask is None:  # drivers before R535 have it by its old name
+            mask = _ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+        self.state.tells_reasons = mask is not None
+        mask = mask or 0
         present = [name for bit, name in SLOWING.items() if mask & bit]
         self.throttled = f"throttled: {', '.join(present)}" if present else ""
         self.state.reasons.update(present)
@@ -95,7 +105,9 @@ class StateMonitor:
         self.state.power_w = milliwatts / 1000 if milliwatts is not None else None
 
     def energy_mj(self) -> int | None:
-        """Return the device's energy counter in millijoules, or None where the board has none."""
+        """Return the device's energy counter in millijoules, or None where it has none, or counts for others too."""
+        if self._is_part:
+            return None
         value = _ask(self._nvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
         return None if value is None else int(value)
 
@@ -123,6 +135,11 @@ def find_uuid(domain: int, bus: int, slot: int) -> str:
         return _uuid(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
     except Exception:  # NVML is absent, refuses, or knows no such device
         return ""
+
+
+def dashed(uuid: str) -> str:
+    """Return 32 hexadecimal digits as NVML writes them: 8-4-4-4-12."""
+    return "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
 
 
 def _uuid(nvml: Any, handle: Any) -> str:
