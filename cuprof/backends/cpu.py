@@ -62,13 +62,13 @@ class CpuBackend:
     def facts(self) -> DeviceFacts:
         """Return the processor's model and the memory of the host."""
         model = processor_name()
-        python = platform.python_version()
+        python, numpy = platform.python_version(), metadata.version("numpy")
         return DeviceFacts(
             backend=self.name,
             index=0,
             name=model,
             memory_bytes=psutil.virtual_memory().total,
-            identity={"name": model, "threads": str(self.threads), "python": python},
+            identity={"name": model, "threads": str(self.threads), "python": python, "numpy": numpy},
             details={
                 "cores": psutil.cpu_count(logical=False),
                 "threads": self.threads,
@@ -76,7 +76,7 @@ class CpuBackend:
                 "host": platform.node(),
                 "system": platform.platform(),
                 "python": python,
-                "numpy": metadata.version("numpy"),
+                "numpy": numpy,
             },
         )
 

@@ -88,8 +88,7 @@ def _compare(argv: Sequence[str]) -> int:
     if against:
         print(f"--sample-more: {against}", file=sys.stderr)
     elif arguments.sample_more and comparison.undecided:
-        with make_observer() as observer:
-            comparison = sample_more(comparison, project, observer)
+        comparison = sample_more(comparison, project, make_observer)
     print_comparison(comparison, arguments.format, everything=arguments.all)
     return comparison.exit_code
 
@@ -98,7 +97,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = CommandParser("compare", DESCRIPTION, MEANING)
     parser.add_argument("base", metavar="BASE", help="the side before")
     parser.add_argument("new", metavar="NEW", help="the side after")
-    parser.add_argument("settings", metavar="experiment=NAME", nargs="*", help="narrows latest and plain variant names")
+    parser.add_argument(
+        "settings", metavar="experiment=NAME", nargs="*", default=[], help="narrows latest and plain variant names"
+    )
     parser.add_argument("--measure", choices=MEASURES, action="append", help="which time; default cold and hot")
     parser.add_argument("--effect", type=share, default=0.01, help="smallest difference that matters (default: 1%%)")
     parser.add_argument("--error-rate", type=share, default=0.05, help="of all verdicts together (default: 5%%)")

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cuprof.comparison.contrast import NO_NOISE, contrast
+from cuprof.comparison.contrast import are_together, contrast
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, match
-from cuprof.comparison.noise import SweepNoise, find_noises
+from cuprof.comparison.noise import PREPARED, SweepNoise, find_noises, noise_within
 from cuprof.comparison.rule import Judgement, Rule, Verdict, judge
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
@@ -84,6 +84,7 @@ class Comparison:
         incomparable: trials that are not compared, each with the reason: one side has no time of it, the methods or
             measures differ, or which of several devices is meant cannot be told.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
+        noise_within: what is assumed beside it of times that were taken together, for people; empty where nothing is.
         nothing_changed: every matched trial is the same on both sides: source, device and software.
         warnings: what a reader must know before believing the verdicts.
     """
@@ -99,6 +100,7 @@ class Comparison:
     skipped: tuple[Match, ...] = ()
     incomparable: tuple[str, ...] = ()
     noises: Mapping[str, SweepNoise] = field(default_factory=dict)
+    noise_within: str = ""
     nothing_changed: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -141,7 +143,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
     one_run = tuple(pair for pair in matching.matches if pair.is_one_run)
     pairs, incomparable = _pairs(matching, options)
     incomparable = (*incomparable, *matching.ambiguous)
-    if not pairs and not one_run and not broken:
+    if not pairs and not broken and (incomparable or not one_run):  # what was measured anew cannot be judged
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
@@ -150,7 +152,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         contrast(
             pair.base.series[measure],
             pair.new.series[measure],
-            noises[pair.device].of(pair, measure) if pair.device in noises else NO_NOISE,
+            noise_within(pair, measure) if _is_within(pair, measure) else noises[pair.device].of(pair, measure),
         )
         for pair, measure in pairs
     ]
@@ -171,6 +173,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         skipped=tuple(pair for pair in matching.matches if pair.is_skipped),
         incomparable=incomparable,
         noises=noises,
+        noise_within=PREPARED.text() if any(noise_within(*pair).value and _is_within(*pair) for pair in pairs) else "",
         nothing_changed=all(pair.is_unchanged for pair in matching.matches),
         warnings=_warnings(base, new, matching, rows),
     )
@@ -189,6 +192,10 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
         broken=(*comparison.broken, *later.broken),
         warnings=tuple(dict.fromkeys((*comparison.warnings, *later.warnings))),
     )
+
+
+def _is_within(match: Match, measure: Measure) -> bool:
+    return are_together(match.base.series[measure], match.new.series[measure])
 
 
 def _row_key(row: Row, options: Options) -> Hashable:

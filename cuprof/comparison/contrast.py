@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Noise:
-    """How much a time varies from sweep to sweep, beside what the samples of one sweep show.
+    """How much a time varies, beside what its samples show: from sweep to sweep, or from one preparation to another.
 
     Args:
         deviation: relative standard deviation of a time.
@@ -90,7 +90,7 @@ class Contrast:
         shift: of the logarithms.
         known_error: standard error of the log ratio of series that are known by a summary.
         resolution: what the timer's ticks leave unknown of the log ratio.
-        noise: of each side's time from sweep to sweep.
+        noise: of each side's time.
     """
 
     paired: bool
@@ -121,25 +121,29 @@ def contrast(base: Series, new: Series, noise: Noise = NO_NOISE) -> Contrast:
     """Return the contrast of two series.
 
     Args:
-        noise: of a time from sweep to sweep; does not apply to series that were taken together.
+        noise: of either time, beside what its samples show.
     """
-    together = bool(base.together) and base.together == new.together
     base_log, base_tick = _logarithms(base, BASE_SEED)
     new_log, new_tick = _logarithms(new, NEW_SEED)
     resolution = TICK_SHARE * (base_tick / base.median_ns + new_tick / new.median_ns)
-    if together:
+    if are_together(base, new):
         _, ours, theirs = np.intersect1d(base.rounds, new.rounds, return_indices=True)
         if ours.size >= max(LEAST_PAIRS, LEAST_SHARED * max(base.rounds.size, new.rounds.size)):
-            return _of_shared_rounds(base_log[ours], new_log[theirs], resolution)
+            return _of_shared_rounds(base_log[ours], new_log[theirs], resolution, noise)
     known = math.hypot(base.relative_error, new.relative_error)
     shift = _unpaired(base, new, base_log, new_log)
-    return Contrast(False, shift, known, resolution, NO_NOISE if together else noise)
+    return Contrast(False, shift, known, resolution, noise)
 
 
-def _of_shared_rounds(base_log: np.ndarray, new_log: np.ndarray, resolution: float) -> Contrast:
+def are_together(base: Series, new: Series) -> bool:
+    """Return whether the samples of two series were taken side by side."""
+    return bool(base.together) and base.together == new.together
+
+
+def _of_shared_rounds(base_log: np.ndarray, new_log: np.ndarray, resolution: float, noise: Noise) -> Contrast:
     """Return the narrower of two contrasts; a drift that both share can bias neither, as both saw all of it."""
-    paired = Contrast(True, shift_of_pairs(new_log - base_log), 0.0, resolution)
-    apart = Contrast(False, shift_between(base_log, new_log), 0.0, resolution)
+    paired = Contrast(True, shift_of_pairs(new_log - base_log), 0.0, resolution, noise)
+    apart = Contrast(False, shift_between(base_log, new_log), 0.0, resolution, noise)
     return apart if _width(apart) < CLEARLY_NARROWER * _width(paired) else paired
 
 

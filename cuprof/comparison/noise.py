@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.comparison.contrast import ONE_SIGMA, Contrast, Noise, contrast
+from cuprof.comparison.contrast import NO_NOISE, ONE_SIGMA, Contrast, Noise, are_together, contrast
 from cuprof.comparison.entries import Entry
 from cuprof.comparison.matching import Match
 from cuprof.records import Measure
@@ -35,9 +35,10 @@ class Model:
 
     def text(self, factor: float = 1.0) -> str:
         """Return the figures, times a factor, and what they are of."""
-        relative = f"{100 * factor * self.relative:.2g}%"
-        absolute = f" and {factor * self.absolute_ns:.0f} ns" if self.absolute_ns else ""
-        return f"{relative}{absolute} of a time" + (f" ({self.what})" if self.what else "")
+        relative = f"{100 * factor * self.relative:.2g}%" if self.relative or not self.absolute_ns else ""
+        absolute = f"{factor * self.absolute_ns:.0f} ns" if self.absolute_ns else ""
+        figures = " and ".join(filter(None, (relative, absolute)))
+        return f"{figures} of a time" + (f" ({self.what})" if self.what else "")
 
 
 ONE_LAUNCH = Model("CUDA, one launch", 0.002, 75.0)
@@ -46,6 +47,9 @@ OPENCL = Model("OpenCL on a GPU", 0.02, 400.0)
 TRANSFERS = Model("total, by the host's clock", 0.05)
 HOST = Model("CPU", 0.05)
 """What is assumed where nothing tells it; docs/comparing.md says what the figures were chosen from."""
+
+PREPARED = Model("CPU, cold, within one sweep", 0.0, 500.0)
+"""Of one function prepared twice in a process: where its objects lie decides what a flush takes out of the caches."""
 
 MANY_CONTROLS = 8
 """Unchanged trials from which a robust estimate is made that is then taken for known."""
@@ -131,12 +135,19 @@ def find_noises(pairs: Iterable[Pair], stated: float | None) -> dict[str, SweepN
     """
     by_device: dict[str, list[Pair]] = defaultdict(list)
     for match, measure in pairs:
-        base, new = match.base.series[measure].together, match.new.series[measure].together
-        if not base or base != new:
+        if not are_together(match.base.series[measure], match.new.series[measure]):
             by_device[match.device].append((match, measure))
     if stated is not None:
         return dict.fromkeys(by_device, SweepNoise("stated", (Model("", stated),)))
     return {device: _find_noise(apart) for device, apart in by_device.items()}
+
+
+def noise_within(match: Match, measure: Measure) -> Noise:
+    """Return the noise of either time of a comparison within one sweep."""
+    if not (measure is Measure.COLD and match.base.on_host and match.new.on_host):
+        return NO_NOISE
+    times = [each.series[measure].median_ns for each in (match.base, match.new)]
+    return Noise(math.sqrt(sum(PREPARED.deviation(time) ** 2 for time in times) / 2))
 
 
 def assumed_model(entry: Entry, measure: Measure) -> Model:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from cuprof.comparison.compare import Comparison, Row, compare, judge_anew
@@ -35,10 +36,15 @@ def reason_against(base: Side, new: Side) -> str:
     )
 
 
-def sample_more(comparison: Comparison, project: Project, observer: Observer) -> Comparison:
+def sample_more(
+    comparison: Comparison, project: Project, observe: Callable[[], AbstractContextManager[Observer]]
+) -> Comparison:
     """Measure the undecided rows again, interleaved and to a narrower interval, and judge them by the new samples.
 
     The new samples alone count, by the same rule. Two looks double the chance of an error, so give each half of it.
+
+    Args:
+        observe: gives the observer of one sweep; there is a sweep for every problem.
 
     Raises:
         UsageError: the source of the variants is not here, or the sweep cannot be carried out.
@@ -49,15 +55,17 @@ def sample_more(comparison: Comparison, project: Project, observer: Observer) ->
     rows = comparison.undecided
     if not rows:
         return comparison
-    url, source = comparison.base.url, comparison.base.sweeps[0]
+    url = comparison.base.url
     with Store.open(url, create=False, read_only=True) as store:
-        configuration = read_configuration(store, source)
+        # A sweep that was made here has no configuration of its own: it was narrowed from an earlier one's.
+        configuration = next(filter(None, (read_configuration(store, each) for each in comparison.base.sweeps)), {})
     stored = build_config(configuration, experiment="", command_line="")
     bases: list[Entry] = []
     news: list[Entry] = []
     sweeps: list[int] = []
     for problem, of_problem in _by_problem(rows).items():
-        result = run_sweep(_narrowed(stored, problem, of_problem, comparison, url), project, observer)
+        with observe() as observer:
+            result = run_sweep(_narrowed(stored, problem, of_problem, comparison, url), project, observer)
         sweeps.append(result.sweep_id)
         with Store.open(url, create=False, read_only=True) as store:
             found = read_entries(store, [result.sweep_id])

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuprof.comparison.entries import Entry, Side
+from cuprof.comparison.entries import Side
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import Standing, StoredSweep, list_sweeps, read_entries, read_standings
 from cuprof.errors import UnknownNameError, UsageError
+from cuprof.family.point import Point
 from cuprof.project import find_project
 from cuprof.records import FAILED
 from cuprof.store import Store
@@ -21,6 +22,7 @@ FORMS = (
     "experiment=reduction), a commit (git:abc123, git:HEAD~1), a database (runs.sqlite, runs.sqlite:3) or nvbench's "
     "JSON (out.json)"
 )
+MOST_SWEEPS = 3
 _SWEEP = re.compile(r"\d+|latest(~\d+)?")
 _COMMIT = re.compile(r"[0-9a-f]{4,40}")
 _DATABASE = re.compile(r"(?P<file>.+\.(?:sqlite3?|db))(?::(?P<sweep>\d+|latest(?:~\d+)?))?")
@@ -34,7 +36,7 @@ def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int |
         base, new: as typed; see `FORMS`.
         url: the database of sweeps, variants and commits that name none.
         experiment: narrows `latest` and plain variant names.
-        sweep: where variants are taken from; None takes the newest sweep that timed both.
+        sweep: where variants are taken from; None takes, at each problem, the newest sweep that ran both.
 
     Raises:
         UsageError: a side that is unknown or ambiguous, or two that cannot be compared.
@@ -46,6 +48,8 @@ def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int |
         raise UsageError(f"{variant!r} is a variant and is compared with another variant, not with {other!r}; {FORMS}")
     if finder.is_variant(base):
         return finder.variants(base, new)
+    if sweep is not None:
+        raise UsageError(f"--sweep {sweep} says where variants are taken from, and {base!r} is none; {FORMS}")
     return finder.find(base), finder.find(new)
 
 
@@ -86,9 +90,9 @@ class Finder:
         raise UsageError(f"{text!r} is no side of a comparison; {FORMS}")
 
     def variants(self, base: str, new: str) -> tuple[Side, Side]:
-        """Return two variants, of the newest sweep that timed both where there is one.
+        """Return two variants: at each problem of the newest sweep that ran both, where there is one.
 
-        One that was right nowhere stands with its failures, so that the comparison can tell of them.
+        One that failed there stands with its failure, so that the comparison can tell of it.
         """
         with self._open() as store:
             sweeps = [sweep for sweep in list_sweeps(store, timed=False) if self._fits(sweep)]
@@ -103,12 +107,10 @@ class Finder:
                 )
             candidates = {sweep.id: sweep for sweep in reversed(sweeps) if sweep.family == families[0]}
             standings = read_standings(store, families[0])
-            useful = [self._useful_sweeps(store, families[0], name, standings, candidates) for name in names]
-            shared = [key for key in useful[0] if key in useful[1]]
-            chosen = [candidates[shared[0] if shared else keys[0]] for keys in useful]
+            ran = [self._ran(store, families[0], name, standings, candidates) for name in names]
             sides = [
-                self._variant_side(text, sweep, read_entries(store, [sweep.id], [name]))
-                for text, name, sweep in zip((base, new), names, chosen, strict=True)
+                self._variant_side(store, text, name, chosen, candidates)
+                for text, name, chosen in zip((base, new), names, _newest_common(*ran), strict=True)
             ]
         failed = next((entry for entry in sides[0].entries if entry.state in FAILED), None)
         if failed and not any(entry.series for entry in sides[0].entries):
@@ -118,24 +120,36 @@ class Finder:
             )
         return sides[0], sides[1]
 
-    def _useful_sweeps(
+    def _ran(
         self, store: Store, family: str, name: str, standings: Mapping[str, Standing], candidates: Iterable[int]
-    ) -> list[int]:
-        """Return which of the candidates timed the variant; where none did, those in which it failed."""
+    ) -> dict[Point, list[int]]:
+        """Return problem → which of the candidates timed the variant at it, or found it failing, the newest first."""
         standing = standings.get(name, Standing())
         if standing.is_expected_wrong:
             raise UsageError(f"{family}/{name} is kept as known wrong and is never ranked; compare another variant")
-        for found in (standing.timed, standing.failed):
-            if keys := [key for key in candidates if key in found]:
-                return keys
+        found = {
+            problem: [sweep for sweep in candidates if sweep in sweeps] for problem, sweeps in standing.sweeps.items()
+        }
+        if any(found.values()):
+            return {problem: sweeps for problem, sweeps in found.items() if sweeps}
         stored = _variant_names(store, list(candidates))
         if name in stored:
             raise UsageError(f"{family}/{name} has no timing in {store.place}; run a sweep of it first")
         raise UnknownNameError("variant", name, stored, f"of family {family} in {store.place}")
 
-    def _variant_side(self, text: str, sweep: StoredSweep, entries: list[Entry]) -> Side:
-        name = entries[0].name
-        return Side(text, "variant", f"{name} in {sweep.description}", entries, self.url, (sweep.id,))
+    def _variant_side(
+        self, store: Store, text: str, name: str, chosen: Mapping[Point, int], sweeps: Mapping[int, StoredSweep]
+    ) -> Side:
+        used = tuple(sweep for sweep in sweeps if sweep in chosen.values())
+        entries = [
+            entry
+            for sweep in used
+            for entry in read_entries(store, [sweep], [name])
+            if chosen.get(entry.problem) == sweep
+        ]
+        where = ", ".join(sweeps[sweep].description for sweep in used[:MOST_SWEEPS])
+        where += f" and {len(used) - MOST_SWEEPS} more" if len(used) > MOST_SWEEPS else ""
+        return Side(text, "variant", f"{entries[0].name} in {where}", entries, self.url, used)
 
     def _family(self, text: str, sweeps: Sequence[StoredSweep]) -> str:
         family, slash, _ = text.rpartition("/")
@@ -224,6 +238,21 @@ class Finder:
 
     def _open(self) -> Store:
         return Store.open(self.url, create=False, read_only=True)
+
+
+def _newest_common(
+    base: Mapping[Point, Sequence[int]], new: Mapping[Point, Sequence[int]]
+) -> tuple[dict[Point, int], dict[Point, int]]:
+    """Return each side's sweep at every problem: the newest that ran both, else the newest of each."""
+    common = {
+        problem: next((sweep for sweep in sweeps if sweep in new.get(problem, ())), None)
+        for problem, sweeps in base.items()
+    }
+
+    def choose(side: Mapping[Point, Sequence[int]]) -> dict[Point, int]:
+        return {problem: common.get(problem) or sweeps[0] for problem, sweeps in side.items()}
+
+    return choose(base), choose(new)
 
 
 def _variant_names(store: Store, sweep_ids: Sequence[int]) -> list[str]:

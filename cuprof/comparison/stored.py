@@ -25,12 +25,13 @@ WHERE EXISTS (SELECT 1 FROM sweep_trial m JOIN {table} t ON t.{key} = m.run_id W
 ORDER BY s.id
 """
 STANDINGS = """
-SELECT m.sweep_id, v.name, v.expected, r.state,
+SELECT m.sweep_id, v.name, v.expected, r.state, p.coordinates,
        EXISTS (SELECT 1 FROM timing i JOIN sample s ON s.timing_id = i.id
                WHERE i.run_id = r.id AND s.excluded = '' AND s.duration_ns > 0) AS is_timed
 FROM sweep_trial m
 JOIN trial t ON t.id = m.trial_id
 JOIN variant v ON v.id = t.variant_id
+JOIN problem p ON p.id = t.problem_id
 JOIN run r ON r.id = m.run_id
 WHERE v.family = :family ORDER BY m.sweep_id
 """
@@ -78,10 +79,9 @@ class StoredSweep:
 
 @dataclass
 class Standing:
-    """What became of one variant: the sweeps that timed it, those in which it failed, whether that is meant."""
+    """What became of one variant: at each problem, the sweeps that timed it or saw it fail; whether that is meant."""
 
-    timed: set[int] = field(default_factory=set)
-    failed: set[int] = field(default_factory=set)
+    sweeps: dict[Point, set[int]] = field(default_factory=dict)
     is_expected_wrong: bool = False
 
 
@@ -126,10 +126,9 @@ def read_standings(store: Store, family: str) -> dict[str, Standing]:
     for row in _records(store.query(STANDINGS, {"family": family})):
         standing, state = found[row["name"]], State(row["state"])
         standing.is_expected_wrong = row["expected"] == "wrong"
-        if state is State.OK and row["is_timed"]:
-            standing.timed.add(int(row["sweep_id"]))
-        elif state in FAILED:
-            standing.failed.add(int(row["sweep_id"]))
+        if state in FAILED or (state is State.OK and row["is_timed"]):
+            problem = Point(json.loads(row["coordinates"]))
+            standing.sweeps.setdefault(problem, set()).add(int(row["sweep_id"]))
     return dict(found)
 
 

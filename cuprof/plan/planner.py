@@ -23,6 +23,8 @@ from cuprof.records import DeviceFacts, Trial, Unavailable
 T = TypeVar("T")
 
 MOST_REASONS = 4
+MOST_WORK = 2**63 - 1
+"""The largest integer that databases hold."""
 
 
 def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts | Unavailable]) -> Plan:
@@ -79,10 +81,11 @@ class _Problem:
         self.signature: Signature = self._value("signature", family.signature)
         self.bytes: int = self._value("signature", lambda _: signature_bytes(self.signature))
         self.useful_bytes: int = self._value("useful_bytes", lambda point: int(family.useful_bytes(point)))
-        if self.useful_bytes < 0:
-            raise FamilyError(f"family {family.name}: useful_bytes at {self.label} is {self.useful_bytes}")
         flops = family.flops
         self.flops: int | None = self._value("flops", lambda point: int(flops(point))) if flops else None
+        for name, work in (("useful_bytes", self.useful_bytes), ("flops", self.flops or 0)):
+            if not 0 <= work <= MOST_WORK:
+                raise FamilyError(f"family {family.name}: {name} at {self.label} is {work}; it is from 0 to 2^63 - 1")
 
     def _value(self, part: str, function: Callable[[Point], T]) -> T:
         return guarded(f"family {self.family.name}: {part} at {self.label}", self.family.folder, function, self.point)

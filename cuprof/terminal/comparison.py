@@ -95,6 +95,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "new": _side(comparison.new),
         "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
         "noise": [_noise(device, noise) for device, noise in comparison.noises.items()],
+        "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
         "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
         "rows": [_row(row) for row in comparison.rows],
@@ -186,10 +187,12 @@ def _method(comparison: Comparison) -> str:
 
 
 def _noises(comparison: Comparison) -> Iterator[str]:
-    """Yield how much the times of each device are taken to vary from sweep to sweep."""
+    """Yield how much the times of each device are taken to vary from sweep to sweep, and within one."""
     for device, noise in comparison.noises.items():
         where = f" on {device}" if len(comparison.noises) > 1 else ""
         yield f"noise between sweeps{where} (standard deviation): {noise.text}"
+    if comparison.noise_within:
+        yield f"noise within a sweep (standard deviation): {comparison.noise_within}: assumed, not measured"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -128,10 +128,10 @@ def test_the_flush_buffer_is_twice_the_last_cache(monkeypatch: pytest.MonkeyPatc
     assert backend.flush_buffer is backend.flush_buffer
 
 
-def test_facts_identify_model_threads_and_python_but_no_host() -> None:
+def test_facts_identify_model_threads_and_versions_but_no_host() -> None:
     facts = CpuBackend(1).facts()
     assert (facts.backend, facts.index, facts.uuid) == ("cpu", 0, "")
-    assert set(facts.identity) == {"name", "threads", "python"}
+    assert set(facts.identity) == {"name", "threads", "python", "numpy"}
     assert facts.identity["threads"] == "1"
     assert all(isinstance(value, str) and value for value in facts.identity.values())
     assert facts.details["host"] not in facts.identity.values()

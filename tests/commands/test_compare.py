@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,7 +148,7 @@ def test_undecided_variants_are_timed_again_side_by_side(
     first = compare(*sides, Options(Rule(0.1, 0.025)))
     open_rows = [replace(row, judgement=replace(row.judgement, verdict=Verdict.UNDECIDED)) for row in first.rows]
     first = replace(first, rows=tuple(open_rows))
-    again = sample_more(first, project, SilentObserver())
+    again = sample_more(first, project, lambda: nullcontext(SilentObserver()))
     (row,) = again.rows
     with Store.open(url, read_only=True, create=False) as store:
         sweeps = store.query("SELECT id, command_line FROM sweep ORDER BY id").to_dict("records")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made import OTHER_GPU, Made, fill
+from made import HOST, OTHER_GPU, Made, fill
 
 from cuprof.comparison import Comparison, Options, Rule, Verdict, compare, load_sides
 from cuprof.comparison.compare import judge_anew
@@ -126,11 +126,32 @@ def test_a_failure_counts_from_a_sweep_that_timed_nothing(store: Store, url: str
     assert (found.new.sweeps, found.exit_code) == ((2,), 1)
 
 
-def test_what_was_right_once_is_compared_where_it_was_right(store: Store, url: str) -> None:
+def test_what_was_right_once_and_fails_in_the_newest_sweep_is_broken(store: Store, url: str) -> None:
     fill(store, [Made("right"), Made("wrong", 60.0)])
     fill(store, [Made("right", source="x"), replace(WRONG, source="x")], seed=2)
     found = run(url, "invented/right", "invented/wrong")
-    assert (found.new.sweeps, found.broken) == ((1,), ())
+    assert (found.new.sweeps, len(found.broken), found.exit_code) == ((2,), 1, 1)
+
+
+def test_a_narrower_sweep_later_takes_no_problem_away(store: Store, url: str) -> None:
+    fill(store, [Made(name, time, n=n) for n in (7, 8) for name, time in (("first", 50.0), ("second", 60.0))])
+    fill(store, [Made(name, source="x", n=8) for name in ("first", "second")], seed=2)
+    fill(store, [Made("first", source="y", n=7)], seed=3)
+    found = run(url, "invented/first", "invented/second")
+    assert {row.match.base.problem["n"]: row.verdict for row in found.rows} == {7: Verdict.SLOWER, 8: Verdict.SAME}
+    assert (found.base.sweeps, found.exit_code) == ((2, 1), 1)
+    of_one = compare(*load_sides("invented/first", "invented/second", url, sweep=2))
+    assert [row.match.base.problem["n"] for row in of_one.rows] == [8]
+    with pytest.raises(UsageError, match="--sweep 1 says where variants are taken from, and '1' is none"):
+        load_sides("1", "2", url, sweep=1)
+
+
+def test_what_was_measured_anew_and_cannot_be_judged_is_no_pass(store: Store, url: str) -> None:
+    made = [Made(), Made(n=7)]
+    fill(store, made)
+    fill(store, [replace(made[0], time=99.0, source="x"), made[1]], seed=2)
+    with pytest.raises(SelectionError, match=r"no matched trial can be compared: .* do not both have hot time"):
+        run(url, options=Options(measures=(Measure.HOT,)))
 
 
 def test_a_variant_kept_as_known_wrong_is_never_ranked(store: Store, url: str) -> None:
@@ -330,3 +351,15 @@ def test_rows_that_were_judged_anew_keep_to_their_own_tunables(store: Store, url
         (64, Verdict.SLOWER),
         (128, Verdict.SAME),
     ]
+
+
+def test_cold_times_of_a_host_vary_with_their_preparation_even_in_one_sweep(store: Store, url: str) -> None:
+    fill(store, [Made(name, time, device=HOST) for name, time in (("first", 30.0), ("second", 30.45))])
+    fill(store, [Made(name, time, device=HOST, n=7) for name, time in (("third", 3000.0), ("fourth", 3045.0))], seed=2)
+    short = run(url, "invented/first", "invented/second")
+    assert [row.verdict for row in short.rows] == [Verdict.UNDECIDED]
+    assert short.noise_within == "500 ns of a time (CPU, cold, within one sweep)"
+    assert run(url, "invented/third", "invented/fourth").rows[0].verdict is Verdict.SLOWER
+    fill(store, [Made(name, time, n=9) for name, time in (("fifth", 30.0), ("sixth", 30.45))], seed=3)
+    on_gpu = run(url, "invented/fifth", "invented/sixth")
+    assert (on_gpu.rows[0].verdict, on_gpu.noise_within) == (Verdict.SLOWER, "")

@@ -266,6 +266,7 @@ def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devic
             "useful_bytes .* TypeError",
         ),
         ("8 * problem.n", "-5", r"useful_bytes at n=2\^10 is -5"),
+        ("8 * problem.n", "2**63", r"useful_bytes at n=2\^10 is 9223372036854775808; it is from 0 to 2\^63 - 1"),
         ("signature=lambda problem: Signature(", "signature=lambda problem: str(", "signature at .*: raised TypeError"),
         ("blocks = -(-", "return 3; blocks = -(-", "returned a int, and must return a Program"),
     ],
