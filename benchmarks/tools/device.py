@@ -64,6 +64,10 @@ class LaunchSession:
         """Time one execution with cold caches."""
         return self.timer.cold(runnable.enqueue)
 
+    def tick_ns(self, measure: Measure) -> float:
+        """Return the step of event times."""
+        return self.timer.tick_ns
+
 
 def sample_cold(device: Device, launches: Mapping[str, PackedLaunch], target: float = 0.005) -> dict[str, Timing]:
     """Return each launch's cold timing, sampled as a sweep samples: interleaved, until the interval is narrow."""

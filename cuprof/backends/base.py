@@ -146,6 +146,9 @@ class Session(Protocol):
         `phases` ask for that many.
         """
 
+    def tick_ns(self, measure: Measure) -> float:
+        """Return the step in which durations of this measure are read; 0 where it is finer than matters."""
+
     def close(self) -> None:
         """Free the buffers."""
 

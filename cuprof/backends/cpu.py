@@ -189,6 +189,10 @@ class CpuSession:
             call()
         return Reading((time.perf_counter_ns() - started) / batch)
 
+    def tick_ns(self, measure: Measure) -> float:
+        """Return zero: the monotonic clock counts in nanoseconds or nearly."""
+        return 0.0
+
     def close(self) -> None:
         """Drop the arrays."""
         self.inputs, self.outputs = {}, {}

@@ -240,6 +240,10 @@ class CudaSession:
             runnable.holds_back = runnable.expired_in_a_row < 2
         return reading
 
+    def tick_ns(self, measure: Measure) -> float:
+        """Return the step of event times; total time is the host's."""
+        return 0.0 if measure is Measure.TOTAL else self.backend.timer.tick_ns
+
     def close(self) -> None:
         """Free the session's device and page-locked memory."""
         self.inputs, self.outputs, self.scratch, self._pinned = {}, {}, self.backend.cupy.empty(1, "u1"), None

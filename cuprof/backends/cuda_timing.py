@@ -15,6 +15,7 @@ from cuprof.backends.base import Reading
 from cuprof.backends.cuda_driver import MappedMemory, PackedLaunch, call, load_driver
 from cuprof.backends.cuda_kernels import DeviceKernels
 from cuprof.backends.cupti_clock import CuptiClock
+from cuprof.backends.ticks import smallest_step
 
 TIMING_VERSION = 3
 """Raised whenever a change here changes what a number means; part of every method's hash."""
@@ -84,6 +85,7 @@ class CudaTimer:
         self._end = call(self.driver.cuEventCreate(flags), "create an event")
         self.cupti: CuptiClock | None = None
         self.correction_ns = 0.0
+        self.tick_ns = 0.0
         self.clock_step_ns, self.hold_least_ns = 1, HOLD_LEAST_NS
         self.own_costs = self._measure_own_costs()
 
@@ -169,7 +171,7 @@ class CudaTimer:
         """Take durations from CUPTI from now on; raises `MissingDependencyError` where it is not installed."""
         if self.cupti is None:
             self.cupti = CuptiClock()
-            self.correction_ns = 0.0
+            self.correction_ns = self.tick_ns = 0.0
 
     def _framed(self, enqueue: Callable[[], object], count: int, blocking: bool, least_ns: int) -> tuple[float, str]:
         stream, driver = self.stream.ptr, self.driver
@@ -216,12 +218,14 @@ class CudaTimer:
         kernel = [read(lambda: self._empty(self.stream.ptr)) for _ in range(OWN_COST_READINGS)]
         empty_kernel_ns = middle_mean(kernel[8:])
         self.correction_ns = max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0)
+        self.tick_ns = smallest_step([*nothing, *kernel])
         self.clock_step_ns = max(math.gcd(*holds_ns), 1)
         self.hold_least_ns = max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
         return {
             "empty_events_ns": middle_mean(nothing[8:]),
             "empty_kernel_ns": empty_kernel_ns,
             "clock_step_ns": float(self.clock_step_ns),
+            "tick_ns": self.tick_ns,
         }
 
 

@@ -333,6 +333,10 @@ class OpenClSession:
             flush = self.options.flush if measure is Measure.COLD else "none"
             return timer.kernel_time(runnable.actions, flush, batch, self.options.blocking)
 
+    def tick_ns(self, measure: Measure) -> float:
+        """Return the step of the device's profiling events; total time is the host's."""
+        return 0.0 if measure is Measure.TOTAL else self.backend.timer.tick_ns
+
     def close(self) -> None:
         """Free the buffers."""
         if self._pinned is not None:

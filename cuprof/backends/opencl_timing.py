@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cuprof.backends.base import Reading
+from cuprof.backends.ticks import smallest_step
 
 TIMING_VERSION = 2
 """Raised whenever a change here changes what a number means; part of every method's hash."""
@@ -18,6 +20,7 @@ GPU_CACHE_BYTES = 64 << 20
 GPU_FLUSH_FACTOR = 4
 """The flush reads this many times a GPU's cache; its replacement policy is not strictly least-recently-used."""
 CPU_FLUSH_FACTOR = 2
+TICK_READINGS = 100
 READER_GROUPS_PER_UNIT = 8
 READER_ITEMS = 256
 
@@ -50,6 +53,11 @@ class OpenClTimer:
         self._flush_buffer = self.filled_buffer(size)
         self._flush = self.reader(self._flush_buffer)
         self.empty = self._kernel("empty", 1, 1, [self._sink])
+
+    @cached_property
+    def tick_ns(self) -> float:
+        """Return the step of the events' times, from readings of an empty kernel: drivers report a coarser one."""
+        return smallest_step([self.kernel_time([self.empty], "none").duration_ns for _ in range(TICK_READINGS)])
 
     def filled_buffer(self, size: int) -> Any:
         """Return a device buffer of ones, `size` bytes."""

@@ -36,6 +36,7 @@ class Series:
         durations: ns, not empty; a series of which only a summary is known has one value.
         rounds: number of each sample's round; empty where there were no rounds.
         together: samples of two series with the same mark and round were taken side by side; empty: never.
+        tick_ns: the step in which its durations were read; 0 where that is not known.
         relative_error: for a series known by a summary: relative standard error of its value, else 0.
     """
 
@@ -43,6 +44,7 @@ class Series:
     rounds: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     together: str = ""
     relative_error: float = 0.0
+    tick_ns: float = 0.0
 
     @property
     def median_ns(self) -> float:
@@ -162,5 +164,5 @@ def _unpaired(base: Series, new: Series, base_log: np.ndarray, new_log: np.ndarr
 
 def _logarithms(series: Series, seed: int) -> tuple[np.ndarray, float]:
     """Return the logarithms of the durations with their ties spread, and the tick in ns."""
-    spread, tick = spread_ties(series.durations, seed)
+    spread, tick = spread_ties(series.durations, seed, series.tick_ns)
     return np.log(np.maximum(spread, max(tick / 4, 1e-3))), tick

@@ -9,6 +9,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from cuprof.measure.statistics import spread_over_tick
+
 MOST_LAGS = 400
 LEAST_FOR_LAGS = 8
 HIGHEST_CORRELATION = 0.99
@@ -176,7 +178,7 @@ def _bounded(freedom: float, samples: int) -> float:
     return max(freedom, LEAST_FREEDOM) if samples >= MANY else freedom
 
 
-def spread_ties(durations: np.ndarray, seed: int = 0) -> tuple[np.ndarray, float]:
+def spread_ties(durations: np.ndarray, seed: int = 0, tick_ns: float = 0.0) -> tuple[np.ndarray, float]:
     """Return the durations with ties spread evenly over their tick, and the tick.
 
     A timer that counts in ticks (32 ns for CUDA's events) puts many samples on one value. Quantiles of the spread
@@ -185,17 +187,16 @@ def spread_ties(durations: np.ndarray, seed: int = 0) -> tuple[np.ndarray, float
     Args:
         durations: ns, in the order in which they were taken.
         seed: orders equal samples; two series that are paired need two seeds.
+        tick_ns: the step of the timer; where it is not known (0), the least difference among tied samples is taken.
     """
-    values, places, counts = np.unique(durations, return_inverse=True, return_counts=True)
-    if values.size == durations.size or values.size < 2:
+    values = np.unique(durations)
+    if tick_ns <= 0.0 and (values.size == durations.size or values.size < 2):
         return durations, 0.0
-    tick = float(np.diff(values).min())
+    tick = float(np.diff(values).min(initial=tick_ns if tick_ns > 0.0 else np.inf))
     shuffled = np.random.default_rng(seed).permutation(durations.size)
-    by_value = shuffled[np.argsort(places[shuffled], kind="stable")]
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    share = (np.arange(durations.size) - first + 0.5) / np.repeat(counts, counts) - 0.5
+    by_value = shuffled[np.argsort(durations[shuffled], kind="stable")]
     spread = durations.astype(np.float64)
-    spread[by_value] += tick * share
+    spread[by_value] = spread_over_tick(spread[by_value], tick)
     return spread, tick
 
 

@@ -202,10 +202,13 @@ def _timings(store: Store, runs: Sequence[int]) -> dict[int, dict[Measure, Taken
         taken = samples.get(int(row["id"]))
         if taken is None:
             continue
-        series = Series(
-            taken["duration_ns"].to_numpy(np.float64), taken["round"].to_numpy(np.int64), row["rotation"] or ""
-        )
         details = json.loads(row["details"] or "{}")
+        series = Series(
+            taken["duration_ns"].to_numpy(np.float64),
+            taken["round"].to_numpy(np.int64),
+            row["rotation"] or "",
+            tick_ns=float(details.get("tick_ns") or 0.0),
+        )
         found[int(row["run_id"])][Measure(row["measure"])] = Taken(
             row["method"], str(details.get("version") or FIRST_VERSION), series, int(details.get("batch") or 1)
         )

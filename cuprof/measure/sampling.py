@@ -132,19 +132,20 @@ class Sampler:
         if subject.readings[-1][1].sm_clock_mhz is None:
             clock = None
         samples = _mark_slow_clocks(subject, clock, self.clock_tolerance)
-        reason = self.rule.reason(samples, subject.spent_ns)
+        tick_ns = self.session.tick_ns(measure) / subject.batch
+        reason = self.rule.reason(samples, subject.spent_ns, tick_ns)
         if reason is None:
             return None
         if all(sample.excluded for sample in samples):
             samples = tuple(replace(sample, excluded="") for sample in samples)
             reason = "excluded"
-        details: dict[str, Any] = {"batch": subject.batch, "sampling_ns": round(subject.spent_ns)}
+        details: dict[str, Any] = {"batch": subject.batch, "tick_ns": tick_ns, "sampling_ns": round(subject.spent_ns)}
         if clock is not None:
             details["median_sm_clock_mhz"] = round(clock, 1)
         state: DeviceState | None = self.monitor.state if self.monitor else None
         if state is not None:
             details |= state.as_details()
-        return Timing(measure, self.method, samples, summarise(samples, self.rule.confidence), reason, details)
+        return Timing(measure, self.method, samples, summarise(samples, self.rule.confidence, tick_ns), reason, details)
 
 
 def _median_clock(subjects: Sequence[Subject]) -> float | None:

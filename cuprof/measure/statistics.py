@@ -10,11 +10,17 @@ import numpy as np
 
 from cuprof.records import Sample, Summary
 
+TICK_ERROR = 0.09
+"""The median of readings that fall on two neighbouring ticks, each spread over its tick, is off by at most this share
+of one: the largest of 0.5 / (1 - f) - 0.5 - f, where a share f of them falls on the farther tick."""
 
-def summarise(samples: Sequence[Sample], confidence: float = 0.95) -> Summary:
+
+def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: float = 0.0) -> Summary:
     """Describe the samples that are not excluded.
 
     Args:
+        tick_ns: the step in which durations were read; 0 where it is finer than matters. Median, quartiles and interval
+            are those of readings spread over their tick, and the interval is wider by what that leaves unknown.
         confidence: level of the interval of the median that is asked for. Samples too few for it give their whole range
             as the interval, and the level that the range has: 0.75 for three of them, 0 for one.
 
@@ -24,15 +30,16 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95) -> Summary:
     counted = np.sort(np.array([sample.duration_ns for sample in samples if not sample.excluded], dtype=np.float64))
     if counted.size == 0:
         raise ValueError("no sample counts")
-    low, high = median_interval(counted, confidence)
+    spread = spread_over_tick(counted, tick_ns)
+    low, high = median_interval(spread, confidence)
     reached = range_level(counted.size) if is_mere_range(counted.size, confidence) else confidence
-    q1, median, q3 = np.quantile(counted, (0.25, 0.5, 0.75))
+    q1, median, q3 = np.quantile(spread, (0.25, 0.5, 0.75))
     return Summary(
         count=int(counted.size),
         excluded=len(samples) - int(counted.size),
         median_ns=float(median),
-        low_ns=low,
-        high_ns=high,
+        low_ns=low - TICK_ERROR * tick_ns,
+        high_ns=high + TICK_ERROR * tick_ns,
         confidence=reached,
         mean_ns=float(counted.mean()),
         stdev_ns=float(counted.std(ddof=1)) if counted.size > 1 else 0.0,
@@ -41,6 +48,22 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95) -> Summary:
         q1_ns=float(q1),
         q3_ns=float(q3),
     )
+
+
+def spread_over_tick(ordered: np.ndarray, tick_ns: float) -> np.ndarray:
+    """Return ascending samples with equal ones spread evenly over their tick, so that quantiles are of grouped data.
+
+    Args:
+        ordered: ascending samples, ns.
+        tick_ns: the step in which they were read; where two of them are nearer, that is the step. 0 spreads nothing.
+    """
+    if tick_ns <= 0.0 or ordered.size == 0:
+        return ordered
+    values, counts = np.unique(ordered, return_counts=True)
+    step = min(tick_ns, float(np.diff(values).min())) if values.size > 1 else tick_ns
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    share = (np.arange(ordered.size) - first + 0.5) / np.repeat(counts, counts) - 0.5
+    return ordered + step * share
 
 
 def median_interval(ordered: np.ndarray, confidence: float) -> tuple[float, float]:

@@ -49,14 +49,19 @@ class StoppingRule:
             return False
         return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
 
-    def reason(self, samples: Sequence[Sample], spent_ns: float) -> str | None:
-        """Return why to stop now ("interval", "samples", "time", "excluded"), or None to go on."""
+    def reason(self, samples: Sequence[Sample], spent_ns: float, tick_ns: float = 0.0) -> str | None:
+        """Return why to stop now ("interval", "samples", "time", "excluded"), or None to go on.
+
+        Args:
+            tick_ns: the step in which durations are read.
+        """
         if spent_ns >= self.patience_ns:
             return "time"
         counted = sum(not sample.excluded for sample in samples)
         left_out = len(samples) - counted
         if counted >= self.min_samples:
-            if counted >= least_count(self.confidence) and is_narrow(summarise(samples, self.confidence), self.target):
+            enough = counted >= least_count(self.confidence)
+            if enough and is_narrow(summarise(samples, self.confidence, tick_ns), self.target):
                 return "interval"
             if counted >= self.max_samples:
                 return "samples"

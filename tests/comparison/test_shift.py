@@ -128,3 +128,9 @@ def test_ties_are_spread_evenly_over_their_tick() -> None:
 def test_samples_without_ties_or_without_a_second_value_stay(durations: list[float]) -> None:
     spread, tick = spread_ties(np.array(durations))
     assert (spread.tolist(), tick) == (durations, 0.0)
+
+
+def test_a_known_tick_spreads_what_fell_on_one_value() -> None:
+    spread, tick = spread_ties(np.full(4, 96.0), tick_ns=32.0)
+    assert tick == 32.0
+    assert sorted(spread) == pytest.approx([84.0, 92.0, 100.0, 108.0])

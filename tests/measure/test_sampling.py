@@ -44,7 +44,10 @@ class FakeSession:
     """Reads kernels and lets the clock go on by what they take."""
 
     def __init__(self, clock: FakeClock) -> None:
-        self.clock, self.read_keys = clock, []
+        self.clock, self.read_keys, self.tick = clock, [], 0.0
+
+    def tick_ns(self, measure: Measure) -> float:
+        return self.tick
 
     def read(self, runnable: Kernel, measure: Measure, batch: int = 1) -> Reading:
         reading = runnable.next()
@@ -145,7 +148,7 @@ def test_a_timing_is_yielded_before_the_others_go_on(bench: Callable[..., Bench]
 def test_summary_and_details(bench: Callable[..., Bench]) -> None:
     ((_, timing),) = bench().sample(Kernel([1e4]))
     assert (timing.measure, timing.method, timing.summary.median_ns) == (Measure.COLD, "m", 1e4)
-    assert timing.details == {"batch": 1, "sampling_ns": 20 * (10_000 + OVERHEAD_NS)}
+    assert timing.details == {"batch": 1, "tick_ns": 0.0, "sampling_ns": 20 * (10_000 + OVERHEAD_NS)}
 
 
 def test_suspect_samples_are_left_out_and_repeated(bench: Callable[..., Bench]) -> None:
@@ -334,3 +337,17 @@ def test_timings_of_one_call_share_a_rotation_and_those_of_another_do_not(clock:
     first = [timing.rotation for _, timing in bench.sample(Kernel([50.0]), Kernel([60.0]))]
     second = [timing.rotation for _, timing in bench.sample(Kernel([50.0]))]
     assert first[0] == first[1] != second[0] != ""
+
+
+@pytest.mark.parametrize("tick", [0.0, 32.0])
+def test_a_short_kernel_is_sampled_until_the_timers_tick_does_not_matter(
+    bench: Callable[..., Bench], tick: float
+) -> None:
+    one = bench(rule=StoppingRule(target=0.01, max_ns=1e12, patience_ns=1e13))
+    one.sampler.session.tick = tick  # type: ignore[attr-defined]
+    ((_, timing),) = one.sample(Kernel([960.0]))
+    assert timing.stopped_by == "interval"
+    assert timing.details["tick_ns"] == tick
+    half_width = timing.summary.high_ns - timing.summary.median_ns
+    assert half_width <= 0.01 * 960
+    assert (timing.summary.count > 20, half_width > 0) == (tick > 0, tick > 0)

@@ -7,11 +7,13 @@ import pytest
 from scipy import stats
 
 from cuprof.measure.statistics import (
+    TICK_ERROR,
     interval_rank,
     is_mere_range,
     least_count,
     median_interval,
     range_level,
+    spread_over_tick,
     summarise,
 )
 from cuprof.records import Sample
@@ -109,3 +111,41 @@ def test_nothing_that_counts_is_an_error() -> None:
         summarise(samples(1.0, excluded=(0,)))
     with pytest.raises(ValueError, match="no sample counts"):
         summarise([])
+
+
+def read_in_ticks(truth: float, jitter: float, count: int, rng: np.random.Generator, tick: float = 32.0) -> np.ndarray:
+    """Return durations between two stamps of a clock that counts in ticks, begun anywhere within one."""
+    begun = rng.uniform(0, tick, count)
+    ended = begun + truth + rng.normal(0, jitter, count)
+    return np.asarray((np.floor(ended / tick) - np.floor(begun / tick)) * tick)
+
+
+@pytest.mark.parametrize("jitter", [0.0, 2.0, 12.0])
+@pytest.mark.parametrize("count", [20, 60, 500])
+def test_an_interval_of_readings_in_ticks_holds_the_true_median(count: int, jitter: float) -> None:
+    rng = np.random.default_rng(2)
+    held = errors = 0.0
+    for _ in range(400):
+        truth = rng.uniform(900.0, 1100.0)
+        found = summarise(samples(*read_in_ticks(truth, jitter, count, rng)), 0.95, 32.0)
+        held += found.low_ns <= truth <= found.high_ns
+        errors = max(errors, abs(found.median_ns - truth))
+    assert held >= 0.93 * 400
+    assert errors < 16 if count < 500 else errors < 7
+
+
+def test_equal_readings_have_an_interval_as_wide_as_their_tick_allows() -> None:
+    found = summarise(samples(*[960.0] * 20), 0.95, 32.0)
+    assert found.median_ns == 960.0
+    assert found.high_ns - 960.0 == pytest.approx(960.0 - found.low_ns)
+    assert found.high_ns - 960.0 == pytest.approx(32 * (4.5 / 20 + TICK_ERROR))  # the sixth from either end of twenty
+    assert (found.min_ns, found.max_ns, found.stdev_ns) == (960.0, 960.0, 0.0)
+    assert summarise(samples(*[960.0] * 20)).high_ns == 960.0
+
+
+def test_spread_readings_stay_in_order_and_within_their_tick() -> None:
+    ordered = np.sort(read_in_ticks(300.0, 20.0, 200, np.random.default_rng(3)))
+    spread = spread_over_tick(ordered, 32.0)
+    assert np.all(np.diff(spread) > 0)
+    assert np.abs(spread - ordered).max() < 16
+    assert spread_over_tick(np.array([1.0, 1.0, 5.0]), 32.0) == pytest.approx([0.0, 2.0, 5.0])
