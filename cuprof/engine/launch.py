@@ -26,7 +26,7 @@ class Launched:
     """A worker process that waits for its settings.
 
     The worker runs in a process group of its own, so an interrupt from the terminal reaches the engine alone and
-    whatever a variant starts is ended with it.
+    what a variant starts in that group is ended with it.
     """
 
     process: subprocess.Popen[bytes]

@@ -27,7 +27,7 @@ class JobRunner:
     def __init__(self, settings: WorkerSettings, limits: LimitsConfig, watch: Watch) -> None:
         self.settings, self.limits, self.watch = settings, limits, watch
         self._lost_building = False
-        self._suspect: TrialJob | None = None
+        self._suspects: list[TrialJob] = []
         self._worker: WorkerProcess | None = None
         self._worked = False
 
@@ -51,31 +51,34 @@ class JobRunner:
 
         A trial that the worker dies of or hangs in is answered here; the trials after it, and those that were sampled
         beside it, are done again by a new worker. Where others ran in the same process, one of them may have left a
-        thread or a spoilt heap behind: the trial at which the worker died is then run once more in a worker of its own,
-        and blamed if that dies too.
+        thread or a spoilt heap behind: a trial that failed in a way that this explains is a suspect (`_is_doubtful`).
+        It runs once more in a worker of its own, before any others, and what comes of that is its outcome.
         """
         left = list(job.trials)
         self._lost_building = False
-        self._take_suspect()
+        self._suspects = []
         while left:
-            suspect = self._take_suspect()
-            if suspect is not None:
+            alone = bool(self._suspects)
+            if alone:
                 self._drop()
-            given = tuple(left) if suspect is None else (suspect,)
-            current = replace(job, trials=given, build_ahead=not self._lost_building)
-            for outcome in self._run_once(current, alone=suspect is not None):
+            given = (self._suspects.pop(0),) if alone else tuple(left)
+            ahead = job.backend != "cpu" and not self._lost_building  # functions compile when they are prepared
+            current = replace(job, trials=given, build_ahead=ahead)
+            for outcome in self._run_once(current, alone):
                 left = [trial for trial in left if trial.identity != outcome.identity]
                 yield outcome
-            if suspect is not None:
+            if alone:
                 self._drop()
 
     def _run_once(self, job: Job, alone: bool) -> Iterator[Outcome]:
-        """Yield outcomes until the job is done or its worker is lost.
+        """Yield outcomes until the job is done or its worker is lost, but those of trials that become suspects.
 
         Args:
-            alone: the job's one trial is all that its worker will ever have run.
+            alone: the job's one trial is all that its worker will ever have run. It never becomes a suspect again, so
+                no trial runs more than twice for what others may have done.
         """
-        worked, self._worked = self._worked and self._worker is not None, True
+        used = worked = self._worked and self._worker is not None
+        self._worked = True
         left = dict(enumerate(job.trials))
         sent = time.monotonic()
         try:
@@ -83,12 +86,19 @@ class JobRunner:
             seen: Status | None = None
             for message in self.worker.messages():
                 if isinstance(message, Finished):
-                    worked = left.pop(message.index, None) is not None or worked
-                    yield message.outcome
+                    trial = left.pop(message.index, None)
+                    worked = trial is not None or worked
+                    if trial is not None and not alone and _is_doubtful_outcome(job, message):
+                        self._suspects.append(trial)
+                    else:
+                        yield message.outcome
                     if message.lost:
                         self._drop()
                         return
                 elif isinstance(message, JobDone):
+                    if message.fault and used and job.backend == "cpu" and not message.unavailable:
+                        self._drop()  # what an earlier job left behind may be why; a new worker will tell
+                        return
                     fault = message.fault or "the worker gave no answer"
                     state = State.SKIPPED if message.unavailable else State.CRASHED
                     yield from _all_failed(left.values(), state, fault, message.log, "inputs")
@@ -103,23 +113,21 @@ class JobRunner:
                 age_s = min(status.age_s, time.monotonic() - sent) if status.phase is Phase.IDLE else status.age_s
                 if message is None and age_s > limit:
                     self.replace_worker()
+                    if not alone and job.backend == "cpu" and _is_doubtful(job, left, status):
+                        self._suspects.append(left[status.index])
+                        return
                     blamed = self._blame(job, left, worked, status)
                     message = f"stopped after {limit:g} s while {PHASE_TEXT[status.phase]}"
                     yield from _all_failed(blamed, State.TIMED_OUT, message, "", status.phase.name.lower())
                     return
         except WorkerDiedError as death:
             self._drop()
-            blamed = self._blame(job, left, worked, death.status)
-            if not alone and _had_company(left, worked, death.status):
-                self._suspect = left[death.status.index]
+            if not alone and _is_doubtful(job, left, death.status):
+                self._suspects.append(left[death.status.index])
                 return
+            blamed = self._blame(job, left, worked, death.status)
             message = f"{death.cause} while {PHASE_TEXT[death.status.phase]}"
             yield from _all_failed(blamed, State.CRASHED, message, death.log, death.status.phase.name.lower())
-
-    def _take_suspect(self) -> TrialJob | None:
-        """Return the trial that is to run alone next, if any, and forget it."""
-        suspect, self._suspect = self._suspect, None
-        return suspect
 
     def _blame(self, job: Job, left: Mapping[int, TrialJob], worked: bool, status: Status) -> Iterable[TrialJob]:
         """Return the trial at which the worker was lost, or all that are left where it was lost before the first.
@@ -153,14 +161,23 @@ class JobRunner:
         self._worker = None
 
 
-def _had_company(left: Mapping[int, TrialJob], worked: bool, status: Status) -> bool:
-    """Return whether other trials had run in the process that died at this one.
+def _is_doubtful(job: Job, left: Mapping[int, TrialJob], status: Status) -> bool:
+    """Return whether a worker was lost at an unanswered trial while that one's code ran in a process that others used.
 
-    Trials are prepared and checked in the order of the job, and sampled together.
+    On the CPU, building is running the variant's own code, too; elsewhere it is compiling.
     """
-    if status.index not in left or status.phase not in (Phase.CHECK, Phase.TIME):
-        return False
-    return worked or min(left) < status.index or (status.phase is Phase.TIME and len(left) > 1)
+    own_code = (Phase.BUILD, Phase.CHECK, Phase.TIME) if job.backend == "cpu" else (Phase.CHECK, Phase.TIME)
+    return status.index in left and status.phase in own_code and status.has_company
+
+
+def _is_doubtful_outcome(job: Job, finished: Finished) -> bool:
+    """Return whether a CPU variant may have failed through what another one left in the process.
+
+    A device refuses a launch for what that launch asks, and is asked once only.
+    """
+    outcome = finished.outcome
+    own_code = outcome.state is State.LAUNCH_ERROR and outcome.phase != Phase.INPUTS.name.lower()
+    return job.backend == "cpu" and own_code and finished.has_company
 
 
 def _all_failed(trials: Iterable[TrialJob], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:

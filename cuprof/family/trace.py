@@ -20,7 +20,9 @@ def own_trace(error: BaseException, folder: Path) -> str:
 
 def describe(error: BaseException) -> str:
     """Return "ValueError: text" on one line, at most 200 characters, without what a terminal would obey."""
-    text = f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    text = (
+        f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else " ".join(str(error)[:4096].split())
+    )
     text = "".join(letter if letter.isprintable() else "�" for letter in text)
     text = text if len(text) <= 200 else text[:199] + "…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -173,7 +173,7 @@ def guarded(where: str, folder: Path | None, function: Callable[..., T], *argume
         return function(*arguments)
     except CuprofError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         trace = own_trace(error, folder) if folder is not None else ""
         raise FamilyError(f"{where}: raised {describe(error)}", trace) from error
 

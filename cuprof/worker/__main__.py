@@ -12,12 +12,14 @@ import importlib
 import signal
 import sys
 import traceback
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from cuprof.family.loader import load_family
 from cuprof.family.trace import describe
 from cuprof.worker.devices import DeviceTable
+from cuprof.worker.excerpt import excerpt
 from cuprof.worker.messages import (
     Calibrate,
     Calibrated,
@@ -70,15 +72,15 @@ class Worker:
         try:
             backend = self.devices.get(job.backend)
         except Exception as error:  # a process border: a back end that cannot be opened skips its trials
-            self.pipe.send(JobDone(describe(error), traceback.format_exc(), unavailable=True))
+            self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc()), unavailable=True))
             return True
         try:
-            runner = TrialRunner(backend, self._get_workload(job), job, self.page.enter)
+            runner = TrialRunner(backend, self._get_workload(job), job, self.page.enter, self.page.begin)
         except Exception as error:  # a process border: whatever a family raises becomes the trials' message
-            self.pipe.send(JobDone(describe(error), traceback.format_exc()))
+            self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc())))
             return True
         for finished in runner.run():
-            self.pipe.send(finished)
+            self.pipe.send(replace(finished, has_company=self.page.read().has_company))
             if finished.lost:
                 return False
         self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew

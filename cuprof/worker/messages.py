@@ -86,11 +86,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Finished:
-    """One trial of the job is done; `lost` says that the worker ends because its device context is gone."""
+    """One trial of the job is done.
+
+    Args:
+        lost: the worker ends because its device context is gone.
+        has_company: other trials had run in the worker's process when this one ended.
+    """
 
     index: int
     outcome: Outcome
     lost: bool = False
+    has_company: bool = False
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,21 @@ PHASE_TEXT = {
 
 @dataclass(frozen=True)
 class Status:
-    """One reading: the trial's index in its job (or `NO_TRIAL`), the phase, and for how long."""
+    """One reading: the trial's index in its job (or `NO_TRIAL`), the phase, and for how long.
+
+    Args:
+        begun: trials of all jobs whose own code has been run in this process, this one included.
+    """
 
     index: int
     phase: Phase
     since_ns: int
+    begun: int = 0
+
+    @property
+    def has_company(self) -> bool:
+        """Return whether other trials had run in the process: what they left in it may be what happened to this one."""
+        return self.begun > 1
 
     @property
     def age_s(self) -> float:
@@ -62,17 +72,20 @@ class StatusPage:
             path.write_bytes(LAYOUT.pack(NO_TRIAL, Phase.START, time.monotonic_ns(), 0))
         self._file = path.open("r+b")
         self._map = mmap.mmap(self._file.fileno(), LAYOUT.size)
-        self._beat = 0
+        self._begun = 0
+
+    def begin(self) -> None:
+        """Count one more trial, from the next phase that is entered: its own code is going to be run."""
+        self._begun += 1
 
     def enter(self, index: int, phase: Phase) -> None:
         """Say that a phase of a trial begins now."""
-        self._beat += 1
-        self._map[:] = LAYOUT.pack(index, phase, time.monotonic_ns(), self._beat)
+        self._map[:] = LAYOUT.pack(index, phase, time.monotonic_ns(), self._begun)
 
     def read(self) -> Status:
         """Return what was last said."""
-        index, phase, since_ns, _ = LAYOUT.unpack(self._map[:])
-        return Status(index, Phase(phase), since_ns)
+        index, phase, since_ns, begun = LAYOUT.unpack(self._map[:])
+        return Status(index, Phase(phase), since_ns, begun)
 
     def close(self) -> None:
         """Unmap."""

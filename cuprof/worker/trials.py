@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from cuprof.backends.base import POISON_BYTE, SECOND_POISON_BYTE, DeviceLostError
 from cuprof.backends.device_state import StateMonitor
-from cuprof.errors import BuildError, LaunchError, MissingDependencyError
+from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Family, Program, Signature, Tolerance, Variant
 from cuprof.family.trace import describe
 from cuprof.measure.energy import EnergyReading, EnergyUnavailableError, measure_energy, measure_idle
@@ -22,6 +22,7 @@ from cuprof.measure.sampling import Sampler
 from cuprof.plan.memory import arena_bytes
 from cuprof.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
 from cuprof.worker.check import check_tolerance, compare
+from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, Job, TrialJob
 from cuprof.worker.status_page import NO_TRIAL, Phase
 
@@ -46,10 +47,13 @@ class Workload:
         """Draw inputs from the job's seed and compute the reference.
 
         Raises:
-            ValueError: inputs or reference do not match the family's own signature.
+            ValueError: inputs or reference do not match the family's own signature, or a function of the family
+                returns another type than it must.
         """
         signature = family.signature(job.problem)
+        _require(signature, Signature, family, "signature", "a Signature")
         inputs = family.generate(job.problem, np.random.default_rng(job.seed))
+        _require(inputs, Mapping, family, "generate", "a dict of arrays by input name")
         for name, spec in signature.inputs.items():
             array = inputs.get(name)
             if array is None or _shape(array) != spec.shape or array.dtype != np.dtype(spec.dtype):
@@ -60,6 +64,7 @@ class Workload:
         inputs = {name: np.asarray(array, order="C") for name, array in inputs.items()}
         with _read_only(inputs):
             reference = family.reference(job.problem, inputs)
+        _require(reference, Mapping, family, "reference", "a dict of arrays by output name")
         for name, spec in signature.outputs.items():
             if _shape(reference.get(name)) != spec.shape:
                 raise ValueError(
@@ -68,8 +73,16 @@ class Workload:
                 )
         with _read_only(inputs):
             tolerance = family.tolerance(job.problem, inputs, reference)
+        _require(tolerance, Tolerance, family, "tolerance", "a Tolerance")
         check_tolerance(tolerance, "the family's tolerance()")
         return cls(family, signature, inputs, reference, tolerance, job.seed)
+
+
+def _require(returned: object, kind: type, family: Family, function: str, wanted: str) -> None:
+    """Raise ValueError where a function of the family returned something of another type."""
+    if not isinstance(returned, kind):
+        found = "None" if returned is None else f"a {type(returned).__name__}"
+        raise ValueError(f"family {family.name}: {function}() returned {found}, and must return {wanted}")
 
 
 @contextmanager
@@ -110,6 +123,7 @@ class Candidate:
     program: Program | None = None
     runnable: Any = None
     check: Check | None = None
+    begun: bool = False
     started_at: float = field(default_factory=time.time)
     started_ns: int = field(default_factory=time.monotonic_ns)
     timings: dict[Measure, Timing] = field(default_factory=dict)
@@ -135,10 +149,16 @@ class TrialRunner:
 
     A trial that fails ends there; the others go on. After an error that loses the device context the generator stops,
     since nothing more can run in this process.
+
+    Args:
+        enter: called before every step of a trial with its index and the phase.
+        begin: called once for each trial, before its own code is first run.
     """
 
-    def __init__(self, backend: Any, workload: Workload, job: Job, enter: Enter) -> None:
-        self.backend, self.workload, self.job, self.enter = backend, workload, job, enter
+    def __init__(
+        self, backend: Any, workload: Workload, job: Job, enter: Enter, begin: Callable[[], None] = lambda: None
+    ) -> None:
+        self.backend, self.workload, self.job, self.enter, self.begin = backend, workload, job, enter, begin
         self.rng = np.random.default_rng()
         self.monitor = StateMonitor.find(backend.facts().uuid)
         self._sampled_ns: int | None = None
@@ -194,6 +214,9 @@ class TrialRunner:
         self._idle_w = None  # measured anew in every rotation that asks for energy
         right: list[Candidate] = []
         for candidate in candidates:
+            if not candidate.begun:
+                candidate.begun = True
+                self.begin()
             failed = self._attempt(candidate, Phase.BUILD, self._prepare) or self._attempt(
                 candidate, Phase.CHECK, self._check
             )
@@ -387,13 +410,15 @@ class TrialRunner:
     @staticmethod
     def _failure(candidate: Candidate, phase: Phase, error: Exception) -> Finished:
         name = phase.name.lower()
+        message = one_line(str(error)) if isinstance(error, CuprofError | ImportError) else describe(error)
         if isinstance(error, BuildError):
-            return Finished(candidate.index, candidate.outcome(State.COMPILE_ERROR, str(error), error.log, name))
+            log = excerpt(error.log)
+            return Finished(candidate.index, candidate.outcome(State.COMPILE_ERROR, message, log, name))
         if isinstance(error, MissingDependencyError | ImportError):
-            return Finished(candidate.index, candidate.outcome(State.SKIPPED, str(error), phase=name))
+            return Finished(candidate.index, candidate.outcome(State.SKIPPED, message, phase=name))
         if isinstance(error, LaunchError):
             candidate = replace(candidate, timings={})
             lost = isinstance(error, DeviceLostError)
-            return Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, str(error), phase=name), lost)
-        log = traceback.format_exc()
+            return Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, message, phase=name), lost)
+        log = excerpt("".join(traceback.format_exception(error)))
         return Finished(candidate.index, candidate.outcome(State.LAUNCH_ERROR, describe(error), log, name))

@@ -23,6 +23,7 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "builds_for_ever": (State.TIMED_OUT, "build", r"stopped after 2 s while building"),
     "hangs_while_timed": (State.TIMED_OUT, "time", r"stopped after 2 s while timing"),
     "raises": (State.LAUNCH_ERROR, "check", r"ValueError: n is not to my liking and here is more"),
+    "complains_at_length": (State.LAUNCH_ERROR, "check", r"ValueError: begin x{180,200}…"),
     "raises_in_make": (State.LAUNCH_ERROR, "build", r"KeyError: 'no such key'"),
     "raises_while_timed": (State.LAUNCH_ERROR, "time", r"RuntimeError: tired"),
     "allocates": (State.LAUNCH_ERROR, "check", r"MemoryError: Unable to allocate 1\.00 PiB .*"),
@@ -42,7 +43,8 @@ FAULTS: dict[str, tuple[State, str, str]] = {
 }
 ALL = (
     "sound_first", "segfault", "aborts", "exits", "exits_at_once", "killed", "sound_between", "hangs",
-    "builds_for_ever", "hangs_while_timed", "raises", "raises_in_make", "raises_while_timed", "allocates", "rebinds",
+    "builds_for_ever", "hangs_while_timed", "raises", "complains_at_length", "raises_in_make", "raises_while_timed",
+    "allocates", "rebinds",
     "returns_nothing", "closes_everything", "writes_to_sockets", "leaves_a_child", "prints", "wrong",
     "overwrites_input", "overwrites_while_timed", "writes_outside", "meddles", "nan", "unwritten", "right_at_first",
     "lacks_a_module", "imports", "sound_last",
@@ -116,6 +118,14 @@ def test_logs_say_where_a_crash_came_from(swept: Any) -> None:
     assert "and here is more" in swept[1].of("raises").log
 
 
+def test_logs_are_cut_in_the_middle(swept: Any) -> None:
+    log = swept[1].of("complains_at_length").log
+    assert len(log) < 10_000
+    assert log.startswith("Traceback")
+    assert re.search(r"x … \[\d{8} characters left out\] … x", log)
+    assert log.rstrip().endswith("x end")
+
+
 def test_what_failed_is_remembered_and_named_again_but_not_tried_again(swept: Any, shared_bench: Any) -> None:
     result, heard = shared_bench.sweep(*ALL)
     assert set(heard.outcomes) == {f"faulty/{variant} · n=128" for variant in SKIPPED}
@@ -152,3 +162,47 @@ def test_a_crash_is_that_of_the_trial_which_crashes_alone(bench: Any) -> None:
     outcome = heard.of("crashes_later")
     assert outcome.state is State.CRASHED
     assert outcome.message.startswith("SIGSEGV while ")
+
+
+LEFT_BEHIND = (
+    "leave_error_mode", "leave_warning_filter", "leave_folder", "leave_environment", "leave_handler", "leave_timer",
+    "leave_closed_descriptors", "leave_closed_stream",
+)  # fmt: skip
+
+
+def test_what_variants_leave_behind_is_nobody_elses(bench: Any) -> None:
+    _, heard = bench.sweep("looks_around", *LEFT_BEHIND, "arranges_itself", "sound_last")
+    assert {label: outcome.message for label, outcome in heard.outcomes.items() if outcome.state is not State.OK} == {}
+    assert len(heard.outcomes) == len(LEFT_BEHIND) + 3
+
+
+def test_a_hang_is_that_of_the_trial_which_hangs_alone(bench: Any) -> None:
+    """A thread that one variant left behind holds the interpreter while the next one runs."""
+    measure = replace(bench.config().measure, interleave=False)
+    _, heard = bench.sweep("holds_the_interpreter_later", "takes_its_time", "sound_last", measure=measure)
+    assert heard.of("takes_its_time").state is State.OK
+    assert heard.of("sound_last").state is State.OK
+    assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(3, 3)]
+
+
+def test_an_exception_is_that_of_the_trial_which_raises_alone(bench: Any) -> None:
+    """One variant breaks what the others call; another one raises whoever else is there."""
+    sound = ("sound_first", "sound_between", "sound_last")
+    _, heard = bench.sweep("patches_numpy", *sound, "raises")
+    assert {variant: heard.of(variant).state for variant in sound} == dict.fromkeys(sound, State.OK)
+    assert heard.of("patches_numpy").state is State.OK
+    assert heard.of("raises").state is State.LAUNCH_ERROR
+    assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(5, 5)]
+
+
+def test_inputs_are_not_blamed_on_what_an_earlier_job_left_behind(bench: Any) -> None:
+    """The reference of the second problem calls the function that the variant broke at the first."""
+    text = bench.family_file.read_text()
+    bench.family_file.write_text(
+        text.replace(
+            '{"y": 2.0 * inputs["x"].astype(np.float64)}', ('{"y": np.multiply(2.0, inputs["x"].astype(np.float64))}')
+        )
+    )
+    result, heard = bench.sweep("patches_numpy", problem={"n": (16, 32)})
+    assert {outcome.state for outcome in heard.outcomes.values()} == {State.OK}
+    assert result.exit_code == 0

@@ -22,12 +22,16 @@ LIMITS = LimitsConfig(build_s=10, check_s=20, trial_s=30)
 OK = "ok"
 
 
-def at(index: int, phase: Phase, age_s: float = 0.0) -> Status:
-    return Status(index, phase, time.monotonic_ns() - int(age_s * 1e9))
+def at(index: int, phase: Phase, age_s: float = 0.0, begun: int = 1) -> Status:
+    return Status(index, phase, time.monotonic_ns() - int(age_s * 1e9), begun)
 
 
-def died(index: int, phase: Phase, cause: str = "SIGSEGV") -> WorkerDiedError:
-    return WorkerDiedError(cause, at(index, phase), "the log")
+def died(index: int, phase: Phase, cause: str = "SIGSEGV", begun: int = 1) -> WorkerDiedError:
+    return WorkerDiedError(cause, at(index, phase, begun=begun), "the log")
+
+
+def refused(index: int, name: str, *, has_company: bool, phase: str = "check") -> Finished:
+    return Finished(index, Outcome(f"id {name}", State.LAUNCH_ERROR, "no", phase=phase), has_company=has_company)
 
 
 class Worker:
@@ -75,14 +79,14 @@ class Stage:
         self.begun = iter(self.workers)
         self.watched: list[tuple[str, Phase]] = []
 
-    def run(self, *jobs: str) -> list[tuple[str, str, str]]:
+    def run(self, *jobs: str, backend: str = "cpu") -> list[tuple[str, str, str]]:
         with JobRunner(
             WorkerSettings(), LIMITS, lambda trial, phase: self.watched.append((trial.variant, phase))
         ) as one:
             return [
                 (outcome.identity.removeprefix("id "), outcome.state.value, outcome.message)
                 for variants in jobs
-                for outcome in one.run(make_job(variants))
+                for outcome in one.run(make_job(variants, backend))
             ]
 
 
@@ -96,9 +100,9 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-def make_job(variants: str) -> Job:
+def make_job(variants: str, backend: str = "cpu") -> Job:
     trials = tuple(TrialJob(f"id {name}", name, Point(), "") for name in variants)
-    return Job(Path(), "cpu", Point(), trials, 0)
+    return Job(Path(), backend, Point(), trials, 0)
 
 
 def test_a_job_without_trouble(stage: Any) -> None:
@@ -115,7 +119,7 @@ def test_the_trial_at_which_the_worker_died_is_blamed_and_the_others_go_on(stage
 
 @pytest.mark.parametrize("phase", [Phase.CHECK, Phase.TIME])
 def test_where_others_ran_before_it_a_trial_is_blamed_for_what_it_does_alone(stage: Any, phase: Phase) -> None:
-    played = stage([0, died(1, phase)], [died(0, phase)], [0, JobDone()])
+    played = stage([0, died(1, phase, begun=2)], [died(0, phase)], [0, JobDone()])
     outcomes = played.run("abc")
     assert [outcome[:2] for outcome in outcomes] == [("a", OK), ("b", "crashed"), ("c", OK)]
     assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["b"]], [["c"]]]
@@ -123,14 +127,82 @@ def test_where_others_ran_before_it_a_trial_is_blamed_for_what_it_does_alone(sta
 
 def test_a_trial_that_another_one_took_along_is_not_blamed(stage: Any) -> None:
     """c leaves a thread behind that crashes while a and then b are sampled beside it."""
-    played = stage([died(0, Phase.TIME)], [0, JobDone()], [died(0, Phase.TIME)], [0, JobDone()], [died(0, Phase.TIME)])
+    both = [died(0, Phase.TIME, begun=3)], [died(0, Phase.TIME, begun=2)]
+    played = stage(both[0], [0, JobDone()], both[1], [0, JobDone()], [died(0, Phase.TIME)])
     assert played.run("abc") == [("a", OK, ""), ("b", OK, ""), ("c", "crashed", "SIGSEGV while timing")]
     assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["a"]], [["b", "c"]], [["b"]], [["c"]]]
     assert all("closed" in worker.ended for worker in played.workers)
 
 
+@pytest.mark.parametrize("phase", [Phase.BUILD, Phase.CHECK, Phase.TIME])
+def test_a_cpu_trial_that_hung_in_company_is_run_alone(stage: Any, phase: Phase) -> None:
+    late = at(1, phase, 21, begun=2)
+    played = stage([0, late], [0, JobDone()], [0, JobDone()])
+    assert [outcome[:2] for outcome in played.run("abc")] == [("a", OK), ("b", OK), ("c", OK)]
+    played = stage([0, late], [at(0, phase, 21)], [0, JobDone()])
+    assert [outcome[:2] for outcome in played.run("abc")] == [("a", OK), ("b", "timed_out"), ("c", OK)]
+    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["b"]], [["c"]]]
+
+
+@pytest.mark.parametrize("phase", ["build", "check", "time"])
+def test_a_cpu_trial_that_raised_in_company_is_run_alone(stage: Any, phase: str) -> None:
+    raised = refused(1, "b", has_company=True, phase=phase)
+    played = stage([0, raised, 2, JobDone()], [0, JobDone()])
+    assert [outcome[:2] for outcome in played.run("abc")] == [("a", OK), ("c", OK), ("b", OK)]
+    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["b"]]]
+
+
+def test_a_cpu_trial_that_raised_by_itself_is_answered_at_once(stage: Any) -> None:
+    played = stage([refused(0, "a", has_company=False), 1, JobDone()])
+    assert [outcome[:2] for outcome in played.run("ab")] == [("a", "launch_error"), ("b", OK)]
+
+
+def test_a_device_is_asked_once(stage: Any) -> None:
+    """A refusal is what the launch asks for, and an endless kernel would cost its limit twice."""
+    played = stage([0, refused(1, "b", has_company=True), at(2, Phase.CHECK, 21, begun=3)])
+    outcomes = played.run("abc", backend="cuda")
+    assert [outcome[:2] for outcome in outcomes] == [("a", OK), ("b", "launch_error"), ("c", "timed_out")]
+
+
+def test_several_suspects_of_one_job_are_each_run_alone_and_answered_once(stage: Any) -> None:
+    """b and c raise, d hangs and, alone, dies; e was not reached."""
+    raised = [refused(index, name, has_company=True) for index, name in ((1, "b"), (2, "c"))]
+    first = [0, *raised, at(3, Phase.CHECK, 21, begun=4)]
+    alone = [[refused(0, "b", has_company=False), JobDone()], [0, JobDone()], [died(0, Phase.CHECK)]]
+    played = stage(first, *alone, [0, JobDone()])
+    outcomes = played.run("abcde")
+    assert [outcome[:2] for outcome in outcomes] == [
+        ("a", OK), ("b", "launch_error"), ("c", OK), ("d", "crashed"), ("e", OK),
+    ]  # fmt: skip
+    assert [worker.jobs for worker in played.workers] == [
+        [["a", "b", "c", "d", "e"]],
+        [["b"]],
+        [["c"]],
+        [["d"]],
+        [["e"]],
+    ]
+    assert all("closed" in worker.ended for worker in played.workers)
+
+
+def test_what_is_said_of_a_trial_that_runs_alone_is_believed(stage: Any) -> None:
+    """Whatever a worker claims, no trial becomes a suspect twice."""
+    again = [refused(0, "b", has_company=True), JobDone()]
+    played = stage([0, refused(1, "b", has_company=True), JobDone()], again)
+    assert [outcome[:2] for outcome in played.run("ab")] == [("a", OK), ("b", "launch_error")]
+    played = stage([0, at(1, Phase.TIME, 21, begun=2)], [at(0, Phase.TIME, 21, begun=2)])
+    assert [outcome[:2] for outcome in played.run("ab")] == [("a", OK), ("b", "timed_out")]
+
+
+def test_inputs_that_fail_after_an_earlier_job_are_made_once_more_by_a_new_worker(stage: Any) -> None:
+    fault = JobDone("FloatingPointError: overflow", "trace")
+    played = stage([0, JobDone(), fault], [0, JobDone()])
+    assert [outcome[:2] for outcome in played.run("a", "b")] == [("a", OK), ("b", OK)]
+    played = stage([0, JobDone(), fault], [fault])
+    assert [outcome[:2] for outcome in played.run("a", "b")] == [("a", OK), ("b", "crashed")]
+
+
 def test_an_earlier_job_is_company_too(stage: Any) -> None:
-    played = stage([0, JobDone(), died(0, Phase.CHECK)], [0, JobDone()])
+    played = stage([0, JobDone(), died(0, Phase.CHECK, begun=2)], [0, JobDone()])
     assert played.run("a", "b") == [("a", OK, ""), ("b", OK, "")]
 
 
@@ -174,13 +246,14 @@ def test_each_phase_has_its_limit(stage: Any, phase: Phase, age_s: float, stoppe
     alone = [script] if stopped and phase is Phase.BUILD else []  # once more, without building side by side
     played = stage(*alone, script, [0, JobDone()])
     state = "timed_out" if stopped else OK
-    assert played.run("ab") == [("a", state, stopped), ("b", OK, "")]
+    assert played.run("ab", backend="cuda") == [("a", state, stopped), ("b", OK, "")]
     assert ("killed" in played.workers[0].ended) == bool(stopped)
 
 
 def test_a_death_while_sources_are_built_side_by_side_is_told_by_building_one_by_one(stage: Any) -> None:
     played = stage([died(0, Phase.BUILD)], [died(1, Phase.BUILD)], [0, JobDone()])
-    assert played.run("ab") == [("b", "crashed", "SIGSEGV while building"), ("a", OK, "")]
+    outcomes = played.run("ab", backend="cuda")
+    assert outcomes == [("b", "crashed", "SIGSEGV while building"), ("a", OK, "")]
     assert [job.build_ahead for worker in played.workers for job in worker.given] == [True, False, False]
 
 

@@ -255,6 +255,7 @@ def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devic
     ("old", "new", "said"),
     [
         ("blocks = -(-", "blocks = 1 / 0 -(-", r"scale/plain · n=2\^10 · block=128: raised ZeroDivisionError"),
+        ("8 * problem.n", "exit('no')", r"useful_bytes at n=2\^10: raised SystemExit: no"),
         ("8 * problem.n", "8 * problem.m", r"useful_bytes at n=2\^10: raised AttributeError: no coordinate 'm'"),
         ('Array((problem.n,), "float32")}, {"y"', 'Array((problem.k,), "float32")}, {"y"', "signature at n="),
         ('("x", "y", np', '("z", "y", np', r"scale/plain .*: step 2, launch of scale: argument 1 is 'z'"),

@@ -48,6 +48,17 @@ def test_every_phase_is_read_as_written_and_has_words(tmp_path: Path, phase: Pha
     read.close()
 
 
+def test_the_second_trial_that_begins_has_company(tmp_path: Path) -> None:
+    page = StatusPage(tmp_path / "status", create=True)
+    found = []
+    for index in range(3):
+        page.begin()
+        page.enter(index, Phase.CHECK)
+        found.append(page.read().has_company)
+    assert found == [False, True, True]
+    page.close()
+
+
 def test_what_was_said_outlives_the_writer(tmp_path: Path) -> None:
     page = StatusPage(tmp_path / "status", create=True)
     with subprocess.Popen(

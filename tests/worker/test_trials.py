@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -266,7 +267,7 @@ def test_a_reference_that_works_in_place_is_refused(family: Family, part: str) -
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        (None, "gave a NoneType, and must give a Tolerance"),
+        (None, r"family faulty: tolerance\(\) returned None, and must return a Tolerance"),
         (Tolerance(absolute=-1.0), "negative or undefined absolute bound"),
         (Tolerance(relative=float("nan")), "negative or undefined relative bound"),
         (Tolerance(absolute=np.array([0.0, np.nan])), "negative or undefined absolute bound"),
@@ -421,6 +422,38 @@ def test_a_reference_that_does_not_cover_the_outputs_is_refused(family: Family, 
     with pytest.raises(ValueError, match=r"generate\(\)|reference\(\)") as raised:
         Workload.make(family, make_job())
     assert complaint in str(raised.value)
+
+
+@pytest.mark.parametrize("given", [None, 5])
+@pytest.mark.parametrize(
+    ("part", "wanted"),
+    [
+        ("signature", "a Signature"),
+        ("generate", "a dict of arrays by input name"),
+        ("reference", "a dict of arrays by output name"),
+        ("tolerance", "a Tolerance"),
+    ],
+)
+def test_a_function_of_the_family_that_returns_something_else_is_named(
+    family: Family, part: str, wanted: str, given: Any
+) -> None:
+    setattr(family, part, lambda *_: given)
+    found = "None" if given is None else "a int"
+    with pytest.raises(ValueError, match=rf"family faulty: {part}\(\) returned {found}, and must return {wanted}"):
+        Workload.make(family, make_job())
+
+
+def test_what_a_compiler_says_at_length_is_cut(kernels: Family) -> None:
+    class Verbose(Refusing):
+        def prepare(self, *_: Any) -> Any:
+            raise BuildError("refused\n" + 10**6 * "m", "begin" + 10**6 * "l" + "end")
+
+    outcome = Watched(kernels, make_job("small", methods={}), Verbose()).run()["small"]
+    assert outcome.state is State.COMPILE_ERROR
+    assert len(outcome.message) < 3000
+    assert len(outcome.log) < 10_000
+    assert re.fullmatch(r"beginl* … \[\d+ characters left out\] … l*end", outcome.log)
+    assert "\n" not in outcome.message
 
 
 def test_inputs_follow_the_seed_and_lie_in_c_order(family: Family) -> None:

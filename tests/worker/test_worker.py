@@ -62,6 +62,21 @@ def test_one_worker_does_one_job_after_another(worker: WorkerProcess) -> None:
         assert done == JobDone()
 
 
+def test_a_worker_says_whether_a_trial_was_the_first_in_it(worker: WorkerProcess) -> None:
+    def company(*variants: str) -> list[bool]:
+        worker.send(make_job(*variants))
+        said = []
+        for message in worker.messages():
+            if isinstance(message, Finished):
+                said.append(message.has_company)
+            if isinstance(message, JobDone):
+                return said
+        raise AssertionError("unreachable")
+
+    assert company("raises", "wrong") == [False, True]
+    assert company("raises") == [True]
+
+
 def test_the_page_names_no_trial_once_a_job_is_done(worker: WorkerProcess) -> None:
     for _ in range(20):
         do(worker, make_job("wrong"))

@@ -7,6 +7,7 @@ import stat
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 
@@ -91,6 +92,140 @@ def crashes_later(problem, tune, inputs, outputs):
     def run():
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGSEGV)).start()
         double(inputs, outputs)
+
+    return run
+
+
+@family.cpu("holds_the_interpreter_later")
+def holds_the_interpreter_later(problem, tune, inputs, outputs):
+    """Right, but a thread that it leaves behind lets nobody else run Python for a while."""
+
+    def run():
+        threading.Timer(0.3, ctypes.PyDLL(None).sleep, (6,)).start()
+        double(inputs, outputs)
+
+    return run
+
+
+@family.cpu("takes_its_time")
+def takes_its_time(problem, tune, inputs, outputs):
+    """Right, and long enough about it to meet what others left behind."""
+
+    def run():
+        time.sleep(0.1)
+        double(inputs, outputs)
+
+    return run
+
+
+@family.cpu("patches_numpy")
+def patches_numpy(problem, tune, inputs, outputs):
+    """Right, but leaves a function of NumPy that raises."""
+    multiply = np.multiply
+
+    def refuse(*_, **__):
+        raise RuntimeError("patched")
+
+    def run():
+        multiply(inputs["x"], 2, out=outputs["y"])
+        np.multiply = refuse
+
+    return run
+
+
+def leave_error_mode():
+    np.seterr(all="raise")
+
+
+def leave_warning_filter():
+    warnings.simplefilter("error")
+
+
+def leave_folder():
+    os.chdir("/")
+
+
+def leave_environment():
+    os.environ["LEFT_BEHIND"] = "1"
+    os.environ.pop("HOME", None)
+
+
+def leave_handler():
+    signal.signal(signal.SIGUSR1, lambda *_: 1 / 0)
+
+
+def leave_timer():
+    signal.signal(signal.SIGVTALRM, lambda *_: 1 / 0)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1000.0)
+
+
+def leave_closed_descriptors():
+    os.closerange(1, 3)
+
+
+def leave_closed_stream():
+    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    sys.stderr.close()
+
+
+def leaves(leave):
+    def make(problem, tune, inputs, outputs):
+        def run():
+            double(inputs, outputs)
+            leave()
+
+        return run
+
+    return make
+
+
+for leave in (
+    leave_error_mode, leave_warning_filter, leave_folder, leave_environment, leave_handler, leave_timer,
+    leave_closed_descriptors, leave_closed_stream,
+):  # fmt: skip
+    family.cpu(leave.__name__)(leaves(leave))
+
+
+SURROUNDINGS = (os.getcwd(), "LEFT_BEHIND" in os.environ, os.environ.get("HOME"), signal.getsignal(signal.SIGUSR1))  # noqa: PTH109
+
+
+@family.cpu("looks_around")
+def looks_around(problem, tune, inputs, outputs):
+    """Right, where nothing is other than it was when this file was imported."""
+
+    def run():
+        np.float32(1e38) * np.float32(10)
+        warnings.warn("as anybody may", stacklevel=2)
+        print("said", flush=True)  # noqa: T201
+        print("said", file=sys.stderr, flush=True)  # noqa: T201
+        assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+        environment = ("LEFT_BEHIND" in os.environ, os.environ.get("HOME"))
+        assert (os.getcwd(), *environment, signal.getsignal(signal.SIGUSR1)) == SURROUNDINGS  # noqa: PTH109
+        double(inputs, outputs)
+
+    return run
+
+
+@family.cpu("arranges_itself")
+def arranges_itself(problem, tune, inputs, outputs):
+    """Right, and relies while it runs on what it set while it was prepared."""
+    os.chdir("/")
+    np.seterr(all="raise")
+
+    def run():
+        assert os.getcwd() == "/"  # noqa: PTH109
+        assert np.geterr()["over"] == "raise"
+        double(inputs, outputs)
+
+    return run
+
+
+@family.cpu("complains_at_length")
+def complains_at_length(problem, tune, inputs, outputs):
+    """Raises with a message that nobody wants to read."""
+
+    def run():
+        raise ValueError("begin " + 50_000_000 * "x" + " end")
 
     return run
 
