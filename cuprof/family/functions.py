@@ -6,12 +6,15 @@ constant of the function's own module enters by its value where it is plain data
 anything else enters as the statement that makes it. Installed packages enter by name only: their versions are part of
 a trial's identity on their own.
 
+Where this cannot tell what is used (see `whole`), all Python files of the folder count besides.
+
 A file that a function reads when it runs does not count; read it into a module-level constant, and it does.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import hashlib
 import sys
@@ -30,6 +33,7 @@ from cuprof.family.modules import (
     parse_file,
     without_registration,
 )
+from cuprof.family.whole import changes_names, looks_up, whole_texts
 
 LONGEST_VALUE = 4000
 """Characters of a constant that enter as they are; a longer one enters by its SHA-256."""
@@ -46,7 +50,8 @@ def function_text(function: Callable[..., Any], folder: Path) -> str:
     collection = _Collection(folder.resolve())
     collection.add_value("function", function)
     imports = "\n".join(sorted(collection.imports))
-    return "\n\n".join(filter(None, (imports, *collection.texts))) + "\n"
+    whole = whole_texts(collection.folder) if collection.whole or changes_names(collection.folder) else []
+    return "\n\n".join(filter(None, (imports, *collection.texts, *whole))) + "\n"
 
 
 class _Collection:
@@ -58,6 +63,7 @@ class _Collection:
         self.imports: set[str] = set()
         self.seen: set[object] = set()
         self.values: dict[Path, dict[str, Any]] = {}
+        self.whole = False
 
     def add_value(self, name: str, value: Any) -> None:
         """Add a live object: a function by its text, plain data by value, anything else by its type's name."""
@@ -79,6 +85,8 @@ class _Collection:
         function = _unwrap(value)
         if isinstance(function, FunctionType) and self.owns(function.__code__.co_filename):
             self.add_function(function)
+        elif isinstance(value, ModuleType) and self.owns(getattr(value, "__file__", None) or "/"):
+            self.whole = True
         elif isinstance(value, ModuleType):
             self.imports.add(f"import {value.__name__}")
         else:
@@ -108,6 +116,7 @@ class _Collection:
                 self.add_value(f"{name}.{key}", attribute)
         else:
             named = value if hasattr(value, "__qualname__") else kind
+            self.whole |= named is not value  # a list in a closure may hold functions, an array what made it
             self.texts.append(f"{name} = {named.__module__}.{named.__qualname__}")
 
     def add_statement(
@@ -119,6 +128,7 @@ class _Collection:
         self.texts.append(source.segment(node))
         text = without_registration(node)
         tree = ast.parse(text)
+        self.whole |= looks_up(source, tree, text)
         chains = dotted_names(tree)
         for name in sorted(global_names(text) - without):
             self.add_name(source, name, chains.get(name, {()}))
@@ -133,6 +143,7 @@ class _Collection:
             return
         values = self.values.get(source.path, {})
         if name == "family" or isinstance(values.get(name), Family):
+            self.whole = True  # other variants are within its reach
             return
         statements = source.bindings.get(name, ())
         if not statements:
@@ -141,6 +152,8 @@ class _Collection:
                     _, file = source.relative(star.level, star.module)
                     if file is not None:
                         self.add_name(parse_file(file), name, rests)
+            # A name that no statement binds is made by other means.
+            self.whole |= not (hasattr(builtins, name) or name.startswith("__") or "*" in source.bindings)
             return
         if all(isinstance(one, ast.Assign | ast.AnnAssign | ast.AugAssign) for one in statements) and name in values:
             plain = plain_text(values[name])
@@ -154,7 +167,7 @@ class _Collection:
                     if (alias.asname or alias.name) == name:
                         self.add_import(source, statement, alias, rests)
             elif isinstance(statement, ast.Import | ast.ImportFrom):
-                self.add_import_line(statement, name)
+                self.add_import_line(source, statement, name)
             else:
                 self.add_statement(source, statement)
 
@@ -177,6 +190,8 @@ class _Collection:
             self.add_module(submodule, rests)
         elif folder == self.folder:
             self.add_name(parse_file(folder / "family.py"), alias.name, rests)
+        else:
+            self.whole = True
 
     def add_module(self, file: Path, rests: set[tuple[str, ...]]) -> None:
         """Add the names used of a module, or all of it where it is used in another way."""
@@ -185,10 +200,12 @@ class _Collection:
             if rest and (rest[0] in source.bindings or "*" in source.bindings):
                 self.add_name(source, rest[0], {rest[1:]})
             else:
+                self.whole |= bool(rest) or file.name == "__init__.py"  # bound by no statement, or a module below
                 for statement in source.tree.body:
                     self.add_statement(source, statement)
 
-    def add_import_line(self, statement: ast.Import | ast.ImportFrom, name: str) -> None:
+    def add_import_line(self, source: SourceFile, statement: ast.Import | ast.ImportFrom, name: str) -> None:
+        self.whole |= looks_up(source, statement, ast.unparse(statement))
         for alias in statement.names:
             if (alias.asname or alias.name.partition(".")[0]) == name:
                 line: ast.stmt = ast.Import([alias])

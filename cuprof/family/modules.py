@@ -112,10 +112,11 @@ def bound_names(node: ast.stmt) -> Iterator[str]:
 
 def kept_decorators(node: Definition) -> list[ast.expr]:
     """Return the decorators that change what the function does: all but `@family.cpu(...)` and its like."""
-    return [one for one in node.decorator_list if not _registers(one)]
+    return [one for one in node.decorator_list if not registers(one)]
 
 
-def _registers(decorator: ast.expr) -> bool:
+def registers(decorator: ast.expr) -> bool:
+    """Return whether a decorator is `family.cpu(...)` or its like."""
     return (
         isinstance(decorator, ast.Call)
         and isinstance(decorator.func, ast.Attribute)

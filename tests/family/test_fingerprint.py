@@ -4,56 +4,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from family_texts import HEAD, VARIANT, changes, texts
 
 from cuprof.errors import FamilyError
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.loader import load_family
 
 FAMILIES = Path(__file__).parent.parent / "families"
-
-HEAD = """
-import functools
-import math
-from pathlib import Path
-from cuprof.family import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
-
-def make_family():
-    return Family(
-        name="sample", title="sample", axes=(Axis("n", default=8, low=1, high=64),),
-        signature=lambda problem: Signature({}, {}), generate=lambda problem, rng: {},
-        reference=lambda problem, inputs: {}, tolerance=lambda problem, inputs, reference: Tolerance(),
-        useful_bytes=lambda problem: 0,
-    )
-
-family = make_family()
-"""
-
-
-def texts(folder: Path, body: str, **files: str) -> dict[str, str]:
-    """Return the source text of every variant of a family with this body."""
-    folder = folder / "sample"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    (folder / "family.py").write_text(HEAD + body, encoding="utf-8")
-    for name, text in files.items():
-        (folder / f"{name}.py").write_text(text, encoding="utf-8")
-    family = load_family(folder)
-    return {name: source_text(family, variant) for name, variant in family.variants.items()}
-
-
-VARIANT = """
-@family.cpu("a")
-def a(problem, tune, inputs, outputs):
-    return lambda: {body}
-"""
-
-
-def changes(folder: Path, body: str, old: str, new: str, **files: str) -> bool:
-    """Return whether replacing `old` by `new`, anywhere, changes the text of variant a."""
-    assert old in body or any(old in text for text in files.values())
-    before = texts(folder, body, **files)["a"]
-    after = texts(folder, body.replace(old, new), **{name: text.replace(old, new) for name, text in files.items()})["a"]
-    return before != after
 
 
 def test_a_function_used_through_another_counts(tmp_path):
@@ -97,18 +54,27 @@ def test_where_a_function_stands_does_not_count(tmp_path):
 
 def test_registration_does_not_count_and_other_decorators_do(tmp_path):
     body = """
-def twice(n):
-    return lambda function: function
-
-@twice(3)
+@functools.lru_cache(3)
 @family.cpu("a", origin="kernel 1", tunables=(Tunable("block", (1, 2), 1),))
-@functools.lru_cache
-@twice(4)
+@functools.lru_cache(4)
 def a(problem, tune, inputs, outputs):
     return lambda: None
 """
     assert not changes(tmp_path, body, "kernel 1", "kernel 2")
     assert not changes(tmp_path, body, "(1, 2), 1", "(1, 2, 4), 1")
+    assert changes(tmp_path, body, "lru_cache(4)", "lru_cache(5)")
+
+
+def test_decorators_of_the_family_count(tmp_path):
+    body = """
+def twice(n):
+    return lambda function: function
+
+@family.cpu("a")
+@twice(4)
+def a(problem, tune, inputs, outputs):
+    return lambda: None
+"""
     assert changes(tmp_path, body, "twice(4)", "twice(5)")
     assert changes(tmp_path, body, "return lambda function: function", "return lambda function: (function)")
 
@@ -182,12 +148,12 @@ else:
     assert changes(tmp_path, body, "absent_module", "absent_module_2")
 
 
-def test_closures_and_defaults_of_made_variants_count(tmp_path):
+def test_closures_of_made_variants_count(tmp_path):
     body = """
-def register(name, unroll, step):
-    @family.cpu(name)
-    def make(problem, tune, inputs, outputs, step=step):
+def made(unroll, step):
+    def make(problem, tune, inputs, outputs):
         return lambda: step(unroll)
+    return make
 
 def one(x):
     return x + 1
@@ -195,15 +161,30 @@ def one(x):
 def two(x):
     return x + 20
 
-register("a", 4, one)
-register("b", 8, two)
+family.cpu("a")(made(4, one))
+family.cpu("b")(made(8, two))
 """
     found = texts(tmp_path, body)
     assert found["a"] != found["b"]
-    assert changes(tmp_path, body, '"a", 4', '"a", 5')
+    assert changes(tmp_path, body, "made(4", "made(5")
     assert changes(tmp_path, body, "x + 1", "x + 3")
     assert not changes(tmp_path, body, "x + 20", "x + 30")
-    assert not changes(tmp_path, body, '"b", 8', '"b", 9')
+    assert not changes(tmp_path, body, "made(8", "made(9")
+
+
+def test_defaults_of_made_variants_count(tmp_path):
+    body = """
+def made(chosen):
+    def make(problem, tune, inputs, outputs, step=chosen):
+        return lambda: step(1)
+    return make
+
+def one(x):
+    return x + 1
+
+family.cpu("a")(made(one))
+"""
+    assert changes(tmp_path, body, "x + 1", "x + 3")
 
 
 def test_functions_that_call_each_other_end(tmp_path):
