@@ -179,11 +179,14 @@ def leaves(leave):
     return make
 
 
-for leave in (
-    leave_error_mode, leave_warning_filter, leave_folder, leave_environment, leave_handler, leave_timer,
-    leave_closed_descriptors, leave_closed_stream,
-):  # fmt: skip
-    family.cpu(leave.__name__)(leaves(leave))
+family.cpu("leave_error_mode")(leaves(leave_error_mode))
+family.cpu("leave_warning_filter")(leaves(leave_warning_filter))
+family.cpu("leave_folder")(leaves(leave_folder))
+family.cpu("leave_environment")(leaves(leave_environment))
+family.cpu("leave_handler")(leaves(leave_handler))
+family.cpu("leave_timer")(leaves(leave_timer))
+family.cpu("leave_closed_descriptors")(leaves(leave_closed_descriptors))
+family.cpu("leave_closed_stream")(leaves(leave_closed_stream))
 
 
 SURROUNDINGS = (os.getcwd(), "LEFT_BEHIND" in os.environ, os.environ.get("HOME"), signal.getsignal(signal.SIGUSR1))  # noqa: PTH109
