@@ -160,8 +160,10 @@ def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published],
         notes.append("Skipped: the reason, and what would help, is under Failed and skipped.")
     if spec.sum is not None and spec.sum.repeats:
         notes.append(
-            f"{spec.sum.label}: the rows added up, "
-            + ", ".join(f"{name} × {times}" for name, times in spec.sum.repeats.items() if times != 1)
+            f"{spec.sum.label}: "
+            + " + ".join(
+                name if times == 1 else f"{times} × {name}" for name, times in spec.sum.repeats.items() if times
+            )
             + "."
         )
     return tuple(notes)

@@ -28,7 +28,7 @@ class DeviceState:
     temperature_c: int | None = None
     power_w: float | None = None
     reasons: set[str] = field(default_factory=set)
-    tells_reasons: bool = True
+    tells_reasons: bool = False
 
     def as_details(self) -> dict[str, Any]:
         """Return what is stored beside a timing."""
@@ -91,7 +91,7 @@ class StateMonitor:
         mask = _ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
         if mask is None:  # drivers before R535 have it by its old name
             mask = _ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
-        self.state.tells_reasons = mask is not None
+        self.state.tells_reasons |= mask is not None
         mask = mask or 0
         present = [name for bit, name in SLOWING.items() if mask & bit]
         self.throttled = f"throttled: {', '.join(present)}" if present else ""
@@ -101,7 +101,7 @@ class StateMonitor:
         self.state.temperature_c = _ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
         clock = _ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)
         self.sm_clock_mhz = float(clock) if clock else None
-        milliwatts = _ask(nvml.nvmlDeviceGetPowerUsage, handle)
+        milliwatts = None if self._is_part else _ask(nvml.nvmlDeviceGetPowerUsage, handle)
         self.state.power_w = milliwatts / 1000 if milliwatts is not None else None
 
     def energy_mj(self) -> int | None:
@@ -112,7 +112,9 @@ class StateMonitor:
         return None if value is None else int(value)
 
     def other_processes(self, own: set[int]) -> list[int]:
-        """Return the process ids of others that compute on the device."""
+        """Return the process ids of others that compute on the device; none where it is a part, which has its own."""
+        if self._is_part:
+            return []
         running = _ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, self._handle) or []
         return sorted({process.pid for process in running} - own)
 

@@ -190,6 +190,7 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
         comparison,
         rows=rows,
         broken=(*comparison.broken, *later.broken),
+        noise_within=later.noise_within or comparison.noise_within,
         warnings=tuple(dict.fromkeys((*comparison.warnings, *later.warnings))),
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cuprof.comparison.shift import Shift, critical, shift_between, shift_of_pairs, spread_ties
+from cuprof.measure.statistics import spread_over_tick
 
 LEAST_SHARED = 0.25
 """The shared rounds alone count when they are at least this part of the longer series. A trial that was known after 20
@@ -48,8 +49,8 @@ class Series:
 
     @property
     def median_ns(self) -> float:
-        """Return the median of the samples."""
-        return float(np.median(self.durations))
+        """Return the median of the samples, as it is stored: of readings spread over their tick."""
+        return float(np.median(spread_over_tick(np.sort(self.durations), self.tick_ns)))
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from cuprof.comparison.compare import Comparison, Row, compare, judge_anew
 from cuprof.comparison.entries import Entry, Side
+from cuprof.comparison.noise import PREPARED, noise_within
 from cuprof.comparison.stored import read_configuration, read_entries
 from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
@@ -52,9 +54,9 @@ def sample_more(
     """
     if reason_against(comparison.base, comparison.new):
         raise ValueError(reason_against(comparison.base, comparison.new))
-    rows = comparison.undecided
+    rows = tuple(row for row in comparison.undecided if _may_decide(row, comparison))
     if not rows:
-        return comparison
+        return _with_hopeless(comparison)
     url = comparison.base.url
     with Store.open(url, create=False, read_only=True) as store:
         # A sweep that was made here has no configuration of its own: it was narrowed from an earlier one's.
@@ -84,7 +86,27 @@ def sample_more(
         replace(comparison.new, entries=news, sweeps=tuple(sweeps), notes=()),
         replace(comparison.options, measures=tuple(dict.fromkeys(row.measure for row in rows))),
     )
-    return judge_anew(comparison, again)
+    return _with_hopeless(judge_anew(comparison, again))
+
+
+def _may_decide(row: Row, comparison: Comparison) -> bool:
+    """Return whether more samples may tell a row, given what is reckoned with beside them in one sweep."""
+    rule = comparison.options.rule
+    effect, known = (
+        math.log1p(rule.effect),
+        math.sqrt(2.0) * noise_within(row.match, row.measure).reach(rule.error_rate),
+    )
+    farthest = max(abs(math.log(bound)) if bound > 0 else math.inf for bound in (row.judgement.low, row.judgement.high))
+    return known < effect or farthest - known > max(known, effect)
+
+
+def _with_hopeless(comparison: Comparison) -> Comparison:
+    """Return the comparison with a warning about rows that were left undecided because no samples would decide them."""
+    count = sum(not _may_decide(row, comparison) for row in comparison.undecided)
+    if not count:
+        return comparison
+    text = f"{count} undecided not timed again: {comparison.noise_within or PREPARED.text()} alone hides the effect"
+    return replace(comparison, warnings=tuple(dict.fromkeys((*comparison.warnings, text))))
 
 
 def _narrowed(

@@ -192,7 +192,7 @@ def spread_ties(durations: np.ndarray, seed: int = 0, tick_ns: float = 0.0) -> t
     values = np.unique(durations)
     if tick_ns <= 0.0 and (values.size == durations.size or values.size < 2):
         return durations, 0.0
-    tick = float(np.diff(values).min(initial=tick_ns if tick_ns > 0.0 else np.inf))
+    tick = tick_ns if tick_ns > 0.0 else float(np.diff(values).min())
     shuffled = np.random.default_rng(seed).permutation(durations.size)
     by_value = shuffled[np.argsort(durations[shuffled], kind="stable")]
     spread = durations.astype(np.float64)

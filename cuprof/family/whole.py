@@ -5,13 +5,16 @@ a file that may change at import what a name stands for after it was bound (`TAB
 reaches is not worked out: once one is met, every Python file of the folder counts. Any file may change what another
 one's names stand for, so the folder is judged as a whole, not the files that a variant happens to name.
 
-Not seen: a call in an assignment, `A = helper(B)`, or around what is registered that changes something else, such as B.
+Not seen: a call that changes something else, such as B, in an assignment (`A = helper(B)`), around what is
+registered, in a default argument, an annotation or a class's bases.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import functools
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -38,7 +41,15 @@ def whole_texts(folder: Path) -> list[str]:
 
 def changes_names(folder: Path) -> bool:
     """Return whether a Python file of a folder may change, at import, what a name stands for after it was bound."""
-    return not all(_is_plain_file(file) for file in _python_files(folder))
+    return not all(
+        _is_plain_version(file, file.stat().st_mtime_ns, file.stat().st_size) for file in _python_files(folder)
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_plain_version(file: Path, modified_ns: int, size: int) -> bool:
+    """Return what `_is_plain_file` says, once for each version of a file: every variant asks of the whole folder."""
+    return _is_plain_file(file)
 
 
 def looks_up(source: SourceFile, tree: ast.AST, text: str) -> bool:
@@ -81,18 +92,22 @@ def _imports_installed(call: ast.Call) -> bool:
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
-    for file in folder.rglob("*.py"):
-        parts = file.relative_to(folder).parts
-        if file.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
-            yield file
+    """Yield them in and below a folder, linked folders too; each folder once, since links may run in circles."""
+    seen: set[str] = set()
+    for where, folders, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(where)
+        folders[:] = [] if real in seen else [one for one in folders if one != "__pycache__" and one[0] != "."]
+        if real not in seen:
+            seen.add(real)
+            yield from (Path(where, one) for one in files if one.endswith(".py") and one[0] != ".")
 
 
 def _is_plain_file(file: Path) -> bool:
     try:
         source = parse_file(file)
-    except FamilyError:  # not UTF-8, or broken; it may be neither when it is imported
+        return all(_is_plain(source, statement) for statement in _leaves(source.tree.body))
+    except (FamilyError, RecursionError, MemoryError):  # broken, or too deep; it may be neither when it is imported
         return False
-    return all(_is_plain(source, statement) for statement in _leaves(source.tree.body))
 
 
 def _is_plain(source: SourceFile, statement: ast.stmt) -> bool:

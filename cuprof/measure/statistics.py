@@ -14,6 +14,9 @@ TICK_ERROR = 0.09
 """The median of readings that fall on two neighbouring ticks, each spread over its tick, is off by at most this share
 of one: the largest of 0.5 / (1 - f) - 0.5 - f, where a share f of them falls on the farther tick."""
 
+SAME_TICK = 0.05
+"""Readings nearer than this share of a tick are of the same one: a mean of several is rounded in its last digits."""
+
 
 def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: float = 0.0) -> Summary:
     """Describe the samples that are not excluded.
@@ -38,7 +41,7 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: floa
         count=int(counted.size),
         excluded=len(samples) - int(counted.size),
         median_ns=float(median),
-        low_ns=low - TICK_ERROR * tick_ns,
+        low_ns=max(low - TICK_ERROR * tick_ns, 0.0),
         high_ns=high + TICK_ERROR * tick_ns,
         confidence=reached,
         mean_ns=float(counted.mean()),
@@ -59,11 +62,14 @@ def spread_over_tick(ordered: np.ndarray, tick_ns: float) -> np.ndarray:
     """
     if tick_ns <= 0.0 or ordered.size == 0:
         return ordered
-    values, counts = np.unique(ordered, return_counts=True)
-    step = min(tick_ns, float(np.diff(values).min())) if values.size > 1 else tick_ns
+    steps = np.diff(ordered)
+    apart = steps > SAME_TICK * tick_ns
+    step = float(steps[apart].min(initial=tick_ns))
+    counts = np.diff(np.concatenate(([0], np.flatnonzero(apart) + 1, [ordered.size])))
     first = np.repeat(np.cumsum(counts) - counts, counts)
     share = (np.arange(ordered.size) - first + 0.5) / np.repeat(counts, counts) - 0.5
-    return ordered + step * share
+    spread: np.ndarray = ordered + step * share
+    return spread
 
 
 def median_interval(ordered: np.ndarray, confidence: float) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -191,7 +191,8 @@ class TrialRunner:
                 break
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 if session is not None:
-                    session.close()
+                    with suppress(Exception):  # a lost context refuses this too, and its error is the one that counts
+                        session.close()
                 for candidate in ready:
                     if arena_bytes(candidate.program) == arena:
                         yield self._failure(candidate, Phase.INPUTS, error)

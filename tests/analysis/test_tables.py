@@ -167,7 +167,7 @@ def test_a_sum_row_counts_repeats_and_refuses_gaps(make_study) -> None:
     )
     table = pivot_table(make_study(trials, yaml), spec)
     assert texts(table) == {"conv1": ["1.00", "2.00"], "conv2": ["10.00", "–"], "network": ["31.00", "not complete"]}
-    assert table.notes[-1:] == ("network: the rows added up, conv2 × 3.",)
+    assert table.notes[-1:] == ("network: conv1 + 3 × conv2.",)
 
 
 def test_a_sum_is_of_the_rows_that_it_names_alone(make_study) -> None:

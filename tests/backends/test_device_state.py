@@ -122,8 +122,10 @@ def test_a_part_of_a_device_has_its_state_and_not_its_energy(nvml: FakeNvml, uui
     assert monitor is not None
     assert monitor._handle == "handle 1"
     monitor.refresh()
-    assert monitor.state.temperature_c == 61
+    nvml.pids = [30]
+    assert (monitor.state.temperature_c, monitor.state.power_w) == (61, None)
     assert monitor.energy_mj() is None
+    assert monitor.other_processes(set()) == []
 
 
 def test_older_drivers_name_the_reasons_otherwise(monitor: StateMonitor, nvml: FakeNvml) -> None:
@@ -152,7 +154,7 @@ def test_without_nvml_there_is_no_monitor(nvml: FakeNvml, monkeypatch: pytest.Mo
 def test_state_of_a_device_at_ease(monitor: StateMonitor) -> None:
     monitor.refresh()
     assert monitor.throttled == ""
-    assert monitor.state == DeviceState(61, 345.6)
+    assert monitor.state == DeviceState(61, 345.6, tells_reasons=True)
     assert monitor.state.as_details() == {"temperature_c": 61, "power_w": 345.6, "throttle_reasons": []}
     assert monitor.sm_clock_mhz == 1980.0
 
@@ -213,7 +215,7 @@ def test_nvml_is_not_asked_more_often_than_it_answers_anew(
 def test_what_a_board_does_not_support_is_unknown(monitor: StateMonitor, nvml: FakeNvml) -> None:
     nvml.refuses |= {"reasons", "throttle", "temperature", "power", "clock", "energy", "processes"}
     monitor.refresh()
-    assert (monitor.throttled, monitor.state, monitor.sm_clock_mhz) == ("", DeviceState(tells_reasons=False), None)
+    assert (monitor.throttled, monitor.state, monitor.sm_clock_mhz) == ("", DeviceState(), None)
     assert monitor.state.as_details() == {"temperature_c": None, "power_w": None, "throttle_reasons": None}
     assert monitor.energy_mj() is None
     assert monitor.other_processes(set()) == []
@@ -223,3 +225,12 @@ def test_energy_and_other_processes(monitor: StateMonitor, nvml: FakeNvml) -> No
     nvml.pids = [30, 10, 20, 10]
     assert monitor.other_processes({20}) == [10, 30]
     assert monitor.energy_mj() == 12_345
+
+
+def test_reasons_once_told_stay_known(monitor: StateMonitor, nvml: FakeNvml, clock: SimpleNamespace) -> None:
+    nvml.reasons = 0x08
+    monitor.refresh()
+    nvml.refuses |= {"reasons", "throttle"}
+    clock.now += REFRESH_NS
+    monitor.refresh()
+    assert monitor.state.as_details()["throttle_reasons"] == ["hardware slowdown"]

@@ -105,3 +105,30 @@ INSTALLED = {
 @pytest.mark.parametrize("body", INSTALLED.values(), ids=INSTALLED)
 def test_a_lookup_that_reaches_no_file_of_the_family_is_plain(tmp_path, body):
     assert not changes(tmp_path, body + GF, "2 * x", "7 * x")
+
+
+def test_a_file_too_deep_to_judge_counts_with_all_others(tmp_path):
+    deep = "x = " + " + ".join(["1"] * 20_000) + "\n"
+    plain = VARIANT.format(body="gf(1)") + GF
+    assert deep not in texts(tmp_path, plain)["a"]
+    assert deep in texts(tmp_path, plain, deep=deep)["a"]
+
+
+def test_files_of_a_linked_folder_count(tmp_path):
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / "__init__.py").touch()
+    (real / "circle").symlink_to(real)
+    folder = tmp_path / "sample"
+    found = []
+    for factor in (2, 3):
+        texts(tmp_path, VARIANT.format(body="0"))
+        (folder / "shared").symlink_to(real)
+        (real / "mod.py").write_text(f"def helper(x):\n    return {factor} * x\n")
+        family = (folder / "family.py").read_text()
+        (folder / "family.py").write_text(
+            "from .shared.mod import helper\n" + family.replace("lambda: 0", "lambda: helper(1)")
+        )
+        loaded = load_family(folder)
+        found.append(source_text(loaded, loaded.variant("a")))
+    assert found[0] != found[1]

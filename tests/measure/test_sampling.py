@@ -190,7 +190,7 @@ def test_the_median_clock_is_that_of_all_trials(bench: Callable[..., Bench]) -> 
 
 def test_throttled_rounds_are_left_out(bench: Callable[..., Bench]) -> None:
     class Monitor:
-        state = DeviceState(temperature_c=80, power_w=400.0, reasons={"hardware slowdown"})
+        state = DeviceState(temperature_c=80, power_w=400.0, reasons={"hardware slowdown"}, tells_reasons=True)
         sm_clock_mhz = 1980.0
         rounds = 0
 
@@ -299,7 +299,9 @@ def test_rounds_go_on_without_those_that_left(bench: Callable[..., Bench]) -> No
 
 
 def test_the_details_hold_no_clock_where_none_was_read(bench: Callable[..., Bench]) -> None:
-    monitor = SimpleNamespace(state=DeviceState(), throttled="", sm_clock_mhz=None, refresh=lambda: None)
+    monitor = SimpleNamespace(
+        state=DeviceState(tells_reasons=True), throttled="", sm_clock_mhz=None, refresh=lambda: None
+    )
     ((_, timing),) = bench(monitor=monitor).sample(Kernel([1e4]))
     assert "median_sm_clock_mhz" not in timing.details
     assert timing.details["throttle_reasons"] == []
@@ -309,7 +311,9 @@ def test_the_details_hold_no_clock_where_none_was_read(bench: Callable[..., Benc
 def test_where_a_back_end_reads_no_clock_nvml_tells_it(
     bench: Callable[..., Bench], measure: Measure, clocks: set[float | None]
 ) -> None:
-    monitor = SimpleNamespace(state=DeviceState(), throttled="", sm_clock_mhz=1980.0, refresh=lambda: None)
+    monitor = SimpleNamespace(
+        state=DeviceState(tells_reasons=True), throttled="", sm_clock_mhz=1980.0, refresh=lambda: None
+    )
     ((_, timing),) = bench(monitor=monitor).sample(Kernel([1e4]), measure=measure)
     assert {sample.sm_clock_mhz for sample in timing.samples} == clocks
     ((_, timing),) = bench(monitor=monitor).sample(Kernel([Reading(1e4, 1700.0)]))
@@ -318,7 +322,7 @@ def test_where_a_back_end_reads_no_clock_nvml_tells_it(
 
 def test_nvml_tells_of_samples_at_a_low_clock(bench: Callable[..., Bench]) -> None:
     class Monitor:
-        state, throttled, rounds = DeviceState(), "", 0
+        state, throttled, rounds = DeviceState(tells_reasons=True), "", 0
 
         @property
         def sm_clock_mhz(self) -> float:
