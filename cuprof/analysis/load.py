@@ -172,7 +172,7 @@ def _get_sweep(session: Session, experiment: str, sweep_id: int) -> models.Sweep
         raise SelectionError(
             f"sweep {sweep_id} is of {what}, not of {experiment}; write {what} report.sweep={sweep_id}"
         )
-    if found.purpose != "timing":
+    if found.purpose == "profiling":
         raise SelectionError(
             f"sweep {sweep_id} collected counters, which the pages of timing sweeps show; "
             f"python -m cuprof query sweeps lists those of {experiment}"

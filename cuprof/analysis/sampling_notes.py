@@ -6,6 +6,7 @@ import pandas as pd
 
 from cuprof.analysis.intervals import has_interval
 from cuprof.analysis.quantities import count, shorten
+from cuprof.records import ENERGY_UNAVAILABLE
 
 MANY = 0.2
 """From this share of samples left out on, a page says so."""
@@ -46,11 +47,14 @@ def sampling_notes(trials: pd.DataFrame) -> list[str]:
             f"A fifth or more of the samples had to be left out for {names} (throttling, a low clock, or a host that "
             "was held up); those times are less sure than their intervals say."
         )
+    without_energy = dict.fromkeys(filter(None, trials[ENERGY_UNAVAILABLE]))
+    if without_energy:
+        notes.append(f"Energy was asked for and could not be measured: {'; '.join(without_energy)}.")
     if wide:
         widest = f"the widest reaches ±{most * 100:.1f}\N{NO-BREAK SPACE}%" if wide > few else ""
         without = f"{few} of them {'has' if few == 1 else 'have'} too few samples for an interval" if few else ""
         notes.append(
-            f"{wide} of {count(timed, 'timing')} stopped at a bound of time or samples before the interval was as "
-            f"narrow as asked for; {'; '.join(filter(None, (widest, without)))}."
+            f"{wide} of {count(timed, 'kernel timing')} stopped at a bound of time or samples before the interval was "
+            f"as narrow as asked for; {'; '.join(filter(None, (widest, without)))}."
         )
     return notes

@@ -18,7 +18,7 @@ from cuprof.backends.device_state import find_other_processes, find_uuid
 from cuprof.backends.nvrtc import KernelFacts, read_resources
 from cuprof.backends.opencl_guards import GuardedBuffer
 from cuprof.backends.opencl_timing import OpenClTimer
-from cuprof.errors import BuildError, LaunchError, MissingDependencyError
+from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
 from cuprof.records import BuildFacts, Calibration, DeviceFacts, Measure
@@ -88,9 +88,10 @@ class OpenClBackend:
     def __init__(self, index: int = 0) -> None:
         self.cl = import_pyopencl()
         devices = list_devices()
+        if not devices:
+            raise MissingDependencyError("an OpenCL device", NO_DEVICE_REMEDY)
         if index >= len(devices):
-            found = f"OpenCL device {index} (found {len(devices)})" if devices else "an OpenCL device"
-            raise MissingDependencyError(found, NO_DEVICE_REMEDY)
+            raise CuprofError(f"device.opencl={index}: there are {len(devices)} OpenCL devices, numbered from 0")
         self.index = index
         self.device = devices[index]
         self.context = self.cl.Context([self.device])

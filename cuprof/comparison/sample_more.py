@@ -10,7 +10,7 @@ from dataclasses import replace
 from cuprof.comparison.compare import Comparison, Row, compare, judge_anew
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.noise import PREPARED, noise_within
-from cuprof.comparison.stored import read_configuration, read_entries
+from cuprof.comparison.stored import FOLLOW_UP, read_configuration, read_entries
 from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
 from cuprof.engine.observer import Observer
@@ -144,6 +144,7 @@ def _narrowed(
         report=replace(stored.report, enabled=False),
         command_line=typed_command(),
         composed={},
+        purpose=FOLLOW_UP,
     )
 
 

@@ -95,7 +95,7 @@ class Finder:
         One that failed there stands with its failure, so that the comparison can tell of it.
         """
         with self._open() as store:
-            sweeps = [sweep for sweep in list_sweeps(store, timed=False) if self._fits(sweep)]
+            sweeps = [sweep for sweep in list_sweeps(store) if self._fits(sweep)]
             if self.sweep is not None:
                 sweeps = [self._pick(store, sweeps, str(self.sweep))]
             families = tuple(self._family(text, sweeps) for text in (base, new))
@@ -178,7 +178,7 @@ class Finder:
                     return sweep
             numbers = _list([str(sweep.id) for sweep in sweeps[-8:]])
             raise UsageError(f"there is no sweep {text} with timings in {store.place} (newest: {numbers}); {FORMS}")
-        fitting = [sweep for sweep in sweeps if self._fits(sweep)]
+        fitting = [sweep for sweep in sweeps if self._fits(sweep) and not sweep.is_follow_up]
         if not fitting:
             where = f" of experiment {self.experiment!r}" if self.experiment else ""
             raise UsageError(f"no sweep{where} with timings is stored in {store.place}; run a sweep first")
@@ -209,7 +209,8 @@ class Finder:
                 elif resolved:
                     what = f"is commit {resolved[:10]}, at which no stored sweep was measured"
                 raise UsageError(f"{text!r} {what} (stored: {known}); {FORMS}")
-            chosen = [sweep for sweep in sweeps if sweep.git.get("commit") == matching[0]]
+            at_commit = [sweep for sweep in sweeps if sweep.git.get("commit") == matching[0]]
+            chosen = [sweep for sweep in at_commit if not sweep.is_follow_up] or at_commit
             clean = [sweep for sweep in chosen if not sweep.git.get("dirty")]
             notes = () if clean else (f"{matching[0][:10]} was only measured with uncommitted changes",)
             used = clean or chosen

@@ -20,10 +20,15 @@ from cuprof.records import FAILED, Measure, State, is_host
 from cuprof.store import Store
 
 SWEEPS = """
-SELECT s.id, s.name, s.experiment, s.family, s.git, s.state, s.started_at FROM sweep s
-WHERE EXISTS (SELECT 1 FROM sweep_trial m JOIN {table} t ON t.{key} = m.run_id WHERE m.sweep_id = s.id)
+SELECT s.id, s.name, s.experiment, s.family, s.git, s.state, s.started_at, s.purpose FROM sweep s
+WHERE s.purpose <> 'profiling' AND (
+    EXISTS (SELECT 1 FROM sweep_trial m JOIN timing t ON t.run_id = m.run_id WHERE m.sweep_id = s.id)
+    OR EXISTS (SELECT 1 FROM sweep_trial m JOIN run r ON r.id = m.run_id
+               WHERE m.sweep_id = s.id AND r.state IN ({failed})))
 ORDER BY s.id
 """
+FOLLOW_UP = "follow-up"
+"""The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
 STANDINGS = """
 SELECT m.sweep_id, v.name, v.expected, r.state, p.coordinates,
        EXISTS (SELECT 1 FROM timing i JOIN sample s ON s.timing_id = i.id
@@ -70,6 +75,7 @@ class StoredSweep:
     git: Mapping[str, Any]
     state: str
     started_at: str
+    is_follow_up: bool = False
 
     @property
     def description(self) -> str:
@@ -99,13 +105,9 @@ class Taken:
     batch: int = 1
 
 
-def list_sweeps(store: Store, *, timed: bool = True) -> list[StoredSweep]:
-    """Return the sweeps, the oldest first.
-
-    Args:
-        timed: only those that have timings; else also those in which every trial failed.
-    """
-    sql = SWEEPS.format(**({"table": "timing", "key": "run_id"} if timed else {"table": "run", "key": "id"}))
+def list_sweeps(store: Store) -> list[StoredSweep]:
+    """Return the sweeps that timed something or saw it fail, the oldest first; those for a profiler are left out."""
+    sql = SWEEPS.format(failed=", ".join(f"'{state.value}'" for state in sorted(FAILED)))
     return [
         StoredSweep(
             id=int(row["id"]),
@@ -115,6 +117,7 @@ def list_sweeps(store: Store, *, timed: bool = True) -> list[StoredSweep]:
             git=json.loads(row["git"] or "{}"),
             state=row["state"],
             started_at=f"{row['started_at']:%Y-%m-%d %H:%M}",
+            is_follow_up=row["purpose"] == FOLLOW_UP,
         )
         for row in store.query(sql).to_dict("records")
     ]

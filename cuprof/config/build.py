@@ -12,7 +12,7 @@ from cuprof.config.model import SweepConfig
 from cuprof.errors import ConfigError, UnknownNameError
 from cuprof.family.point import Coordinate
 
-_RECORDED = ("experiment", "presets", "optional", "command_line", "composed")
+_RECORDED = ("experiment", "presets", "optional", "command_line", "composed", "purpose")
 """Fields of SweepConfig that no key of the same name sets."""
 
 

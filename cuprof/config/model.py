@@ -209,6 +209,7 @@ class SweepConfig:
         output: how the results are printed.
         command_line: what was typed, for the record.
         composed: the whole configuration as plain data, for the record.
+        purpose: what the sweep is stored as; empty tells it from what is measured.
     """
 
     experiment: str
@@ -231,6 +232,7 @@ class SweepConfig:
     output: str = field(default="table", metadata=one_of("table", "json"))
     command_line: str = field(default="", compare=False)
     composed: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    purpose: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         check_fields(self, "")

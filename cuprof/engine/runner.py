@@ -171,12 +171,13 @@ def _is_doubtful(job: Job, left: Mapping[int, TrialJob], status: Status) -> bool
 
 
 def _is_doubtful_outcome(job: Job, finished: Finished) -> bool:
-    """Return whether a CPU variant may have failed through what another one left in the process.
+    """Return whether a CPU variant may have failed, or be wrong, through what another one left in the process.
 
     A device refuses a launch for what that launch asks, and is asked once only.
     """
     outcome = finished.outcome
-    own_code = outcome.state is State.LAUNCH_ERROR and outcome.phase != Phase.INPUTS.name.lower()
+    failed = outcome.state in (State.LAUNCH_ERROR, State.WRONG_RESULT)
+    own_code = failed and outcome.phase != Phase.INPUTS.name.lower()
     return job.backend == "cpu" and own_code and finished.has_company
 
 

@@ -297,7 +297,7 @@ class Sweep:
             host=host_name(),
             git=git_state(family.folder or self.project.root),
             software=software_versions(),
-            purpose="timing" if any(self.prepared.methods.values()) else "profiling",
+            purpose=config.purpose or ("timing" if any(self.prepared.methods.values()) else "profiling"),
         )
 
 

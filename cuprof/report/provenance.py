@@ -27,9 +27,10 @@ def provenance(study: Study) -> Provenance:
     """Return everything that somebody needs to judge the numbers or to measure them again."""
     sweep = study.sweep
     reused = int((study.trials["run_sweep_id"].notna() & (study.trials["run_sweep_id"] != sweep.id)).sum())
-    timed = int(study.trials["time_ns"].notna().sum())
+    timed = int((study.trials["time_ns"].notna() & (study.trials["run_sweep_id"] == sweep.id)).sum())
+    own = study.trials[study.trials["run_sweep_id"] == sweep.id]
     samples = int(
-        study.trials[["cold_count", "hot_count", "total_count"]].apply(lambda column: column.astype(float).sum()).sum()
+        own[["cold_count", "hot_count", "total_count"]].apply(lambda column: column.astype(float).sum()).sum()
     )
     about = {
         "Command": hide_passwords(sweep.command_line),

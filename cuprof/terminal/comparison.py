@@ -160,10 +160,9 @@ def _heading(comparison: Comparison) -> list[str]:
 
 def _left_out(comparison: Comparison) -> Iterator[str]:
     if comparison.one_run:
-        yield (
-            f"{len(comparison.one_run)} trials are one and the same measurement on both sides: nothing of them changed "
-            "and they were not timed again"
-        )
+        number = len(comparison.one_run)
+        what, they = ("trial is", "it was") if number == 1 else ("trials are", "they were")
+        yield f"{number} {what} one and the same run on both sides: nothing has changed and {they} not tried again"
     if comparison.skipped:
         reasons = [entry.message for pair in comparison.skipped for entry in (pair.base, pair.new) if entry.message]
         why = f": {_names(list(dict.fromkeys(reasons)))}" if reasons else ""

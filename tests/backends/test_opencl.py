@@ -14,7 +14,7 @@ from cuprof.backends import opencl
 from cuprof.backends.base import POISON_BYTE, ReadingOptions
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.opencl import OpenClBackend, list_devices
-from cuprof.errors import BuildError, LaunchError, MissingDependencyError
+from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
 from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Variant
 from cuprof.measure.sampling import Sampler
 from cuprof.measure.stopping import StoppingRule
@@ -261,9 +261,15 @@ def test_library_calls_are_refused(session: object) -> None:
         session.prepare(variant, Point(), Point(), None)
 
 
-def test_a_device_that_is_not_there_names_the_remedy(backend: OpenClBackend) -> None:
-    with pytest.raises(MissingDependencyError, match=r"OpenCL device 99 \(found \d+\).*pocl-opencl-icd"):
+def test_a_device_that_is_not_there_is_refused_with_the_numbers(backend: OpenClBackend) -> None:
+    with pytest.raises(CuprofError, match=r"device\.opencl=99: there are \d+ OpenCL devices, numbered from 0"):
         OpenClBackend(99)
+
+
+def test_without_any_device_the_remedy_is_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opencl, "list_devices", list)
+    with pytest.raises(MissingDependencyError, match=r"an OpenCL device is not available.*pocl-opencl-icd"):
+        OpenClBackend()
 
 
 def test_without_pyopencl_the_remedy_is_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,7 @@ def fill(
     experiment: str = "study",
     measuring: Mapping[str, Any] | None = None,
     finish: str = "finished",
+    purpose: str = "timing",
 ) -> int:
     """Write one sweep with these trials and return its number."""
     rng = np.random.default_rng(seed)
@@ -71,6 +72,7 @@ def fill(
             host="test-host",
             git={"commit": commit, "branch": "main", "dirty": dirty} if commit else {},
             software={"cuprof": "0.0-test"},
+            purpose=purpose,
         )
     )
     trials = [_trial(each, family) for each in made]

@@ -363,3 +363,26 @@ def test_cold_times_of_a_host_vary_with_their_preparation_even_in_one_sweep(stor
     fill(store, [Made(name, time, n=9) for name, time in (("fifth", 30.0), ("sixth", 30.45))], seed=3)
     on_gpu = run(url, "invented/fifth", "invented/sixth")
     assert (on_gpu.rows[0].verdict, on_gpu.noise_within) == (Verdict.SLOWER, "")
+
+
+def test_a_sweep_in_which_everything_failed_is_the_newest_all_the_same(store: Store, url: str, tmp_path: Path) -> None:
+    fill(store, [Made()], commit=OLD)
+    fill(store, [Made(state=State.WRONG_RESULT, message="y[0] = 3", source="x")], seed=2, commit=NEW)
+    for base, new in (("latest~1", "latest"), ("1", "2"), (OLD[:10], NEW[:10])):
+        found = run(url, base, new)
+        assert [broken.text.rpartition(": ")[2] for broken in found.broken] == ["y[0] = 3"]
+        assert found.exit_code == 1
+    with pytest.raises(SelectionError, match="wrong_result in BASE"):
+        run(url, "latest", "latest~1")
+
+
+def test_timing_two_variants_again_is_no_new_sweep_of_the_experiment(store: Store, url: str) -> None:
+    fill(store, made_family())
+    fill(store, made_family(1.05), seed=2)
+    fill(store, [Made()], seed=3, purpose="follow-up")
+    fill(store, [Made()], seed=4, purpose="profiling")
+    found = run(url, "latest~1", "latest")
+    assert (found.base.sweeps, found.new.sweeps) == ((1,), (2,))
+    assert run(url, "1", "3").new.sweeps == (3,)
+    with pytest.raises(UsageError, match="there is no sweep 4 with timings"):
+        run(url, "1", "4")

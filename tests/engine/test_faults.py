@@ -195,6 +195,14 @@ def test_an_exception_is_that_of_the_trial_which_raises_alone(bench: Any) -> Non
     assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(5, 5)]
 
 
+def test_a_wrong_result_is_that_of_the_trial_which_is_wrong_alone(bench: Any) -> None:
+    """A thread that one variant left behind goes on writing into the outputs of all."""
+    _, heard = bench.sweep("scribbles_later", "sound_between", "sound_last", "wrong")
+    assert [heard.of(variant).state for variant in ("sound_between", "sound_last")] == [State.OK] * 2
+    assert heard.of("wrong").state is State.WRONG_RESULT
+    assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(4, 4)]
+
+
 def test_inputs_are_not_blamed_on_what_an_earlier_job_left_behind(bench: Any) -> None:
     """The reference of the second problem calls the function that the variant broke at the first."""
     text = bench.family_file.read_text()

@@ -107,6 +107,24 @@ def holds_the_interpreter_later(problem, tune, inputs, outputs):
     return run
 
 
+@family.cpu("scribbles_later")
+def scribbles_later(problem, tune, inputs, outputs):
+    """Right at first, but a thread that it leaves behind goes on writing into its output, which is everybody's."""
+    address, size = outputs["y"].ctypes.data, outputs["y"].nbytes
+
+    def scribble():
+        while True:
+            ctypes.memset(address, 0, size)
+            time.sleep(1e-4)
+
+    def run():
+        double(inputs, outputs)
+        if threading.active_count() < 30:
+            threading.Thread(target=scribble, daemon=True).start()
+
+    return run
+
+
 @family.cpu("takes_its_time")
 def takes_its_time(problem, tune, inputs, outputs):
     """Right, and long enough about it to meet what others left behind."""
