@@ -18,7 +18,7 @@ Compare two sides, trial by trial: faster, slower, same or undecided, with the r
 
 BASE and NEW are each one of
   12, latest, latest~1         a stored sweep
-  reduction/last_warp          a variant, of the newest sweep that timed both (last_warp with experiment=reduction)
+  reduction/last_warp          a variant, where both ran last, problem by problem (last_warp with experiment=reduction)
   git:abc123, git:HEAD~1       every sweep of a commit, or of what git knows by that name
   runs.sqlite, runs.sqlite:3   the newest or the given sweep of another database file (or URL, URL#3)
   out.json                     what nvbench wrote with --json or --jsonbin
