@@ -84,7 +84,6 @@ class Comparison:
         incomparable: trials that are not compared, each with the reason: one side has no time of it, the methods or
             measures differ, or which of several devices is meant cannot be told.
         noises: device → noise from sweep to sweep; empty where every pair was taken together.
-        noise_within: what is assumed beside it of times that were taken together, for people; empty where nothing is.
         nothing_changed: every matched trial is the same on both sides: source, device and software.
         warnings: what a reader must know before believing the verdicts.
     """
@@ -100,7 +99,6 @@ class Comparison:
     skipped: tuple[Match, ...] = ()
     incomparable: tuple[str, ...] = ()
     noises: Mapping[str, SweepNoise] = field(default_factory=dict)
-    noise_within: str = ""
     nothing_changed: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -109,6 +107,12 @@ class Comparison:
         """Return how often each verdict was given."""
         found = Counter(row.verdict for row in self.rows)
         return {verdict: found[verdict] for verdict in Verdict}
+
+    @property
+    def noise_within(self) -> str:
+        """Return what is assumed beside `noises` of times that were taken together; empty where nothing is."""
+        within = [row for row in self.rows if _is_within(row.match, row.measure)]
+        return PREPARED.text() if any(noise_within(row.match, row.measure).value for row in within) else ""
 
     @property
     def undecided(self) -> tuple[Row, ...]:
@@ -173,7 +177,6 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         skipped=tuple(pair for pair in matching.matches if pair.is_skipped),
         incomparable=incomparable,
         noises=noises,
-        noise_within=PREPARED.text() if any(noise_within(*pair).value and _is_within(*pair) for pair in pairs) else "",
         nothing_changed=all(pair.is_unchanged for pair in matching.matches),
         warnings=_warnings(base, new, matching, rows),
     )
@@ -190,7 +193,6 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
         comparison,
         rows=rows,
         broken=(*comparison.broken, *later.broken),
-        noise_within=later.noise_within or comparison.noise_within,
         warnings=tuple(dict.fromkeys((*comparison.warnings, *later.warnings))),
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Series:
     relative_error: float = 0.0
     tick_ns: float = 0.0
 
-    @property
+    @cached_property
     def median_ns(self) -> float:
         """Return the median of the samples, as it is stored: of readings spread over their tick."""
         return float(np.median(spread_over_tick(np.sort(self.durations), self.tick_ns)))

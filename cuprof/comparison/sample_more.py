@@ -105,7 +105,7 @@ def _with_hopeless(comparison: Comparison) -> Comparison:
     count = sum(not _may_decide(row, comparison) for row in comparison.undecided)
     if not count:
         return comparison
-    text = f"{count} undecided not timed again: {comparison.noise_within or PREPARED.text()} alone hides the effect"
+    text = f"{count} undecided not timed again: {PREPARED.text()} alone hides the effect"
     return replace(comparison, warnings=tuple(dict.fromkeys((*comparison.warnings, text))))
 
 

@@ -41,9 +41,8 @@ def whole_texts(folder: Path) -> list[str]:
 
 def changes_names(folder: Path) -> bool:
     """Return whether a Python file of a folder may change, at import, what a name stands for after it was bound."""
-    return not all(
-        _is_plain_version(file, file.stat().st_mtime_ns, file.stat().st_size) for file in _python_files(folder)
-    )
+    states = ((file, file.stat()) for file in _python_files(folder))
+    return not all(_is_plain_version(file, state.st_mtime_ns, state.st_size) for file, state in states)
 
 
 @functools.lru_cache(maxsize=4096)
