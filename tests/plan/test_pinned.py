@@ -1,0 +1,53 @@
+"""Identities and method hashes, pinned: stored timings are taken over as long as these stay what they are.
+
+A change here makes stored trials new, or timings of before incomparable: raise IDENTITY_VERSION, METHOD_VERSION or a
+back end's TIMING_VERSION on purpose, and say so in the changelog.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from cuprof.config.model import MeasureConfig
+from cuprof.family.loader import load_family
+from cuprof.measure.method import methods
+from cuprof.plan import Selection, plan
+from cuprof.records import DeviceFacts
+
+ROOT = Path(__file__).parents[2]
+PINNED = json.loads(Path(__file__).with_name("pinned.json").read_text(encoding="utf-8"))
+DEVICES = {
+    name: DeviceFacts(name, 0, f"Example {name}", memory_bytes=2**36, identity={"name": f"Example {name}"})
+    for name in ("cuda", "opencl", "cpu")
+}
+SETTINGS = {
+    "default": MeasureConfig(modes=("cold", "hot", "total")),
+    "energy": MeasureConfig(modes=("cold", "hot", "total"), energy=True, graph=True, timer="cupti", flush="dirty"),
+}
+
+
+def digest_family(folder: Path) -> str:
+    """Return the hash of the identities of every default trial of a family on the example devices."""
+    family = load_family(folder)
+    trials = plan(family, Selection(family.name, ("all",)), DEVICES).trials
+    text = "\n".join(sorted(f"{trial.variant} {trial.label} {trial.identity}" for trial in trials))
+    return f"{len(trials)} {hashlib.sha256(text.encode()).hexdigest()}"
+
+
+@pytest.mark.parametrize("folder", sorted(PINNED["families"]))
+def test_identities_are_those_of_before(folder):
+    assert digest_family(ROOT / folder) == PINNED["families"][folder]
+
+
+@pytest.mark.parametrize("name", sorted(PINNED["methods"]))
+def test_methods_are_those_of_before(name):
+    found = {
+        f"{backend}.{measure.value}": value
+        for backend in DEVICES
+        for measure, value in methods(SETTINGS[name], backend).items()
+    }
+    assert found == PINNED["methods"][name]
