@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cuprof.family.point import Point
+from cuprof.point import Point
 
 
 class State(StrEnum):

@@ -16,7 +16,7 @@ from cuprof.analysis.launches import launches_text, rollup_text
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Table
 from cuprof.analysis.undefined_ratios import explain
-from cuprof.family.point import Point
+from cuprof.point import Point
 
 MOST_PAIRS = 16
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from cuprof.family.point import format_coordinate
+from cuprof.point import format_coordinate
 
 PLAIN_BELOW = 2**14
 """Powers of two from here on are written as such; smaller ones are numbers that people know."""

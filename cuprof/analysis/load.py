@@ -19,7 +19,7 @@ from cuprof.analysis.published import read_published
 from cuprof.analysis.study import FINISHED, Device, Study, Sweep, choose_baseline
 from cuprof.analysis.trials import trials_frame
 from cuprof.errors import SelectionError, UnknownNameError
-from cuprof.family.point import Point
+from cuprof.point import Point
 from cuprof.records import ENERGY_UNAVAILABLE
 from cuprof.store import Store, models
 from cuprof.store.connection import explained, make_engine, parse_url

@@ -16,7 +16,7 @@ from cuprof.analysis.quantities import Scale, choose_scale, format_value, shorte
 from cuprof.analysis.study import Study, best_of_tunables
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
 from cuprof.analysis.trials import by_kind
-from cuprof.family.point import Point
+from cuprof.point import Point
 
 MEASURED = ("time", "bandwidth", "share", "step_speedup", "cumulative_speedup", "total")
 HEADINGS = {

@@ -15,7 +15,7 @@ from cuprof.analysis.library_profiles import OtherAlgorithm
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.ratio import Ratio, ratio_of_medians
 from cuprof.config.model import MeasureConfig
-from cuprof.family.point import Point
+from cuprof.point import Point
 
 FINISHED = ("finished", "complete")
 

@@ -43,7 +43,7 @@ def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
     """Yield one record a family; one whose family.py fails is listed with its error."""
     from cuprof.family.loader import list_families as find_families
     from cuprof.family.loader import load_family
-    from cuprof.family.point import format_coordinate
+    from cuprof.point import format_coordinate
 
     for name, folder in find_families(project.kernel_folders).items():
         try:

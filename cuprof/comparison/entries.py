@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cuprof.comparison.contrast import Series
-from cuprof.family.point import Point, format_coordinate
+from cuprof.point import Point, format_coordinate
 from cuprof.records import Measure, State
 
 

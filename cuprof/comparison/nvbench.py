@@ -19,7 +19,7 @@ import numpy as np
 from cuprof.comparison.contrast import Series
 from cuprof.comparison.entries import Entry, Side
 from cuprof.errors import UsageError
-from cuprof.family.point import Coordinate, Point
+from cuprof.point import Coordinate, Point
 from cuprof.records import Measure, State
 
 SAMPLES = "nv/json/bin:nv/cold/sample_times"

@@ -16,7 +16,7 @@ from cuprof.config.build import build_config
 from cuprof.engine.observer import Observer
 from cuprof.engine.provenance import typed_command
 from cuprof.engine.sweep import run_sweep
-from cuprof.family.point import Coordinate, Point
+from cuprof.point import Coordinate, Point
 from cuprof.project import Project
 from cuprof.store import Store
 

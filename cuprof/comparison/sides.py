@@ -12,7 +12,7 @@ from cuprof.comparison.entries import Side
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import Standing, StoredSweep, list_sweeps, read_entries, read_standings
 from cuprof.errors import UnknownNameError, UsageError
-from cuprof.family.point import Point
+from cuprof.point import Point
 from cuprof.project import find_project
 from cuprof.records import FAILED
 from cuprof.store import Store

@@ -14,8 +14,8 @@ import pandas as pd
 
 from cuprof.comparison.contrast import Series
 from cuprof.comparison.entries import Entry
-from cuprof.family.point import Point
 from cuprof.measure.method import relevant_settings
+from cuprof.point import Point
 from cuprof.records import FAILED, Measure, State, is_host
 from cuprof.store import Store
 

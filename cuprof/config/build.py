@@ -10,7 +10,7 @@ from typing import Any
 
 from cuprof.config.model import SweepConfig
 from cuprof.errors import ConfigError, UnknownNameError
-from cuprof.family.point import Coordinate
+from cuprof.point import Coordinate
 
 _RECORDED = ("experiment", "presets", "optional", "command_line", "composed", "purpose")
 """Fields of SweepConfig that no key of the same name sets."""

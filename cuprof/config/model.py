@@ -12,7 +12,7 @@ from typing import Any
 
 from cuprof.config.constraint import check_fields, one_of, within
 from cuprof.errors import ConfigError
-from cuprof.family.point import Coordinate
+from cuprof.point import Coordinate
 
 Axes = Mapping[str, tuple[Coordinate, ...]]
 """Axis or tunable name → the values asked for; arithmetic such as "2**24" is still text here."""

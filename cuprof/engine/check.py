@@ -10,8 +10,8 @@ from typing import Any
 from cuprof.errors import CuprofError
 from cuprof.family import Family, Point, Variant
 from cuprof.family.fingerprint import source_text
-from cuprof.family.point import Coordinate
 from cuprof.plan import Selection, plan
+from cuprof.point import Coordinate
 from cuprof.records import Check, Outcome, State
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import Job, TrialJob, WorkerSettings

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cuprof.errors import FamilyError, UnknownNameError
-from cuprof.family.point import Coordinate, Point
 from cuprof.family.program import Array, Program
+from cuprof.point import Coordinate, Point
 
 if TYPE_CHECKING:
     # Planning and composing need no NumPy, and it takes longer to import than everything else here.

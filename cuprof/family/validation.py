@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cuprof.errors import FamilyError
 from cuprof.family.model import Axis, Family, Tunable, Variant
-from cuprof.family.point import Coordinate, Point
+from cuprof.point import Coordinate, Point
 
 RESERVED = frozenset(name for name in dir(Point) if not name.startswith("_")) | {"preset"}
 """Names that no axis or tunable may have: `problem.items` must not be a method, `problem.preset` chooses presets."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from cuprof.errors import ProfilerError
-from cuprof.family.point import Coordinate, Point
+from cuprof.point import Coordinate, Point
 
 RANGE_PREFIX = "cuprof-"
 """What the NVTX ranges of trials start with. They lie in the default domain, the one that `cupy.cuda.nvtx` offers."""

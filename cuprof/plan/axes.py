@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from cuprof.errors import SelectionError
 from cuprof.family.model import Axis, Variant
-from cuprof.family.point import Coordinate
 from cuprof.plan.expression import ExpressionError, evaluate, shorten
+from cuprof.point import Coordinate
 
 ALL = "all"
 """The value that stands for every choice of an axis, every allowed value of a tunable, or every variant."""

@@ -41,10 +41,10 @@ import numpy as np
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.headers import find_headers, uses_headers
 from cuprof.family.model import Family, Variant
-from cuprof.family.point import Point
 from cuprof.family.program import Argument, Array, Fill, Launch, Program
 from cuprof.family.requirements import list_versions
 from cuprof.plan.model import Plan
+from cuprof.point import Point
 from cuprof.records import DeviceFacts
 
 IDENTITY_VERSION = 1

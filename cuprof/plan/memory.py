@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cuprof.family.model import Family, Signature
-from cuprof.family.point import Point
 from cuprof.family.program import Program
+from cuprof.point import Point
 from cuprof.records import DeviceFacts, Unavailable
 
 ALIGNMENT = 256

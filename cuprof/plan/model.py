@@ -8,7 +8,7 @@ from typing import Any
 
 from cuprof.errors import SelectionError
 from cuprof.family.model import Family
-from cuprof.family.point import Coordinate
+from cuprof.point import Coordinate
 from cuprof.records import Trial, Unavailable
 
 

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from cuprof.errors import CuprofError, FamilyError, SelectionError
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.model import Family, Signature, Variant
-from cuprof.family.point import Point
 from cuprof.family.program import Program
 from cuprof.family.requirements import check_requirements
 from cuprof.family.trace import describe, own_trace
@@ -18,6 +17,7 @@ from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_program
 from cuprof.plan.selection import read_selection
+from cuprof.point import Point
 from cuprof.records import DeviceFacts, Trial, Unavailable
 
 T = TypeVar("T")

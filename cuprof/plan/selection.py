@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from cuprof.errors import SelectionError, UnknownNameError
 from cuprof.family.model import Family, Variant
-from cuprof.family.point import Coordinate, Point
 from cuprof.plan.axes import ALL, axis_values, tunable_values
 from cuprof.plan.model import Selection
+from cuprof.point import Coordinate, Point
 
 MAX_COMBINATIONS = 1_000_000
 """More than any sweep measures; keeps a slip of the finger from planning for hours."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
-from cuprof.family.point import Point
+from cuprof.point import Point
 from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial, Unavailable
 from cuprof.store.models import Device, Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuprof.config.model import MeasureConfig
-from cuprof.family.point import Point
+from cuprof.point import Point
 from cuprof.records import Calibration, DeviceFacts, Measure, Outcome, Unavailable
 
 

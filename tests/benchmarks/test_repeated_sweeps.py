@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.repeated_sweeps import CONTROLS, false_differences, recorded_medians
 from cuprof.comparison import Entry, Options, Series
-from cuprof.family.point import Point
+from cuprof.point import Point
 from cuprof.records import Measure
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(

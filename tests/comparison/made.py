@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.family.point import Point
 from cuprof.measure.statistics import summarise
+from cuprof.point import Point
 from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, SweepFacts, Timing, Trial
 from cuprof.store import Store
 

@@ -24,7 +24,7 @@ from cuprof.comparison.noise import (
     estimate_scale,
 )
 from cuprof.comparison.shift import Shift
-from cuprof.family.point import Point
+from cuprof.point import Point
 from cuprof.records import DeviceFacts, Measure
 from cuprof.store import Store
 

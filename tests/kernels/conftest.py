@@ -14,7 +14,7 @@ from cuprof.backends.nvrtc import Cubin, compile_source, load_nvrtc
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Family, Point
 from cuprof.family.loader import load_family
-from cuprof.family.point import Coordinate
+from cuprof.point import Coordinate
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 FACTS = "compiled kernel"

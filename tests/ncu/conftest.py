@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from cuprof.family.point import Point
 from cuprof.ncu.command import Collection as NcuCollection
 from cuprof.ncu.executable import NcuExecutable
 from cuprof.ncu.metrics import companions
 from cuprof.ncu.setting import Setting
+from cuprof.point import Point
 from cuprof.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
 
 RECORDED = Path(__file__).parent.parent / "data" / "ncu" / "recorded"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from cuprof.errors import ProfilerError
-from cuprof.family.point import Point
 from cuprof.ncu.job import (
     Job,
     Phase,
@@ -21,6 +20,7 @@ from cuprof.ncu.job import (
     trial_points,
     write_job,
 )
+from cuprof.point import Point
 
 A, B = "a" * 32, "b" * 32
 

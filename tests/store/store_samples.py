@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from cuprof.family.point import Point
+from cuprof.point import Point
 from cuprof.records import (
     Artifact,
     BuildFacts,

@@ -20,7 +20,7 @@ from store_samples import (
 )
 
 from cuprof.errors import StoreError
-from cuprof.family.point import Point
+from cuprof.point import Point
 from cuprof.records import Check, Measure, Outcome, State
 from cuprof.store import Store, StoredTrial
 

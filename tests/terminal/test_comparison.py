@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cuprof.comparison import Comparison, Entry, Options, Series, Side, compare
-from cuprof.family.point import Point
+from cuprof.point import Point
 from cuprof.records import Measure, State
 from cuprof.terminal.comparison import comparison_lines, markdown_lines, print_comparison, summary
 
