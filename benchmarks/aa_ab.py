@@ -29,7 +29,7 @@ from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
 from cuprof.measure.method import methods
 from cuprof.records import Measure, Outcome, State, Timing
-from cuprof.worker.messages import Job, TrialJob, WorkerSettings
+from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 
 FOLDER = Path(__file__).with_name("project") / "kernels" / "padded_read"
 SLOWER = 0.015
@@ -70,7 +70,7 @@ class Laboratory:
             CuprofError: one of them failed.
         """
         trials = tuple(
-            TrialJob(identity=name, variant=name, tunables=Point(spin_ns=spin), source_text=self.text)
+            JobTrial(identity=name, variant=name, tunables=Point(spin_ns=spin), source_text=self.text)
             for name, spin in spins_ns.items()
         )
         job = Job(

@@ -47,7 +47,7 @@ def measure(target: float) -> tuple[list[dict[str, Any]], dict[str, float]]:
     from benchmarks.tools.device import Device, sample_cold
 
     device = Device()
-    timer = device.backend.timer
+    timer = device.backend.device.timer
     spins = {str(us): timer.spinner(1000 * us) for us in SPINS_US}
     timings = sample_cold(device, spins, target)
     rows = []

@@ -81,7 +81,7 @@ def measure(launches: int) -> list[dict[str, Any]]:
     from cuprof.family import Launch
 
     device = Device()
-    cupy = device.backend.cupy
+    cupy = device.backend.device.cupy
     blocks = int(cupy.cuda.Device().attributes["MultiProcessorCount"])
     buffers = device.allocate({"data": BUFFER_BYTES, "ended": 8 * blocks * PIECES})
     module = device.load(SOURCE, {"READS": READS})

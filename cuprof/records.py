@@ -43,7 +43,7 @@ class DeviceFacts:
     """Describe a device and the software that drives it.
 
     Args:
-        backend: "cuda", "opencl" or "cpu".
+        backend: the back end's name.
         index: ordinal among the devices of this back end.
         name: the vendor's name of the model.
         uuid: the physical device's, empty where there is none.
@@ -60,16 +60,6 @@ class DeviceFacts:
     memory_bytes: int = 0
     identity: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_host(self) -> bool:
-        """Return whether this is the host's own processor."""
-        return is_host(self.backend, self.details)
-
-
-def is_host(backend: str, details: Mapping[str, Any]) -> bool:
-    """Return whether a device with these details is the host's own processor, which OpenCL may offer too."""
-    return backend == "cpu" or details.get("type") == "CPU"
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def _alone_on_the_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 @cache
 def missing_gpu() -> str:
     """Return what keeps CUDA variants from running here, or the empty text."""
-    from cuprof.commands.machine import find_driver
+    from cuprof.backends.cuda.presence import find_driver
 
     driver = find_driver()
     if driver is None or not driver.gpus:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.base import Reading
-from cuprof.backends.cuda import CudaBackend
-from cuprof.backends.cuda_driver import PackedLaunch, call
-from cuprof.backends.cuda_session import CudaRunnable
+from cuprof.backends.contract import Reading
+from cuprof.backends.cuda.backend import CudaBackend
+from cuprof.backends.cuda.driver import PackedLaunch, call
+from cuprof.backends.cuda.session import CudaRunnable
 from cuprof.backends.device_state import StateMonitor
 from cuprof.family import Launch
 from cuprof.family.program import as_scalar
@@ -25,25 +25,27 @@ class Device:
 
     def __init__(self) -> None:
         self.backend = CudaBackend(0)
-        self.stream: int = self.backend.stream.ptr
+        self.stream: int = self.backend.device.stream.ptr
         self._kept: list[Any] = []
 
     def allocate(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         """Return zeroed buffers of these sizes in bytes, without launching a kernel."""
-        buffers = {name: self.backend.cupy.zeros(size, self.backend.cupy.uint8) for name, size in sizes.items()}
-        self.backend.stream.synchronize()
+        buffers = {
+            name: self.backend.device.cupy.zeros(size, self.backend.device.cupy.uint8) for name, size in sizes.items()
+        }
+        self.backend.device.stream.synchronize()
         self._kept += buffers.values()
         return buffers
 
     def load(self, source: Path, defines: Mapping[str, str | int] | None = None) -> Any:
         """Compile a file (or take it from the build cache) and return the loaded module."""
-        backend = self.backend
+        backend = self.backend.device
         cubin, _ = backend.cache.compile(source.read_text(), name=source.name, arch=backend.arch, defines=defines or {})
         return backend.load(cubin.image)
 
     def bind(self, module: Any, launch: Launch, buffers: Mapping[str, Any]) -> PackedLaunch:
         """Return the launch with its arguments packed; call it with a stream."""
-        function = call(self.backend.driver.cuModuleGetFunction(module, launch.kernel.encode()), "find a kernel")
+        function = call(self.backend.device.driver.cuModuleGetFunction(module, launch.kernel.encode()), "find a kernel")
         arguments = [buffers[value].data.ptr if isinstance(value, str) else as_scalar(value) for value in launch.args]
         return PackedLaunch(launch.kernel, function, launch.grid, launch.block, arguments, launch.shared_bytes)
 
@@ -51,14 +53,14 @@ class Device:
         """Execute each launch and wait: the driver loads a kernel at its first launch."""
         for launch in launches:
             launch(self.stream)
-        self.backend.stream.synchronize()
+        self.backend.device.stream.synchronize()
 
 
 class LaunchSession:
     """The part of a session that a `Sampler` uses, over bare launches."""
 
     def __init__(self, device: Device) -> None:
-        self.timer = device.backend.timer
+        self.timer = device.backend.device.timer
 
     def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1) -> Reading:
         """Time one execution with cold caches."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.space import BUFFERS, CONFIGURATIONS, SOURCE
 from benchmarks.tools.device import Device
-from cuprof.backends.cuda_driver import PackedLaunch
+from cuprof.backends.cuda.driver import PackedLaunch
 
 
 def make_launches(device: Device, buffers: dict[str, Any] | None = None) -> list[PackedLaunch]:

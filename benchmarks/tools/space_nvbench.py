@@ -18,7 +18,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
 
     from benchmarks.tools.device import Device
     from benchmarks.tools.space_bench import make_launches
-    from cuprof.backends.cuda_driver import PackedLaunch
+    from cuprof.backends.cuda.driver import PackedLaunch
 
     @cache
     def prepare() -> tuple[list[PackedLaunch], Device]:

@@ -24,7 +24,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
 
     device = Device()
     module, buffers = device.load(SOURCE), device.allocate(BUFFERS)
-    timer = device.backend.timer
+    timer = device.backend.device.timer
     durations: dict[str, list[int]] = {name: [] for name in NAMES}
 
     def take(activities: Iterable[Any]) -> None:
@@ -40,7 +40,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
         for launch in packed:
             for _ in range(EXECUTIONS):
                 timer.cold(on_stream(launch, device.stream))
-        device.backend.stream.synchronize()
+        device.backend.device.stream.synchronize()
         cupti.activity_flush_all(1)
     finally:
         cupti.activity_disable(cupti.ActivityKind.CONCURRENT_KERNEL)

@@ -19,7 +19,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     import cuda.bench as bench
 
     from benchmarks.tools.device import Device
-    from cuprof.backends.cuda_driver import PackedLaunch
+    from cuprof.backends.cuda.driver import PackedLaunch
 
     @cache
     def prepare() -> tuple[list[PackedLaunch], Device]:

@@ -11,16 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from cuprof.commands.machine import (
-    OPENCL_VENDORS,
-    Driver,
-    Platform,
-    cpu_count,
-    cpu_name,
-    find_driver,
-    has_nvidia_icd,
-    list_platforms,
-)
+from cuprof.backends.cpu.processor import cpu_count, cpu_name
+from cuprof.backends.cuda.presence import Driver, find_driver
+from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia_icd, list_platforms
 from cuprof.errors import CuprofError, EmptyStoreError
 from cuprof.family.headers import find_headers
 from cuprof.project import Project, checkout
@@ -220,7 +213,7 @@ def examine_disk(folder: Path, free_bytes: int) -> Finding:
 
 
 def _examine_nvrtc(driver: Driver | None) -> Finding:
-    from cuprof.backends.nvrtc import nvrtc_version
+    from cuprof.backends.cuda.nvrtc import nvrtc_version
 
     try:
         return Finding("NVRTC", Verdict.GOOD, nvrtc_version())

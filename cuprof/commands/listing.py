@@ -102,18 +102,13 @@ def list_experiments(project: Project, names: Sequence[str] = ()) -> Iterator[di
 
 def list_devices(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a device, without opening any of them."""
-    from cuprof.commands.machine import cpu_count, cpu_name, find_driver, list_platforms
+    from dataclasses import asdict
 
-    driver = find_driver()
-    if driver is not None:
-        for gpu in driver.gpus:
-            memory = f"{gpu.memory_bytes / 2**30:.1f} GiB"
-            details = f"compute capability {gpu.compute_capability}, {memory}, driver {driver.version}"
-            yield {"backend": "cuda", "index": gpu.index, "name": gpu.name, "details": details}
-    devices = [(device, platform) for platform in list_platforms() for device in platform.devices]
-    for index, (device, platform) in enumerate(devices):
-        yield {"backend": "opencl", "index": index, "name": device, "details": f"{platform.name}, {platform.version}"}
-    yield {"backend": "cpu", "index": 0, "name": cpu_name(), "details": f"{cpu_count()} cores usable"}
+    from cuprof.backends.registry import get_spec, list_backends
+
+    for backend in list_backends():
+        for device in get_spec(backend).list_devices():
+            yield {"backend": backend, **asdict(device)}
 
 
 def list_metrics(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from cuprof.backends.registry import is_host
 from cuprof.comparison.contrast import Series
 from cuprof.comparison.entries import Entry
 from cuprof.measure.method import relevant_settings
 from cuprof.point import Point
-from cuprof.records import FAILED, Measure, State, is_host
+from cuprof.records import FAILED, Measure, State
 from cuprof.store import Store
 
 SWEEPS = """

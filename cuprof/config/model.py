@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cuprof.backends.registry import get_spec, list_backends
 from cuprof.config.constraint import check_fields, one_of, within
 from cuprof.errors import ConfigError
 from cuprof.point import Coordinate
@@ -99,7 +100,7 @@ class DeviceConfig:
         cpu_threads: threads of parallel CPU variants; None takes every core the process may use.
     """
 
-    backends: tuple[str, ...] = field(default=("cuda", "opencl", "cpu"), metadata=one_of("cuda", "opencl", "cpu"))
+    backends: tuple[str, ...] = field(default=list_backends(), metadata=one_of(*list_backends()))
     cuda: int | None = field(default=None, metadata=within(0, 1023))
     opencl: int | None = field(default=None, metadata=within(0, 1023))
     cpu_threads: int | None = field(default=None, metadata=within(1, 65_536))
@@ -107,7 +108,11 @@ class DeviceConfig:
     def __post_init__(self) -> None:
         check_fields(self, "device")
         if not self.backends:
-            raise ConfigError("device.backends is empty; name at least one of cuda, opencl, cpu")
+            raise ConfigError(f"device.backends is empty; name at least one of {', '.join(list_backends())}")
+
+    def numbers(self) -> dict[str, int | None]:
+        """Return back end → its number, as `BackendSpec` explains it."""
+        return {backend: getattr(self, get_spec(backend).setting) for backend in list_backends()}
 
 
 @dataclass(frozen=True)

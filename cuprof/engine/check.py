@@ -14,8 +14,9 @@ from cuprof.plan import Selection, plan
 from cuprof.point import Coordinate
 from cuprof.records import Check, Outcome, State
 from cuprof.worker.devices import DeviceTable
-from cuprof.worker.messages import Job, TrialJob, WorkerSettings
-from cuprof.worker.trials import TrialRunner, Workload
+from cuprof.worker.messages import Job, JobTrial, WorkerSettings
+from cuprof.worker.trials import TrialRunner
+from cuprof.worker.workload import Workload
 
 
 class CheckFailedError(CuprofError):
@@ -57,12 +58,12 @@ def check_variant(
         {name: (value,) for name, value in (problem or {}).items()},
         {name: (value,) for name, value in (tunables or {}).items()},
     )
-    (trial,) = plan(family, selection, {backend.name: backend.facts()}).trials
+    (trial,) = plan(family, selection, {chosen.backend: backend.facts()}).trials
     job = Job(
         family_folder=family.folder,  # type: ignore[arg-type]
-        backend=backend.name,
+        backend=chosen.backend,
         problem=Point(trial.problem),
-        trials=(TrialJob(trial.identity, chosen.name, trial.tunables, source_text(family, chosen)),),
+        trials=(JobTrial(trial.identity, chosen.name, trial.tunables, source_text(family, chosen)),),
         seed=secrets.randbits(63) if seed is None else seed,
     )
     runner = TrialRunner(backend, Workload.make(family, job), job, _ignore)

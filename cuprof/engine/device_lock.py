@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from cuprof.backends.registry import is_host
 from cuprof.project import user_cache
 from cuprof.records import DeviceFacts
 
@@ -73,7 +74,7 @@ class DeviceLocks:
 
 def lock_name(device: DeviceFacts) -> str:
     """Return what is equal for all that measure on one physical device: OpenCL's CPU is the host, its GPU is CUDA's."""
-    if device.is_host:
+    if is_host(device.backend, device.details):
         return f"host-{platform.node()}"
     return device.uuid or f"{device.backend}-{device.index}-{platform.node()}"
 

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.records import Outcome, State
-from cuprof.worker.messages import Finished, Job, JobDone, TrialJob, WorkerSettings
+from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, PHASE_TEXT, Phase, Status
 
-Watch = Callable[[TrialJob, Phase], None]
+Watch = Callable[[JobTrial, Phase], None]
 
 
 class JobRunner:
@@ -27,7 +28,7 @@ class JobRunner:
     def __init__(self, settings: WorkerSettings, limits: LimitsConfig, watch: Watch) -> None:
         self.settings, self.limits, self.watch = settings, limits, watch
         self._lost_building = False
-        self._suspects: list[TrialJob] = []
+        self._suspects: list[JobTrial] = []
         self._worker: WorkerProcess | None = None
         self._worked = False
 
@@ -62,7 +63,7 @@ class JobRunner:
             if alone:
                 self._drop()
             given = (self._suspects.pop(0),) if alone else tuple(left)
-            ahead = job.backend != "cpu" and not self._lost_building  # functions compile when they are prepared
+            ahead = get_spec(job.backend).builds_ahead and not self._lost_building
             current = replace(job, trials=given, build_ahead=ahead)
             for outcome in self._run_once(current, alone):
                 left = [trial for trial in left if trial.identity != outcome.identity]
@@ -96,7 +97,7 @@ class JobRunner:
                         self._drop()
                         return
                 elif isinstance(message, JobDone):
-                    if message.fault and used and job.backend == "cpu" and not message.unavailable:
+                    if message.fault and used and _shares_process(job) and not message.unavailable:
                         self._drop()  # what an earlier job left behind may be why; a new worker will tell
                         return
                     fault = message.fault or "the worker gave no answer"
@@ -113,7 +114,7 @@ class JobRunner:
                 age_s = min(status.age_s, time.monotonic() - sent) if status.phase is Phase.IDLE else status.age_s
                 if message is None and age_s > limit:
                     self.replace_worker()
-                    if not alone and job.backend == "cpu" and _is_doubtful(job, left, status):
+                    if not alone and _shares_process(job) and _is_doubtful(job, left, status):
                         self._suspects.append(left[status.index])
                         return
                     blamed = self._blame(job, left, worked, status)
@@ -129,7 +130,7 @@ class JobRunner:
             message = f"{death.cause} while {PHASE_TEXT[death.status.phase]}"
             yield from _all_failed(blamed, State.CRASHED, message, death.log, death.status.phase.name.lower())
 
-    def _blame(self, job: Job, left: Mapping[int, TrialJob], worked: bool, status: Status) -> Iterable[TrialJob]:
+    def _blame(self, job: Job, left: Mapping[int, JobTrial], worked: bool, status: Status) -> Iterable[JobTrial]:
         """Return the trial at which the worker was lost, or all that are left where it was lost before the first.
 
         Nobody is blamed where a new worker will tell: sources were being built side by side, or a worker that has
@@ -161,26 +162,31 @@ class JobRunner:
         self._worker = None
 
 
-def _is_doubtful(job: Job, left: Mapping[int, TrialJob], status: Status) -> bool:
+def _shares_process(job: Job) -> bool:
+    """Return whether the job's trials run their own code in the worker's process, one after another."""
+    return get_spec(job.backend).runs_in_process
+
+
+def _is_doubtful(job: Job, left: Mapping[int, JobTrial], status: Status) -> bool:
     """Return whether a worker was lost at an unanswered trial while that one's code ran in a process that others used.
 
-    On the CPU, building is running the variant's own code, too; elsewhere it is compiling.
+    Where variants run in the process itself, building is running their own code, too; elsewhere it is compiling.
     """
-    own_code = (Phase.BUILD, Phase.CHECK, Phase.TIME) if job.backend == "cpu" else (Phase.CHECK, Phase.TIME)
+    own_code = (Phase.BUILD, Phase.CHECK, Phase.TIME) if _shares_process(job) else (Phase.CHECK, Phase.TIME)
     return status.index in left and status.phase in own_code and status.has_company
 
 
 def _is_doubtful_outcome(job: Job, finished: Finished) -> bool:
-    """Return whether a CPU variant may have failed, or be wrong, through what another one left in the process.
+    """Return whether a variant may have failed, or be wrong, through what another one left in their process.
 
     A device refuses a launch for what that launch asks, and is asked once only.
     """
     outcome = finished.outcome
     failed = outcome.state in (State.LAUNCH_ERROR, State.WRONG_RESULT)
     own_code = failed and outcome.phase != Phase.INPUTS.name.lower()
-    return job.backend == "cpu" and own_code and finished.has_company
+    return _shares_process(job) and own_code and finished.has_company
 
 
-def _all_failed(trials: Iterable[TrialJob], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:
+def _all_failed(trials: Iterable[JobTrial], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:
     for trial in trials:
         yield Outcome(trial.identity, state, message, log, phase, started_at=time.time())

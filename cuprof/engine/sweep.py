@@ -11,6 +11,7 @@ from itertools import groupby
 from threading import Thread
 from typing import Any
 
+from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.host_load import describe_load
@@ -24,7 +25,7 @@ from cuprof.records import ENERGY_UNAVAILABLE, FAILED, DeviceFacts, Outcome, Sta
 from cuprof.store import Store
 from cuprof.store.connection import database_file, hide_passwords, parse_url
 from cuprof.store.trials import StoredTrial
-from cuprof.worker.messages import Job, TrialJob, WorkerSettings
+from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.status_page import Phase
 
 
@@ -141,7 +142,7 @@ class Watcher:
         """Take the planned trials."""
         self._trials = {trial.identity: trial for trial in trials}
 
-    def __call__(self, job: TrialJob, phase: Phase) -> None:
+    def __call__(self, job: JobTrial, phase: Phase) -> None:
         trial = self._trials.get(job.identity)
         if trial is not None:
             self._observer.trial_started(trial, phase.name.lower())
@@ -150,12 +151,7 @@ class Watcher:
 @contextmanager
 def open_runner(config: SweepConfig, observer: Observer) -> Iterator[tuple[JobRunner, Watcher]]:
     watcher = Watcher(observer)
-    settings = WorkerSettings(
-        cuda_index=config.device.cuda or 0,
-        opencl_index=config.device.opencl or 0,
-        cpu_threads=config.device.cpu_threads,
-    )
-    with JobRunner(settings, config.limits, watcher) as runner:
+    with JobRunner(WorkerSettings(config.device.numbers()), config.limits, watcher) as runner:
         yield runner, watcher
 
 
@@ -240,7 +236,11 @@ class Sweep:
         return self.locks.hold(device) if job.methods and isinstance(device, DeviceFacts) else nullcontext()
 
     def _is_timed_on_host(self, trial: Trial) -> bool:
-        return trial.device is not None and trial.device.is_host and bool(self.prepared.methods[trial.backend])
+        return (
+            trial.device is not None
+            and is_host(trial.backend, trial.device.details)
+            and bool(self.prepared.methods[trial.backend])
+        )
 
     def _calibrate(self, sweep_id: int, backend: str) -> None:
         device = self.prepared.devices[backend]
@@ -318,7 +318,7 @@ def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterato
         members = list(of_problem)
         for backend in dict.fromkeys(trial.backend for trial in members):
             jobs = tuple(
-                TrialJob(trial.identity, trial.variant, trial.tunables, trial.source_text)
+                JobTrial(trial.identity, trial.variant, trial.tunables, trial.source_text)
                 for trial in members
                 if trial.backend == backend
             )

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 Constraint = Callable[[Point, Point], str | None]
 """Called with (problem, tunables); returns the reason why the combination is not defined, or None when it is."""
-BackendName = Literal["cuda", "opencl", "cpu"]
 Kind = Literal["kernel", "library", "cpu"]
 ProgramMaker = Callable[[Point, Point], Program]
 CallMaker = Callable[[Point, Point, Mapping[str, Any], Mapping[str, Any]], Callable[[], object]]
@@ -110,12 +109,12 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Variant:
-    """Describe one implementation of a family; made by `Family.cuda`, `.opencl`, `.library` and `.cpu`.
+    """Describe one implementation of a family; made by `Family.kernel`, `.cuda`, `.opencl`, `.library` and `.cpu`.
 
     Attributes:
         name: unique in its family.
         backend: what runs it.
-        kind: "kernel" for own CUDA or OpenCL source, "library" for a library call, "cpu" for a function on the host.
+        kind: "kernel" for own source, "library" for a library call, "cpu" for a function on the host.
         make: the decorated function. For kernels `(problem, tunables) -> Program`; otherwise
             `(problem, tunables, inputs, outputs) -> callable`: what it does before it returns the callable is
             preparation and is not timed; the callable computes outputs from inputs (NumPy arrays on the host for
@@ -129,7 +128,7 @@ class Variant:
     """
 
     name: str
-    backend: BackendName
+    backend: str
     kind: Kind
     make: Callable[..., Any]
     description: str
@@ -181,23 +180,28 @@ class Family:
     folder: Path | None = None
     """Where family.py lies; set by the loader."""
 
-    def cuda(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
-        """Register a CUDA C++ variant: the decorated function returns its `Program`.
+    def kernel(self, name: str, *, backend: str, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register a variant of its own source: the decorated function returns its `Program`.
 
         Args:
             name: the variant's name.
+            backend: what compiles and runs it.
             source: file beside family.py.
             **details: tunables, constraint, expected, origin, tolerance, description (default: the docstring's first
                 line).
         """
-        return self._register(name, "cuda", "kernel", source=source, **details)
+        return self._register(name, backend, "kernel", source=source, **details)
+
+    def cuda(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register a CUDA C++ variant; see `kernel`."""
+        return self.kernel(name, backend="cuda", source=source, **details)
 
     def opencl(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
-        """Register an OpenCL C variant; see `cuda`."""
-        return self._register(name, "opencl", "kernel", source=source, **details)
+        """Register an OpenCL C variant; see `kernel`."""
+        return self.kernel(name, backend="opencl", source=source, **details)
 
     def library(
-        self, name: str, *, requires: Sequence[str], backend: BackendName = "cuda", **details: Any
+        self, name: str, *, requires: Sequence[str], backend: str = "cuda", **details: Any
     ) -> Callable[[CallMaker], CallMaker]:
         """Register a library call on device arrays: the decorated function prepares and returns a callable."""
         return self._register(name, backend, "library", requires=_names(requires), **details)
@@ -228,7 +232,7 @@ class Family:
         """Return the baseline variant's name."""
         return self.baseline or next(iter(self.variants))
 
-    def _register(self, name: str, backend: BackendName, kind: Kind, **details: Any) -> Callable[[Any], Any]:
+    def _register(self, name: str, backend: str, kind: Kind, **details: Any) -> Callable[[Any], Any]:
         def register(make: Callable[..., Any]) -> Callable[..., Any]:
             if name in self.variants:
                 raise FamilyError(f"family {self.name} has two variants named {name!r}; give one another name")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from cuprof.backends import cpu, cuda_timing, opencl_timing
-from cuprof.backends.base import ReadingOptions
+from cuprof.backends.contract import ReadingOptions
+from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.measure.stopping import StoppingRule
 from cuprof.plan.identity import method_hash
@@ -27,42 +27,22 @@ SAMPLING = (
     "settle_seconds", "clock_tolerance",
 )  # fmt: skip
 """The settings that decide how sure it is, and which samples count."""
-UNUSED = {
-    "opencl": frozenset({"graph", "timer"}),
-    "cpu": frozenset({"blocking", "graph", "timer", "clock_tolerance", "energy"}),
-}
-"""Settings without an effect on a back end."""
-TIMING_VERSIONS = {
-    "cuda": cuda_timing.TIMING_VERSION,
-    "opencl": opencl_timing.TIMING_VERSION,
-    "cpu": cpu.TIMING_VERSION,
-}
-
-OFFERED = {
-    "cuda": frozenset(Measure),
-    "opencl": frozenset(Measure),
-    "cpu": frozenset({Measure.COLD, Measure.HOT}),
-}
-"""What each back end can time; on the CPU there is no transfer that total time could include."""
 
 
 def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:
     """Return the method's hash for every measure that is asked for and that the back end offers."""
-    return {
-        measure: _hash(measure, config, backend)
-        for measure in map(Measure, config.modes)
-        if measure in OFFERED[backend]
-    }
+    offered = get_spec(backend).measures
+    return {measure: _hash(measure, config, backend) for measure in map(Measure, config.modes) if measure in offered}
 
 
 def version(backend: str) -> str:
     """Return the version of the method on a back end, as it is stored in the details of every timing."""
-    return f"{METHOD_VERSION}.{TIMING_VERSIONS[backend]}"
+    return f"{METHOD_VERSION}.{get_spec(backend).timing_version}"
 
 
 def ignored_settings(config: MeasureConfig, backends: Iterable[str]) -> tuple[str, ...]:
     """Return the settings that were changed from their defaults and that none of these back ends heeds."""
-    unused = [UNUSED.get(backend, frozenset()) for backend in backends]
+    unused = [get_spec(backend).unheeded for backend in backends]
     unheeded = frozenset.intersection(*unused) if unused else frozenset()
     plain = MeasureConfig()
     return tuple(
@@ -78,9 +58,10 @@ def relevant_settings(measure: Measure, settings: Mapping[str, Any]) -> dict[str
 
 
 def _hash(measure: Measure, config: MeasureConfig, backend: str) -> str:
-    names = {*RELEVANT[measure], *SAMPLING} - UNUSED.get(backend, frozenset())
+    spec = get_spec(backend)
+    names = {*RELEVANT[measure], *SAMPLING} - spec.unheeded
     settings = _in_effect({name: getattr(config, name) for name in sorted(names)})
-    return method_hash({"measure": measure.value, "version": [METHOD_VERSION, TIMING_VERSIONS[backend]], **settings})
+    return method_hash({"measure": measure.value, "version": [METHOD_VERSION, spec.timing_version], **settings})
 
 
 def _in_effect(settings: Mapping[str, Any]) -> dict[str, Any]:

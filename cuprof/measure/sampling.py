@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.base import PHASES_MATTER_NS, Reading, Runnable, Session
+from cuprof.backends.contract import PHASES_MATTER_NS, Reading, Runnable, Session
 from cuprof.backends.device_state import DeviceState, StateMonitor
 from cuprof.measure.statistics import summarise
 from cuprof.measure.stopping import StoppingRule
@@ -54,7 +54,7 @@ class Sampler:
         monitor: tells the device's state between rounds, or None.
     """
 
-    session: Session
+    session: Session[Runnable]
     rule: StoppingRule
     method: str
     rng: np.random.Generator

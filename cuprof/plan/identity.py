@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.backends.registry import get_spec
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.headers import find_headers, uses_headers
 from cuprof.family.model import Family, Variant
@@ -118,7 +119,7 @@ def identity(
 
 def headers_of(variant: Variant, source: str) -> str:
     """Return the versions of CUDA's headers where a variant's source needs them, else the empty text."""
-    return find_headers().version if variant.backend == "cuda" and uses_headers(source) else ""
+    return find_headers().version if get_spec(variant.backend).uses_cuda_headers and uses_headers(source) else ""
 
 
 def method_hash(settings: Mapping[str, Any]) -> str:

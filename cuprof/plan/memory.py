@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cuprof.backends.contract import SCRATCH_ALIGNMENT
 from cuprof.family.model import Family, Signature
 from cuprof.family.program import Program
 from cuprof.point import Point
 from cuprof.records import DeviceFacts, Unavailable
-
-ALIGNMENT = 256
-"""Bytes; scratch buffers start at multiples of it, as allocations of the CUDA driver do."""
 
 
 def device_bytes(family: Family, problem: Point, programs: Iterable[Program] = ()) -> int:
@@ -33,8 +31,8 @@ def scratch_bytes(program: Program) -> int:
 
 
 def arena_bytes(program: Program | None) -> int:
-    """Return the bytes of an arena that a program's scratch buffers fit in, each at a multiple of `ALIGNMENT`."""
-    return scratch_bytes(program) + ALIGNMENT * len(program.scratch) if program is not None else 0
+    """Return the bytes of an arena that a program's scratch buffers fit in, each aligned as sessions align them."""
+    return scratch_bytes(program) + SCRATCH_ALIGNMENT * len(program.scratch) if program is not None else 0
 
 
 def explain_excess(family: Family, problem: Point, needed: int, device: DeviceFacts) -> Unavailable | None:

@@ -6,32 +6,29 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from cuprof.backends.registry import get_spec
+from cuprof.backends.spec import BackendSpec
 from cuprof.errors import FamilyError
-from cuprof.family.model import BackendName, Signature
+from cuprof.family.model import Signature
 from cuprof.family.program import Array, Fill, Launch, Program
-
-MAX_BLOCK_THREADS = 1024
-MAX_BLOCK = (1024, 1024, 64)
-MAX_GRID = (2**31 - 1, 65535, 65535)
-"""CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same from 5.0 to 12.x."""
 
 INT32 = range(-(2**31), 2**31)
 
 
-def check_program(program: Program, signature: Signature, backend: BackendName, where: str) -> None:
+def check_program(program: Program, signature: Signature, backend: str, where: str) -> None:
     """Raise `FamilyError` with the first thing that is wrong with a program.
 
     Args:
         program: what the variant's function returned.
         signature: the family's buffers at this problem.
-        backend: "cuda" adds the limits that hold for every CUDA device; OpenCL's differ from device to device.
+        backend: its name; adds the limits that hold for all of its devices.
         where: variant, problem and tunables, for the message.
     """
-    for fault in _list_faults(program, signature, backend):
+    for fault in _list_faults(program, signature, get_spec(backend)):
         raise FamilyError(f"{where}: {fault}")
 
 
-def _list_faults(program: Program, signature: Signature, backend: BackendName) -> Iterator[str]:
+def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> Iterator[str]:
     given = _kind(program)
     if given != "Program":
         yield f"the variant's function returned a {given}, and must return a Program"
@@ -50,7 +47,7 @@ def _list_faults(program: Program, signature: Signature, backend: BackendName) -
             if not 0 <= step.value <= 255:
                 yield f"step {number} fills {step.buffer} with {step.value}; a fill sets bytes, 0 to 255"
         else:
-            for fault in _launch_faults(step, buffers, backend):
+            for fault in _launch_faults(step, buffers, spec):
                 yield f"step {number}, launch of {step.kernel}: {fault}"
     for name in program.defines:
         if not name.isidentifier():
@@ -63,24 +60,25 @@ def _list_faults(program: Program, signature: Signature, backend: BackendName) -
             yield f"constant {symbol} is filled from {buffer}, which is no input; there are {inputs}"
 
 
-def _launch_faults(launch: Launch, buffers: Mapping[str, Array], backend: BackendName) -> Iterator[str]:
-    for name, sizes, most in (("grid", launch.grid, MAX_GRID), ("block", launch.block, MAX_BLOCK)):
+def _launch_faults(launch: Launch, buffers: Mapping[str, Array], spec: BackendSpec) -> Iterator[str]:
+    limits = spec.limits
+    for name, sizes, most in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):
         if not isinstance(sizes, tuple) or not 1 <= len(sizes) <= 3:
             yield f"{name} {sizes!r} must be a tuple of one to three sizes"
         for axis, size, limit in zip("xyz", sizes, most, strict=False):
             if not isinstance(size, int | np.integer) or size < 1:
                 yield f"{name}.{axis} is {size!r}, and must be a whole number from 1"
-            if backend == "cuda" and size > limit:
-                yield f"{name}.{axis} is {size}, and CUDA allows at most {limit}"
+            if size > limit:
+                yield f"{name}.{axis} is {size}, and {spec.title} allows at most {limit}"
     threads = 1
     for size in launch.block:
         threads *= int(size)
-    if backend == "cuda" and threads > MAX_BLOCK_THREADS:
-        yield f"a block of {threads} threads, and CUDA allows at most {MAX_BLOCK_THREADS}"
+    if threads > limits.block_threads:
+        yield f"a block of {threads} threads, and {spec.title} allows at most {limits.block_threads}"
     if launch.shared_bytes < 0:
         yield f"shared_bytes is {launch.shared_bytes}, and must not be negative"
-    if launch.cooperative and backend != "cuda":
-        yield f"a cooperative launch, which {backend} does not have"
+    if launch.cooperative and not spec.cooperative:
+        yield f"a cooperative launch, which {spec.name} does not have"
     for number, argument in enumerate(launch.args, 1):
         if isinstance(argument, str):
             if argument not in buffers:

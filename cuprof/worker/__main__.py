@@ -30,7 +30,8 @@ from cuprof.worker.messages import (
     WorkerSettings,
 )
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
-from cuprof.worker.trials import TrialRunner, Workload
+from cuprof.worker.trials import TrialRunner
+from cuprof.worker.workload import Workload
 
 PR_SET_PDEATHSIG = 1
 

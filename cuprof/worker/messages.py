@@ -17,11 +17,13 @@ from cuprof.records import Calibration, DeviceFacts, Measure, Outcome, Unavailab
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Which device of each back end a worker opens."""
+    """Which device of each back end a worker opens.
 
-    cuda_index: int = 0
-    opencl_index: int = 0
-    cpu_threads: int | None = None
+    Args:
+        numbers: back end → its number, as `BackendSpec` explains it; those left out open as they do by default.
+    """
+
+    numbers: Mapping[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
-class TrialJob:
+class JobTrial:
     """One trial of a job; `source_text` is exactly what its identity was computed from."""
 
     identity: str
@@ -77,7 +79,7 @@ class Job:
     family_folder: Path
     backend: str
     problem: Point
-    trials: tuple[TrialJob, ...]
+    trials: tuple[JobTrial, ...]
     seed: int
     measure: MeasureConfig = field(default_factory=MeasureConfig)
     methods: Mapping[Measure, str] = field(default_factory=dict)

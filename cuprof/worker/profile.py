@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cuprof.backends.base import DeviceLostError, ReadingOptions
-from cuprof.backends.cuda import CudaBackend
-from cuprof.backends.cuda_session import CudaSession
+from cuprof.backends.contract import DeviceLostError, ReadingOptions
+from cuprof.backends.cuda.backend import CudaBackend
+from cuprof.backends.cuda.session import CudaSession
 from cuprof.family import Family, Point, Program
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family

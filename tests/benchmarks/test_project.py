@@ -8,7 +8,7 @@ import pytest
 from benchmarks import agreement, faults, known_truth, memory_pauses, ncu, profilers, side_by_side
 from benchmarks.space import CONFIGURATIONS, PROJECT, N, copy_project
 from benchmarks.ten_kernels import BUFFERS, LAUNCHES, NAMES, SOURCE
-from cuprof.backends.nvrtc import compile_source
+from cuprof.backends.cuda.nvrtc import compile_source
 from cuprof.commands.hydra_app import compose
 from cuprof.family import Point
 from cuprof.family.loader import load_family

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.backends.cuda.presence import Driver, Gpu
+from cuprof.backends.opencl.presence import Platform, has_nvidia_icd
 from cuprof.commands import diagnosis
 from cuprof.commands.diagnosis import (
     Finding,
@@ -21,7 +23,6 @@ from cuprof.commands.diagnosis import (
     examine_opencl,
     examine_python,
 )
-from cuprof.commands.machine import Driver, Gpu, Platform, has_nvidia_icd
 from cuprof.project import Project
 from cuprof.store import Store
 from tests.conftest import Result

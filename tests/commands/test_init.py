@@ -29,7 +29,7 @@ def test_a_new_project_runs(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_example_kernel_compiles(tmp_path: Path) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
-    from cuprof.backends.nvrtc import compile_source
+    from cuprof.backends.cuda.nvrtc import compile_source
     from cuprof.commands.init import make_project
     from cuprof.errors import MissingDependencyError
 

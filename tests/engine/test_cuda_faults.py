@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.backends.nvrtc import compile_source, load_nvrtc
+from cuprof.backends.cuda.nvrtc import compile_source, load_nvrtc
 from cuprof.engine.sweep import SweepResult
 from cuprof.errors import BuildError, MissingDependencyError
 from cuprof.family import Family, Point, Program
@@ -90,7 +90,7 @@ def test_the_faults_compile(family: Family, arch: str) -> None:
 
 @pytest.fixture(scope="module")
 def swept(shared_bench: Any) -> tuple[SweepResult, Any]:
-    from cuprof.backends.cuda import CudaBackend
+    from cuprof.backends.cuda.backend import CudaBackend
 
     limits = replace(shared_bench.config().limits, build_s=60.0, check_s=10.0)
     most = (CudaBackend(0).facts().memory_bytes >> 26) - 1  # the rest is less than a context takes

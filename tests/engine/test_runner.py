@@ -15,7 +15,7 @@ from cuprof.engine.runner import JobRunner
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.family import Point
 from cuprof.records import Outcome, State
-from cuprof.worker.messages import Finished, Job, JobDone, TrialJob, WorkerSettings
+from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase, Status
 
 LIMITS = LimitsConfig(build_s=10, check_s=20, trial_s=30)
@@ -101,7 +101,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def make_job(variants: str, backend: str = "cpu") -> Job:
-    trials = tuple(TrialJob(f"id {name}", name, Point(), "") for name in variants)
+    trials = tuple(JobTrial(f"id {name}", name, Point(), "") for name in variants)
     return Job(Path(), backend, Point(), trials, 0)
 
 

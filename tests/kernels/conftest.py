@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.backends.nvrtc import Cubin, compile_source, load_nvrtc
+from cuprof.backends.cuda.nvrtc import Cubin, compile_source, load_nvrtc
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Family, Point
 from cuprof.family.loader import load_family

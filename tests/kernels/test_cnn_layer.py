@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import correlate
 
-from cuprof.backends.opencl import list_devices
+from cuprof.backends.opencl.presence import list_devices
 from cuprof.engine.check import check_variant
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Family, Fill, Launch, Point

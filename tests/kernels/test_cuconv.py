@@ -10,7 +10,7 @@ from scipy.signal import correlate2d
 
 from cuprof.analysis.experiment import load_experiment
 from cuprof.analysis.published import read_published
-from cuprof.backends.nvrtc import Cubin
+from cuprof.backends.cuda.nvrtc import Cubin
 from cuprof.family import Array, Family, Launch, Point
 from cuprof.family.loader import load_family
 from cuprof.project import bundled

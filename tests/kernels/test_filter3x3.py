@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import correlate
 
-from cuprof.backends.nvrtc import Cubin
+from cuprof.backends.cuda.nvrtc import Cubin
 from cuprof.engine.check import check_variant
 from cuprof.family import Family, Launch, Point
 from cuprof.family.loader import load_family

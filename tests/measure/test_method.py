@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cuprof.backends.base import ReadingOptions
+from cuprof.backends.contract import ReadingOptions
+from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.measure import method
 from cuprof.measure.method import ignored_settings, methods, reading_options, relevant_settings, stopping_rule
@@ -99,7 +100,8 @@ def test_which_measures_are_taken_besides_is_no_part() -> None:
 
 def test_versions_change_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {backend: methods(ALL, backend) for backend in ("cuda", "opencl", "cpu")}
-    monkeypatch.setitem(method.TIMING_VERSIONS, "opencl", -1)
+    changed = replace(get_spec("opencl"), timing_version=-1)
+    monkeypatch.setattr(method, "get_spec", lambda backend: changed if backend == "opencl" else get_spec(backend))
     assert methods(ALL, "cuda") == before["cuda"]
     assert methods(ALL, "cpu") == before["cpu"]
     assert not set(methods(ALL, "opencl").values()) & set(before["opencl"].values())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.base import Reading
+from cuprof.backends.contract import Reading
 from cuprof.backends.device_state import DeviceState
 from cuprof.measure import sampling
 from cuprof.measure.sampling import HOT_BATCH_MOST, Sampler

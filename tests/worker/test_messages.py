@@ -33,7 +33,7 @@ from cuprof.worker.messages import (
     Finished,
     Job,
     JobDone,
-    TrialJob,
+    JobTrial,
     WorkerSettings,
 )
 
@@ -52,13 +52,13 @@ OUTCOME = Outcome(
     7,
 )
 MESSAGES = (
-    WorkerSettings(1, 0, 4),
+    WorkerSettings({"cuda": 1, "cpu": 4}),
     Describe(("cuda", "cpu")),
     Described({"cuda": Unavailable("no GPU", "buy one"), "cpu": DeviceFacts("cpu", 0, "it", details={"cores": 2})}),
     Calibrate("cpu"),
     Calibrated(Calibration("cpu", 1e10, None, {"read_bytes": 5})),
     Calibrated(None, "why"),
-    TrialJob("1" * 32, "plain", Point(block=64), "text"),
+    JobTrial("1" * 32, "plain", Point(block=64), "text"),
     Job(Path("/a b/ü"), "cuda", Point(n=2**24, dtype="float32"), (), 5, MeasureConfig(), {Measure.HOT: "x"}),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),

@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.base import DeviceLostError
-from cuprof.backends.cpu import CpuBackend
+from cuprof.backends.contract import DeviceLostError
+from cuprof.backends.cpu.backend import CpuBackend
+from cuprof.backends.cpu.spec import SPEC
 from cuprof.backends.device_state import DeviceState
 from cuprof.config.model import MeasureConfig
 from cuprof.errors import BuildError, LaunchError
 from cuprof.family import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.loader import load_family
 from cuprof.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
-from cuprof.worker.messages import Finished, Job, TrialJob
+from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.status_page import NO_TRIAL, Phase
-from cuprof.worker.trials import TrialRunner, Workload
+from cuprof.worker.trials import TrialRunner
+from cuprof.worker.workload import Workload
 
 FAULTY = Path(__file__).parents[1] / "families" / "faulty"
 QUICK = MeasureConfig(
@@ -39,7 +41,7 @@ def family() -> Family:
 
 
 def make_job(*variants: str, methods: Mapping[Measure, str] = COLD, **changes: Any) -> Job:
-    trials = tuple(TrialJob(f"{number:032x}", name, Point(), "") for number, name in enumerate(variants))
+    trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(variants))
     job = Job(FAULTY, "cpu", Point(n=16), trials, seed=3, measure=QUICK, methods=methods)
     return replace(job, **changes)
 
@@ -290,7 +292,7 @@ def test_a_variant_may_have_a_tolerance_of_its_own(family: Family) -> None:
 class Refusing:
     """A back end of kernels that refuses as it is told to; sound kernels write what the reference says."""
 
-    name, measures = "cpu", (Measure.COLD,)
+    spec = SPEC
 
     def __init__(self, most_bytes: int = 1 << 40, lose: str = "", most_watched: int = 1 << 40) -> None:
         self.most_bytes, self.lose, self.most_watched = most_bytes, lose, most_watched
@@ -482,9 +484,9 @@ class Board:
 
 
 class Powered(CpuBackend):
-    """The CPU under a GPU's name, so that energy is asked of it."""
+    """A processor of which energy is asked."""
 
-    name = "cuda"
+    spec = replace(SPEC, unheeded=frozenset())
 
 
 def run_with_energy(family: Family, board: Board | None, **changes: Any) -> tuple[Outcome, Watched]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.engine.worker_process import LOG_TAIL_BYTES, WorkerDiedError, WorkerProcess
 from cuprof.errors import LaunchError, MissingDependencyError
@@ -18,7 +20,7 @@ from cuprof.family import Point
 from cuprof.records import DeviceFacts, Measure, State, Unavailable
 from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
-from cuprof.worker.messages import Finished, Job, JobDone, TrialJob, WorkerSettings
+from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase
 
 FAULTY = Path(__file__).parents[1] / "families" / "faulty"
@@ -29,12 +31,12 @@ QUICK = MeasureConfig(
 
 @pytest.fixture
 def worker() -> Iterator[WorkerProcess]:
-    with WorkerProcess(WorkerSettings(cpu_threads=1)) as started:
+    with WorkerProcess(WorkerSettings({"cpu": 1})) as started:
         yield started
 
 
 def make_job(*variants: str, folder: Path = FAULTY, n: int = 16) -> Job:
-    trials = tuple(TrialJob(name, name, Point(), "") for name in variants)
+    trials = tuple(JobTrial(name, name, Point(), "") for name in variants)
     return Job(folder, "cpu", Point(n=n), trials, 1, QUICK, {Measure.COLD: "m"})
 
 
@@ -155,10 +157,10 @@ def test_an_interrupt_is_the_engines_business(worker: WorkerProcess) -> None:
 
 
 def table(monkeypatch: pytest.MonkeyPatch, error: Exception) -> DeviceTable:
-    def refuse(backend: str, settings: WorkerSettings) -> Any:
+    def refuse(number: int | None) -> Any:
         raise error
 
-    monkeypatch.setattr(devices, "_open", refuse)
+    monkeypatch.setattr(devices, "get_spec", lambda backend: replace(get_spec(backend), open=refuse))
     return DeviceTable(WorkerSettings())
 
 
@@ -177,5 +179,5 @@ def test_what_cannot_be_opened_says_why(
 
 
 def test_a_back_end_is_opened_once() -> None:
-    opened = DeviceTable(WorkerSettings(cpu_threads=1))
+    opened = DeviceTable(WorkerSettings({"cpu": 1}))
     assert opened.get("cpu") is opened.get("cpu")

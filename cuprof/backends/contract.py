@@ -1,0 +1,217 @@
+"""What a back end offers: a device, sessions on it, and readings of single executions.
+
+    Backend.open(signature, inputs) ──▶ Session: the buffers of one problem on one device
+    Session.prepare(variant, …)     ──▶ Runnable: one variant, built and bound to those buffers
+    Session.read(runnable, measure) ──▶ Reading: one timed execution
+
+All runnables of a session share inputs, outputs and one scratch arena, so they are measured on the same addresses
+and the memory needed is that of the largest one. A session belongs to the thread and process that opened it.
+
+Each back end names its own kind of runnable (`Session[CudaRunnable]`). Who works with any back end writes
+`Backend[Runnable]`: it gives a runnable back only to the session that prepared it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from cuprof.backends.spec import BackendSpec
+from cuprof.errors import LaunchError
+from cuprof.family import Arrays, Program, Signature, Tolerance, Variant
+from cuprof.point import Point
+from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
+
+PHASES_MATTER_NS = 200_000.0
+"""What the gaps between an execution's launches differ by, 0.9 µs on H200s, is less than half a percent of a longer
+one."""
+POISON_BYTE = 0xFF
+"""Outputs and scratch hold this byte everywhere before a checked run: NaN as any IEEE float, -1 as any integer."""
+SECOND_POISON_BYTE = 0x5A
+"""The same before the second check, since -1 (or 255) may be the right value of an integer that nobody wrote."""
+
+SCRATCH_ALIGNMENT = 256
+"""Bytes; scratch buffers start at multiples of it, as allocations of the CUDA driver do."""
+
+
+class DeviceLostError(LaunchError):
+    """Report an error after which the process can use the device no more (illegal address, trap, lost device)."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One timed execution.
+
+    Args:
+        duration_ns: of one execution, after the back end's documented correction.
+        sm_clock_mhz: SM clock measured on the device beside the execution, or None.
+        suspect: why the reading should not count ("host slower than the device"), or empty.
+    """
+
+    duration_ns: float
+    sm_clock_mhz: float | None = None
+    suspect: str = ""
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How executions are timed.
+
+    Args:
+        flush: before a cold reading, "clean" reads other data through the caches, "dirty" writes it, "none" neither.
+        blocking: hold the device until everything is enqueued, so that launch latency is not measured.
+        pinned: total time copies from page-locked host memory.
+        graph: replay a variant's steps as a CUDA graph.
+    """
+
+    flush: str = "clean"
+    blocking: bool = True
+    pinned: bool = True
+    graph: bool = False
+    cupti: bool = False
+    """Take kernel durations from CUPTI's records in place of events (cold and hot)."""
+
+
+class Runnable(Protocol):
+    """One variant at one choice of tunables, built and bound to a session's buffers."""
+
+    @property
+    def build(self) -> BuildFacts:
+        """Return what the compiler said."""
+
+    @property
+    def steps(self) -> int:
+        """Return how many operations one execution enqueues, at most."""
+
+    @property
+    def phases(self) -> int:
+        """Return how many executions a cold sample is the mean of, where they are shorter than `PHASES_MATTER_NS`."""
+
+
+R = TypeVar("R", bound=Runnable)
+
+
+class Session(ABC, Generic[R]):
+    """The buffers of one problem on one device."""
+
+    @abstractmethod
+    def prepare(self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = "") -> R:
+        """Build and bind one variant.
+
+        Args:
+            program: for kernels, what `variant.make` gave; None for calls.
+            text: for kernels, the source with its includes expanded; exactly what is compiled.
+
+        Raises:
+            BuildError: the compiler refused.
+            LaunchError: the device refused (too many threads, too much shared memory or memory).
+        """
+
+    @abstractmethod
+    def poison(self, runnable: R, byte: int = POISON_BYTE) -> None:
+        """Overwrite outputs and scratch with a byte."""
+
+    def run(self, runnable: R) -> None:
+        """Execute once and wait.
+
+        Raises:
+            LaunchError: the execution failed; `DeviceLostError` where the process must end.
+        """
+        self.repeat(runnable, 1)
+
+    @abstractmethod
+    def repeat(self, runnable: R, count: int) -> None:
+        """Execute so many times back to back and wait, as a program would: nothing is flushed, held back or timed.
+
+        Raises:
+            LaunchError: as `run`.
+        """
+
+    @abstractmethod
+    def watch_inputs(self) -> None:
+        """Remember what the inputs hold, for `damaged_inputs`."""
+
+    @abstractmethod
+    def damaged_inputs(self) -> tuple[str, ...]:
+        """Return the names of inputs whose content has changed since `watch_inputs`."""
+
+    @abstractmethod
+    def overrun_arrays(self) -> tuple[str, ...]:
+        """Return the arrays next to which something was written ("input x", "output y", "scratch")."""
+
+    @abstractmethod
+    def restore_inputs(self, inputs: Arrays) -> None:
+        """Write the inputs anew, at the same addresses, and the guard bytes around all arrays."""
+
+    def check_in_place(self, runnable: R, reference: Arrays, tolerance: Tolerance, seed: int) -> Check | None:
+        """Return the passed check where the device itself finds everything right, without copying outputs.
+
+        None says nothing: the outputs are then fetched and compared on the host.
+        """
+        return None
+
+    @abstractmethod
+    def fetch(self, runnable: R) -> dict[str, np.ndarray]:
+        """Return the outputs as host arrays of their own, by name."""
+
+    @abstractmethod
+    def read(self, runnable: R, measure: Measure, batch: int = 1) -> Reading:
+        """Execute and time, and return one execution's share: once for total, `batch` times back to back for hot.
+
+        A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, where the runnable's
+        `phases` ask for that many.
+        """
+
+    def tick_ns(self, measure: Measure) -> float:
+        """Return the step in which durations of this measure are read; 0 where it is finer than matters."""
+        return 0.0
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free the buffers."""
+
+
+class Backend(ABC, Generic[R]):
+    """One device and the software that drives it."""
+
+    spec: ClassVar[BackendSpec]
+    """What is known of this back end without a device."""
+
+    @abstractmethod
+    def facts(self) -> DeviceFacts:
+        """Return what the device is."""
+
+    @abstractmethod
+    def calibrate(self) -> Calibration:
+        """Measure the device: read bandwidth and the timing method's own cost."""
+
+    def correction_ns(self, measure: Measure) -> float:
+        """Return what is taken off every duration of this measure, as the cost of timing itself."""
+        return 0.0
+
+    def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+        """Begin to build these (variant, program, source text) in the background, where that can be done."""
+
+    @abstractmethod
+    def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> Session[R]:
+        """Put the inputs on the device and make room for outputs.
+
+        Args:
+            scratch_bytes: size of the arena that the programs' scratch buffers are laid out in.
+
+        Raises:
+            LaunchError: the device's memory does not suffice.
+        """
+
+
+def own_views(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return NumPy or CuPy arrays for one variant alone.
+
+    What it does to their shape, type or flags, or puts in their place, is seen by no other variant.
+    """
+    return MappingProxyType({name: array.view() for name, array in arrays.items()})

@@ -1,0 +1,38 @@
+"""What the operating system tells of the host's processor."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+DEFAULT_CACHE_BYTES = 32 << 20
+"""Assumed size of the last-level cache where the operating system does not tell."""
+
+
+def cpu_name() -> str:
+    """Return the processor's model as the kernel names it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def cpu_count() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cache_bytes() -> int:
+    """Return the size of the last-level cache as Linux reports it, else `DEFAULT_CACHE_BYTES`."""
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
+        if text.endswith("K"):
+            sizes.append(int(text[:-1]) << 10)
+        elif text.endswith("M"):
+            sizes.append(int(text[:-1]) << 20)
+    return max(sizes, default=DEFAULT_CACHE_BYTES)

@@ -1,0 +1,1 @@
+"""CUDA: NVRTC, the driver API for launches and events, CuPy for arrays and libraries."""

@@ -1,0 +1,81 @@
+"""The CUDA back end: one device and what is measured on it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+
+from cuprof.backends.contract import Backend, ReadingOptions
+from cuprof.backends.cuda.build_cache import BuildCache
+from cuprof.backends.cuda.device import CudaDevice
+from cuprof.backends.cuda.driver import on_stream
+from cuprof.backends.cuda.facts import read_facts
+from cuprof.backends.cuda.session import CudaRunnable, CudaSession
+from cuprof.backends.cuda.spec import SPEC
+from cuprof.backends.device_state import find_other_processes
+from cuprof.family import Arrays, Program, Signature, Variant
+from cuprof.records import Calibration, DeviceFacts, Measure
+
+READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
+"""Blocks of 512 threads a multiprocessor that the calibration tries; the best of them is the read bandwidth."""
+
+
+class CudaBackend(Backend[CudaRunnable]):
+    """One CUDA device, chosen by ordinal. Opening it makes its primary context current in this thread."""
+
+    spec = SPEC
+
+    def __init__(self, index: int = 0, cache: BuildCache | None = None) -> None:
+        self.index = index
+        self.device = CudaDevice(index, cache)
+        self._facts: DeviceFacts | None = None
+
+    def facts(self) -> DeviceFacts:
+        """Return the device's name, memory and the versions that its timings depend on."""
+        if self._facts is None:
+            self._facts = read_facts(self.device.index)
+        return self._facts
+
+    def calibrate(self) -> Calibration:
+        """Measure read bandwidth on a buffer of at least 16 times the L2 cache, and what timing itself costs."""
+        device = self.device
+        free, _ = device.cupy.cuda.runtime.memGetInfo()
+        size = min(max(16 * device.attribute("L2_CACHE_SIZE"), 1 << 30), free // 4) // 4096 * 4096
+        buffer = device.cupy.empty(size, dtype=device.cupy.uint8)
+        buffer.fill(1)
+        best = 0.0
+        others = find_other_processes(self.facts().uuid)
+        timer = device.timer
+        for blocks_per_multiprocessor in READ_BLOCKS:
+            launch = timer.reader(buffer, device.multiprocessors * blocks_per_multiprocessor)
+            enqueue = on_stream(launch, device.stream.ptr)
+            readings = [timer.cold(enqueue).duration_ns for _ in range(13)]
+            best = max(best, size / (statistics.median(readings[3:]) * 1e-9))
+        return Calibration(
+            backend=self.spec.name,
+            read_bandwidth=best,
+            event_overhead_ns=timer.correction_ns,
+            details={"read_bytes": size, "other_processes": others, **timer.own_costs},
+        )
+
+    def correction_ns(self, measure: Measure) -> float:
+        """Return the cost of an event pair around kernels, as this process measured it; total time is the host's."""
+        return 0.0 if measure is Measure.TOTAL else self.device.timer.correction_ns
+
+    def open(
+        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
+    ) -> CudaSession:
+        """Copy the inputs to the device and allocate outputs and the scratch arena."""
+        with self.device.errors("put the inputs on the device"):
+            return CudaSession(self.device, signature, inputs, options, scratch_bytes)
+
+    def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+        """Begin to compile these (variant, program, source text) in threads, in the order given."""
+        for variant, program, text in builds:
+            self.device.cache.start(
+                text,
+                name=variant.source or variant.name,
+                arch=self.device.arch,
+                defines=program.defines,
+                options=program.options,
+            )

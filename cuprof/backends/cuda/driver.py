@@ -1,0 +1,133 @@
+"""The CUDA driver's calls that cuprof makes, with errors raised and kernel arguments packed once.
+
+Built on NVIDIA's cuda-bindings; it shares the device's primary context with CuPy, so CuPy's arrays and streams
+are used side by side with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.contract import DeviceLostError
+from cuprof.errors import LaunchError, MissingDependencyError
+
+CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999})
+"""CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult)."""
+
+
+def load_driver() -> Any:
+    """Return `cuda.bindings.driver`, or raise `MissingDependencyError`."""
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        raise MissingDependencyError("cuda-bindings", "pip install 'cuprof[cuda13]' (or [cuda12])") from None
+    return driver
+
+
+def call(answer: tuple[Any, ...], what: str) -> Any:
+    """Return a driver call's result, or raise.
+
+    Args:
+        answer: what the call of cuda-bindings returned: (status, result …).
+        what: the action, for the message ("launch reduce").
+
+    Raises:
+        DeviceLostError: the context cannot be used any more.
+        LaunchError: any other refusal.
+    """
+    status = answer[0]
+    if int(status) == 0:
+        return answer[1] if len(answer) == 2 else answer[1:]
+    raise error_for(int(status), what)
+
+
+def error_for(status: int, what: str) -> LaunchError:
+    """Return the exception that stands for a CUresult (or the equal cudaError_t) of this value."""
+    driver = load_driver()
+    try:
+        name = driver.CUresult(status).name
+        _, text = driver.cuGetErrorString(driver.CUresult(status))
+        explained = f"{name}: {text.decode()}" if text else name
+    except ValueError:
+        explained = f"CUDA error {status}"
+    kind = DeviceLostError if status in CONTEXT_LOST else LaunchError
+    return kind(f"{what}: {explained}")
+
+
+def release_with(owner: object, release: Callable[[], object]) -> None:
+    """Call `release` once nothing holds the owner any more, but not as the process ends: its context goes with it."""
+    weakref.finalize(owner, release).atexit = False
+
+
+class PackedLaunch:
+    """One kernel launch with its arguments laid out in memory, ready to be repeated at the cost of one driver call."""
+
+    __slots__ = ("_enqueue", "_keep", "block", "function", "grid", "name", "params", "shared_bytes")
+
+    def __init__(
+        self,
+        name: str,
+        function: Any,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[int | np.generic],
+        shared_bytes: int = 0,
+        cooperative: bool = False,
+    ) -> None:
+        """Pack.
+
+        Args:
+            arguments: device addresses as Python ints, scalars as NumPy scalars, in the kernel's order.
+            cooperative: all blocks are on the device together, or the launch is refused.
+        """
+        driver = load_driver()
+        self._enqueue = _cooperatively(driver) if cooperative else driver.cuLaunchKernel
+        self.name, self.function, self.shared_bytes = name, function, shared_bytes
+        self.grid = (*grid, 1, 1)[:3]
+        self.block = (*block, 1, 1)[:3]
+        cells = [
+            ctypes.create_string_buffer((np.uint64(value) if isinstance(value, int) else value).tobytes())
+            for value in arguments
+        ]
+        table = (ctypes.c_void_p * max(len(cells), 1))(*[ctypes.addressof(cell) for cell in cells])
+        self._keep = (cells, table)
+        self.params = ctypes.addressof(table)
+
+    def __call__(self, stream: int) -> None:
+        """Enqueue on a stream."""
+        status = self._enqueue(self.function, *self.grid, *self.block, self.shared_bytes, stream, self.params, 0)[0]
+        if status:
+            raise error_for(int(status), f"launch {self.name}")
+
+    def set_argument(self, index: int, value: np.generic) -> None:
+        """Replace one scalar argument."""
+        content = value.tobytes()
+        ctypes.memmove(self._keep[0][index], content, len(content))
+
+
+def _cooperatively(driver: Any) -> Callable[..., tuple[Any, ...]]:
+    """Return the cooperative launch with the plain one's parameters, of which it lacks the last."""
+    return lambda *arguments: driver.cuLaunchCooperativeKernel(*arguments[:-1])
+
+
+def on_stream(launch: PackedLaunch, stream: int) -> Callable[[], None]:
+    """Return a function that enqueues the launch."""
+    return lambda: launch(stream)
+
+
+class MappedMemory:
+    """Page-locked host memory that kernels see: `array` is the host's view (uint64), `address` the device's."""
+
+    def __init__(self, words: int) -> None:
+        driver = load_driver()
+        flags = driver.CU_MEMHOSTALLOC_DEVICEMAP | driver.CU_MEMHOSTALLOC_PORTABLE
+        self._host = call(driver.cuMemHostAlloc(8 * words, flags), "allocate page-locked memory")
+        self.address = int(call(driver.cuMemHostGetDevicePointer(self._host, 0), "map page-locked memory"))
+        block = (ctypes.c_uint64 * words).from_address(int(self._host))
+        self.array: np.ndarray = np.ctypeslib.as_array(block)
+        self.array[:] = 0

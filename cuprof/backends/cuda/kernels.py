@@ -1,0 +1,43 @@
+"""The framework's own kernels on one device: what prepares, frames and checks executions, and is never part of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.cuda.driver import PackedLaunch, call, load_driver
+
+CHECKSUM_THREADS = 512
+
+
+class DeviceKernels:
+    """The kernels of device_kernels.cu.
+
+    Args:
+        cupy: the CuPy module, its device current.
+        stream: the stream that `checksum` runs on.
+        module: the loaded device_kernels.cu.
+    """
+
+    def __init__(self, cupy: Any, stream: Any, module: Any) -> None:
+        self.cupy, self.stream, self.module = cupy, stream, module
+        self._total = cupy.zeros(1, cupy.uint64)
+        self._blocks = 4 * int(cupy.cuda.Device().attributes["MultiProcessorCount"])
+
+    def launch(self, name: str, blocks: int, threads: int, arguments: list[Any]) -> PackedLaunch:
+        """Return a launch of the kernel `cuprof_NAME`; addresses are integers, other numbers NumPy scalars."""
+        symbol = f"cuprof_{name}"
+        function = call(load_driver().cuModuleGetFunction(self.module, symbol.encode()), f"find kernel {symbol}")
+        return PackedLaunch(symbol, function, (blocks,), (threads,), arguments)
+
+    def checksum(self, array: Any) -> int:
+        """Return a hash of a CuPy array's bytes.
+
+        Any change of one word changes it; changes of several leave it as it was with a probability of 2^-32.
+        """
+        self._total.fill(0)
+        arguments = [array.data.ptr, np.uint64(array.nbytes), self._total.data.ptr]
+        self.launch("checksum", self._blocks, CHECKSUM_THREADS, arguments)(self.stream.ptr)
+        self.stream.synchronize()
+        return int(self._total[0])

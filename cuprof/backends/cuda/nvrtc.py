@@ -1,0 +1,152 @@
+"""Compile CUDA C++ to a cubin with NVRTC: no GPU, no driver and no nvcc needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from cuprof.backends.ptxas import KernelFacts, read_resources
+from cuprof.errors import BuildError, MissingDependencyError
+from cuprof.family.headers import INSTALL, REMEDY
+
+STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
+"""Given to every compilation: resource figures in the log, and line numbers for profilers."""
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """One compiled source: the image that the driver loads, the compiler's log, and each kernel's resources."""
+
+    image: bytes
+    log: str
+    kernels: Mapping[str, KernelFacts] = field(default_factory=dict)
+
+
+def compile_source(
+    text: str,
+    *,
+    name: str,
+    arch: str,
+    defines: Mapping[str, str | int] | None = None,
+    options: Sequence[str] = (),
+    include_folders: Sequence[Path] = (),
+) -> Cubin:
+    """Compile CUDA C++ to machine code for one architecture.
+
+    Args:
+        text: the source.
+        name: file name for the compiler's messages.
+        arch: "sm_90" and the like.
+        defines: preprocessor macros.
+        options: further NVRTC options, after the standard ones.
+        include_folders: searched for included files.
+
+    Raises:
+        BuildError: the compiler refused; the message is its first error line, `log` its whole output.
+        MissingDependencyError: cuda-bindings or the NVRTC library is not installed.
+    """
+    nvrtc = load_nvrtc()
+    arguments = [f"-arch={arch}", *STANDARD_OPTIONS]
+    arguments += [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
+    arguments += [f"-I{folder}" for folder in include_folders]
+    arguments += options
+    encoded = [argument.encode() for argument in arguments]
+    result, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), 0, [], [])
+    _succeed(nvrtc, result)
+    try:
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        log = _text(nvrtc, program, "ProgramLog")
+        if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            first = _first_error(log) or result.name
+            raise BuildError(f"NVRTC refused {name} for {arch}: {first}{_hint(first, include_folders)}", log)
+        image = _bytes(nvrtc, program, "CUBIN")
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return Cubin(image, log, read_resources(log))
+
+
+@cache
+def load_nvrtc() -> ModuleType:
+    """Return `cuda.bindings.nvrtc` with its library loaded, or raise `MissingDependencyError`."""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        raise MissingDependencyError("cuda-bindings, through which NVRTC is called,", INSTALL) from None
+    try:
+        result, _, _ = nvrtc.nvrtcVersion()
+    except Exception as error:  # cuda-bindings raises several unrelated types where the shared library is absent
+        raise MissingDependencyError(f"the NVRTC library ({type(error).__name__})", INSTALL) from error
+    _succeed(nvrtc, result)
+    return nvrtc  # type: ignore[no-any-return]
+
+
+@cache
+def nvrtc_version() -> str:
+    """Return the compiler's version, "13.0"."""
+    _, major, minor = load_nvrtc().nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def pick_arch(major: int, minor: int) -> str:
+    """Return the newest target that both the compiler and a device of this compute capability know.
+
+    Machine code runs on devices of the same major and the same or a later minor compute capability (CUDA C++
+    Programming Guide, "Binary Compatibility").
+
+    Raises:
+        BuildError: the compiler knows no target of this major compute capability.
+    """
+    nvrtc = load_nvrtc()
+    _, count = nvrtc.nvrtcGetNumSupportedArchs()
+    _, known = nvrtc.nvrtcGetSupportedArchs()
+    wanted = 10 * major + minor
+    fitting = [arch for arch in list(known)[:count] if arch // 10 == major and arch <= wanted]
+    if not fitting:
+        raise BuildError(
+            f"NVRTC {nvrtc_version()} has no target for compute capability {major}.{minor} "
+            f"(it knows {', '.join(map(str, list(known)[:count]))}); install the CUDA release that fits the device"
+        )
+    return f"sm_{max(fitting)}"
+
+
+_ERROR = re.compile(r"\berror\b[^:'\"]*:")
+"""NVRTC's "error:", "error #20:" and "catastrophic error:", ptxas's "error   :"; no name that a warning quotes."""
+
+
+def _hint(error: str, folders: Sequence[Path]) -> str:
+    """Return what helps against a header that was not found, or the empty text."""
+    lacking = re.search(r'not open source file "([^"]+)"', error)
+    if not lacking:
+        return ""
+    if any((folder / "cuda" / "std" / lacking[1]).is_file() for folder in folders):
+        return f"; in device code it is <cuda/std/{lacking[1]}>"
+    if not any((folder / "cuda_fp16.h").is_file() for folder in folders):
+        return f"; CUDA's own headers were not found: {REMEDY}"
+    return ""
+
+
+def _first_error(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if "error" in line.lower()]
+    return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
+
+
+def _bytes(nvrtc: ModuleType, program: object, what: str) -> bytes:
+    result, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
+    _succeed(nvrtc, result)
+    content = bytearray(size)
+    (result,) = getattr(nvrtc, f"nvrtcGet{what}")(program, content)
+    _succeed(nvrtc, result)
+    return bytes(content)
+
+
+def _text(nvrtc: ModuleType, program: object, what: str) -> str:
+    return _bytes(nvrtc, program, what).rstrip(b"\0").decode(errors="replace").strip()
+
+
+def _succeed(nvrtc: ModuleType, result: object) -> None:
+    if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise BuildError(f"NVRTC failed: {getattr(result, 'name', result)}")

@@ -1,0 +1,91 @@
+"""Which NVIDIA driver and GPUs are here, asked without creating a context on any device."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from cuprof.errors import CuprofError, MissingDependencyError
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Describe one NVIDIA GPU as its driver's management library does."""
+
+    index: int
+    name: str
+    memory_bytes: int
+    compute_capability: str
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Describe the NVIDIA driver; `cuda` is the newest CUDA version (major, minor) that it supports."""
+
+    version: str
+    cuda: tuple[int, int]
+    gpus: tuple[Gpu, ...] = ()
+
+    @property
+    def extra(self) -> str:
+        """Return cuprof's extra whose CuPy fits this driver, or empty when the driver is older than CUDA 12."""
+        return "cuda13" if self.cuda[0] >= 13 else "cuda12" if self.cuda[0] == 12 else ""
+
+
+def find_driver() -> Driver | None:
+    """Return the NVIDIA driver and its GPUs, or None when there is none."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        number = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+        gpus = tuple(_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
+        return Driver(str(pynvml.nvmlSystemGetDriverVersion()), (number // 1000, number % 1000 // 10), gpus)
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def require_device(index: int) -> None:
+    """Raise in the order in which a person would mend things: driver, device, Python packages.
+
+    Raises:
+        CuprofError: there is no driver, or no such device.
+        MissingDependencyError: a Python package is not installed.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise CuprofError("no NVIDIA driver on this machine (libcuda.so.1 is not found)") from None
+    status = driver.cuInit(0)
+    count = ctypes.c_int(0)
+    if status == 0:
+        driver.cuDeviceGetCount(ctypes.byref(count))
+    if count.value == 0:
+        raise CuprofError(f"the NVIDIA driver reports no usable GPU (cuInit returned {status})")
+    if index >= count.value:
+        raise CuprofError(f"device.cuda={index}: there are {count.value} CUDA devices, numbered from 0")
+    version = ctypes.c_int(0)
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    remedy = f"pip install 'cuprof[cuda{13 if version.value >= 13000 else 12}]'"
+    for module, what in (("cupy", "CuPy"), ("cuda.bindings", "cuda-bindings")):
+        try:
+            found = find_spec(module) is not None
+        except ModuleNotFoundError:
+            found = False
+        if not found:
+            raise MissingDependencyError(what, remedy)
+
+
+def _gpu(nvml: Any, index: int) -> Gpu:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return Gpu(
+        index, str(nvml.nvmlDeviceGetName(handle)), int(nvml.nvmlDeviceGetMemoryInfo(handle).total), f"{major}.{minor}"
+    )

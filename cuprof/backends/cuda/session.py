@@ -1,0 +1,316 @@
+"""The buffers of one problem on a CUDA device, and the variants that are built and bound to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.contract import POISON_BYTE, SCRATCH_ALIGNMENT, Reading, ReadingOptions, Session, own_views
+from cuprof.backends.cuda.comparison import DeviceComparison
+from cuprof.backends.cuda.device import CudaDevice
+from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream, release_with
+from cuprof.backends.cuda.guards import DeviceGuards
+from cuprof.backends.cuda.timing import LAUNCH_PHASES
+from cuprof.errors import LaunchError
+from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
+from cuprof.family.program import as_scalar
+from cuprof.records import BuildFacts, Check, Measure
+
+
+@dataclass
+class CudaRunnable:
+    """A variant ready to run: `enqueue()` puts one execution on the session's stream."""
+
+    enqueue: Callable[[], object]
+    results: Mapping[str, tuple[int, Any]]
+    build: BuildFacts = field(default_factory=BuildFacts)
+    steps: int = 1
+    """How many operations one execution enqueues, at most."""
+    launches: int | None = 1
+    """How many of them are launches; None where that is not known."""
+    holds_back: bool = True
+    """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
+    expired_in_a_row: int = 0
+
+    @property
+    def phases(self) -> int:
+        """Return over how many phases of the launch queue a cold sample has to be taken; one launch has no gaps."""
+        return 1 if self.steps == 1 else LAUNCH_PHASES
+
+
+class CudaSession(Session[CudaRunnable]):
+    """Inputs, outputs and scratch of one problem in device memory."""
+
+    def __init__(
+        self,
+        device: CudaDevice,
+        signature: Signature,
+        inputs: Arrays,
+        options: ReadingOptions,
+        scratch_bytes: int,
+    ) -> None:
+        self.device, self.options, self.signature = device, options, signature
+        self.driver = device.driver
+        self.guards = DeviceGuards(device)
+        self.inputs = {
+            name: device.upload(array, self.guards.allocate(f"input {name}", array.shape, array.dtype))
+            for name, array in inputs.items()
+        }
+        self.outputs = {
+            name: self.guards.allocate(f"output {name}", spec.shape, spec.dtype)
+            for name, spec in signature.outputs.items()
+        }
+        self.scratch = self.guards.allocate("scratch", (max(scratch_bytes, 1),), "uint8")
+        self._host_inputs = inputs
+        if options.cupti:
+            device.timer.use_cupti()
+        self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None = None
+        device.stream.synchronize()
+        self._checksums: dict[str, int] = {}
+        self._comparison: tuple[Arrays, DeviceComparison] | None = None
+        self._sizes: dict[str, int] = {}
+
+    def prepare(
+        self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
+    ) -> CudaRunnable:
+        """Build and bind; `text` is the variant's source with its includes expanded."""
+        if program is None:
+            return self._prepare_call(variant, problem, tunables)
+        started = time.monotonic_ns()
+        cubin, cached = self.device.cache.compile(
+            text,
+            name=variant.source or variant.name,
+            arch=self.device.arch,
+            defines=program.defines,
+            options=program.options,
+        )
+        build_ns = time.monotonic_ns() - started
+        module = self.device.load(cubin.image)
+        addresses = self._addresses(program)
+        for symbol, source in program.constants.items():
+            address, size = call(
+                self.driver.cuModuleGetGlobal(module, symbol.encode()),
+                f"find __constant__ {symbol} of {variant.source}",
+            )
+            array = self.inputs[source]
+            if array.nbytes > size:
+                raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {array.nbytes}")
+            copy = self.driver.cuMemcpyDtoDAsync(address, array.data.ptr, array.nbytes, self.device.stream.ptr)
+            call(copy, f"fill __constant__ {symbol}")
+        stream = self.device.stream.ptr
+        actions = [self._action(module, step, addresses, stream) for step in program.steps]
+        names = {launch.kernel for launch in program.launches}
+        used = [cubin.kernels[name] for name in names if name in cubin.kernels]
+        facts = BuildFacts(
+            registers=max((self._resource(module, name, "NUM_REGS") for name in names), default=None),
+            shared_bytes=max((self._resource(module, name, "SHARED_SIZE_BYTES") for name in names), default=None),
+            spill_bytes=max((kernel.spill_bytes for kernel in used), default=None),
+            cached=cached,
+            build_ns=build_ns,
+            log=cubin.log,
+        )
+        results = {
+            name: (addresses[program.results.get(name, name)], spec) for name, spec in self.signature.outputs.items()
+        }
+        launches = len(program.launches) if len(program.launches) == len(program.steps) else None  # a fill may be one
+        enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
+        runnable = CudaRunnable(enqueue, results, facts, steps=len(actions), launches=launches)
+        release_with(runnable, partial(self.driver.cuModuleUnload, module))
+        if self.options.graph and runnable.steps > 1:
+            self._replay_as_graph(runnable)
+        return runnable
+
+    def _resource(self, module: Any, kernel: str, attribute: str) -> int:
+        """Return a loaded kernel's resource, which is there even when NVRTC answers from its cache, without a log."""
+        function = call(self.driver.cuModuleGetFunction(module, kernel.encode()), f"find kernel {kernel}")
+        name = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
+        return int(call(self.driver.cuFuncGetAttribute(name, function), f"read {attribute} of {kernel}"))
+
+    def _replay_as_graph(self, runnable: CudaRunnable) -> None:
+        """Let the runnable replay what it puts on the stream as one CUDA graph."""
+        driver, stream = self.driver, self.device.stream.ptr
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        call(driver.cuStreamBeginCapture(stream, mode), "begin a graph")
+        runnable.enqueue()
+        graph = call(driver.cuStreamEndCapture(stream), "end a graph")
+        try:
+            executable = call(driver.cuGraphInstantiate(graph, 0), "make a graph executable")
+        finally:
+            driver.cuGraphDestroy(graph)
+        release_with(runnable, partial(driver.cuGraphExecDestroy, executable))
+        runnable.enqueue, runnable.steps = lambda: call(driver.cuGraphLaunch(executable, stream), "launch a graph"), 1
+
+    def _prepare_call(self, variant: Variant, problem: Point, tunables: Point) -> CudaRunnable:
+        started = time.monotonic_ns()
+        with self.device.errors(f"prepare {variant.name}"):
+            function = variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
+        results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
+        facts = BuildFacts(build_ns=time.monotonic_ns() - started)
+        return CudaRunnable(function, results, facts, steps=8, launches=None)
+
+    def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
+        """Overwrite outputs and scratch."""
+        with self.device.errors("poison the buffers"):
+            for array in (*self.outputs.values(), self.scratch):
+                call(
+                    self.driver.cuMemsetD8Async(array.data.ptr, byte, array.nbytes, self.device.stream.ptr),
+                    "poison a buffer",
+                )
+            self.device.stream.synchronize()
+
+    def repeat(self, runnable: CudaRunnable, count: int) -> None:
+        """Execute back to back and wait; the driver makes the host wait where its queue is full."""
+        with self.device.errors("execute"):
+            for _ in range(count):
+                runnable.enqueue()
+            self.device.stream.synchronize()
+
+    def watch_inputs(self) -> None:
+        """Remember what the inputs hold."""
+        self._checksums = {name: self._checksum(name) for name in self.inputs}
+
+    def check_in_place(
+        self, runnable: CudaRunnable, reference: Arrays, tolerance: Tolerance, seed: int
+    ) -> Check | None:
+        """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
+        if not DeviceComparison.fits(self.outputs, reference):
+            return None
+        with self.device.errors("compare the results"):
+            try:
+                if self._comparison is None or self._comparison[0] is not reference:
+                    self._comparison = (reference, DeviceComparison(self.device, reference))
+                return self._comparison[1].check(runnable.results, tolerance, seed)
+            except self.device.cupy.cuda.memory.OutOfMemoryError:
+                return None
+
+    def damaged_inputs(self) -> tuple[str, ...]:
+        """Return the inputs that were overwritten since `watch_inputs`, by checksums taken on the device."""
+        return tuple(name for name, known in self._checksums.items() if self._checksum(name) != known)
+
+    def overrun_arrays(self) -> tuple[str, ...]:
+        """Return the arrays next to which something was written ("input x", "output y", "scratch")."""
+        with self.device.errors("read the guards"):
+            return self.guards.find_damaged()
+
+    def restore_inputs(self, inputs: Arrays) -> None:
+        """Copy the inputs to the device anew, and write all guard bytes."""
+        for name, array in inputs.items():
+            self.device.upload(array, self.inputs[name])
+        self.guards.mend()
+
+    def _checksum(self, name: str) -> int:
+        with self.device.errors("take checksums of the inputs"):
+            return self.device.kernels.checksum(self.inputs[name])
+
+    def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
+        """Copy the outputs to new host arrays."""
+        found = {}
+        for name, (address, spec) in runnable.results.items():
+            host = np.empty(spec.shape, spec.dtype)
+            call(self.driver.cuMemcpyDtoH(host.ctypes.data, address, host.nbytes), f"fetch output {name}")
+            found[name] = host
+        return found
+
+    def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1) -> Reading:
+        """Execute and time; see `CudaTimer` for what each measure is."""
+        timer = self.device.timer
+        blocking = self.options.blocking and runnable.holds_back
+        with self.device.errors("execute"):
+            if measure is Measure.TOTAL:
+                return timer.total(self._uploads(), runnable.enqueue, self._downloads(runnable))
+            if measure is Measure.HOT:
+                reading = timer.hot(runnable.enqueue, batch, blocking)
+            elif batch > 1:
+                reading = timer.cold_over_phases(runnable.enqueue, runnable.launches, self.options.flush, blocking)
+            else:
+                reading = timer.cold(runnable.enqueue, self.options.flush, blocking)
+        if blocking:  # other variants are read in between, so each keeps a count of its own
+            runnable.expired_in_a_row = runnable.expired_in_a_row + 1 if reading.suspect else 0
+            runnable.holds_back = runnable.expired_in_a_row < 2
+        return reading
+
+    def tick_ns(self, measure: Measure) -> float:
+        """Return the step of event times; total time is the host's."""
+        return 0.0 if measure is Measure.TOTAL else self.device.timer.tick_ns
+
+    def close(self) -> None:
+        """Free the session's device and page-locked memory."""
+        self.inputs, self.outputs, self.scratch, self._pinned = {}, {}, self.device.cupy.empty(1, "u1"), None
+        self._comparison = None
+        self.device.cupy.get_default_memory_pool().free_all_blocks()
+        self.device.cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+    def _addresses(self, program: Program) -> dict[str, int]:
+        addresses = {name: array.data.ptr for name, array in (*self.inputs.items(), *self.outputs.items())}
+        offset = 0
+        for name, spec in program.scratch.items():
+            addresses[name] = self.scratch.data.ptr + offset
+            offset += -(-spec.nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        if offset > self.scratch.nbytes:
+            raise LaunchError(f"scratch of {offset} bytes asked for, {self.scratch.nbytes} set aside")
+        self._sizes = {
+            **{name: array.nbytes for name, array in (*self.inputs.items(), *self.outputs.items())},
+            **{name: spec.nbytes for name, spec in program.scratch.items()},
+        }
+        return addresses
+
+    def _action(
+        self, module: Any, step: Launch | Fill, addresses: Mapping[str, int], stream: int
+    ) -> Callable[[], None]:
+        if isinstance(step, Fill):
+            address, size, value = addresses[step.buffer], self._sizes[step.buffer], step.value
+            memset = self.driver.cuMemsetD8Async
+            return lambda: call(memset(address, value, size, stream), f"fill {step.buffer}")
+        function = call(
+            self.driver.cuModuleGetFunction(module, step.kernel.encode()), f'find kernel {step.kernel} (extern "C"?)'
+        )
+        if step.shared_bytes > 48 * 1024:
+            attribute = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call(
+                self.driver.cuFuncSetAttribute(function, attribute, step.shared_bytes),
+                f"ask for {step.shared_bytes} bytes of shared memory a block",
+            )
+        arguments = [addresses[value] if isinstance(value, str) else as_scalar(value) for value in step.args]
+        return on_stream(
+            PackedLaunch(step.kernel, function, step.grid, step.block, arguments, step.shared_bytes, step.cooperative),
+            stream,
+        )
+
+    def _uploads(self) -> list[tuple[int, int, int]]:
+        host, _ = self._host_buffers()
+        return [(self.inputs[name].data.ptr, array.ctypes.data, array.nbytes) for name, array in host.items()]
+
+    def _downloads(self, runnable: CudaRunnable) -> list[tuple[int, int, int]]:
+        _, host = self._host_buffers()
+        return [(array.ctypes.data, runnable.results[name][0], array.nbytes) for name, array in host.items()]
+
+    def _host_buffers(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return host copies of inputs and outputs to transfer from and to, page-locked if the options say so."""
+        if self._pinned is None:
+            allocate = self._page_locked if self.options.pinned else np.empty
+            inputs = {name: allocate(array.shape, array.dtype) for name, array in self._host_inputs.items()}
+            for name, array in self._host_inputs.items():
+                inputs[name][...] = array
+            outputs = {
+                name: allocate(spec.shape, np.dtype(spec.dtype)) for name, spec in self.signature.outputs.items()
+            }
+            self._pinned = (inputs, outputs)
+        return self._pinned
+
+    def _page_locked(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        count = int(np.prod(shape, dtype=np.int64))
+        memory = self.device.cupy.cuda.alloc_pinned_memory(max(count * dtype.itemsize, 1))
+        return np.frombuffer(memory, dtype, count).reshape(shape)
+
+
+def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:
+    def enqueue() -> None:
+        for action in actions:
+            action()
+
+    return enqueue

@@ -1,0 +1,241 @@
+"""How CUDA executions are timed; docs/measurement.md gives each choice its reason.
+
+A change here that changes what a number means raises `timing_version` in spec.py.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.contract import Reading
+from cuprof.backends.cuda.cupti_clock import CuptiClock
+from cuprof.backends.cuda.driver import MappedMemory, PackedLaunch, call, load_driver
+from cuprof.backends.cuda.kernels import DeviceKernels
+from cuprof.backends.ticks import smallest_step
+
+HOLD_LIMIT_NS = 50_000_000
+"""A held stream lets go by itself after this time, so a call that synchronises costs a reading and no deadlock."""
+HOLD_LEAST_NS = 20_000
+"""Shortest hold where the SM clock is read from it."""
+CLOCK_STEPS = 200
+"""Steps of the device's nanosecond counter that a hold lasts at least: the SM clock is then good to 0.5 %. The counter
+steps by 32 ns on an H200 and by about a microsecond on older devices."""
+LEAST_CLOCK_STEPS = 50
+"""Over fewer steps than this, no SM clock is told: its error would exceed what samples are left out for."""
+FLUSH_FACTOR = 4
+"""The flush reads this many times the L2 cache; its replacement policy is not strictly least-recently-used."""
+LAUNCH_PHASES = 8
+"""The gap between two launches of one execution depends, by about 0.9 µs, on how many launches the context has made
+before them, modulo this (measured on H200s). So an execution of several launches is timed once at every remainder."""
+OWN_COST_READINGS = 512
+"""The cost has levels 160 ns apart, among which a median of few readings falls by chance."""
+EMPTY_KERNEL_NS = 250.0
+"""What an empty kernel is taken to last. By its own clock it lasts 0, by CUPTI's time stamps 0.6 µs, the difference
+being the device's ramp up and down around it. With this value spins of known length read about as much too long as
+kernels read shorter than by CUPTI, at most 0.4 µs either way (measured on H200s)."""
+TICKET_MASK = 0xFFFFFFFF
+
+
+class CudaTimer:
+    """Frames executions on one stream with events, holds and flushes.
+
+    A cold reading: flush → hold → start event → execution → end event. The hold keeps the device waiting until all of
+    it is enqueued, so the events lie around device work alone.
+
+    Args:
+        cupy: the CuPy module, its device current.
+        stream: the stream that executions are enqueued on.
+        kernels: what holds, flushes and spins.
+        l2_bytes: the L2 cache's size.
+    """
+
+    def __init__(self, cupy: Any, stream: Any, kernels: DeviceKernels, l2_bytes: int) -> None:
+        self.driver = load_driver()
+        self.cupy, self.stream, self.kernels = cupy, stream, kernels
+        self.flush_buffer = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 32 << 20) // 4096 * 4096, cupy.uint8)
+        self.flush_buffer.fill(1)
+        self._mapped = MappedMemory(8)
+        self._words = self._mapped.array
+        # Word 0: the gate. Words 1-3: stamp of the hold (cycles, ns, expired). Words 4-6: stamp of the flush.
+        self._gate = self._words[:1].view(np.uint32)
+        self._ticket = 0
+        multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        self._flush = self.reader(self.flush_buffer, 4 * multiprocessors, self._mapped.address + 32)
+        self._hold = self.kernels.launch(
+            "hold",
+            1,
+            1,
+            [
+                self._mapped.address,
+                np.uint32(0),
+                np.uint64(0),
+                np.uint64(HOLD_LIMIT_NS),
+                self._mapped.address + 8,
+            ],
+        )
+        self._empty = self.kernels.launch("empty", 1, 1, [])
+        flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
+        self._start = call(self.driver.cuEventCreate(flags), "create an event")
+        self._end = call(self.driver.cuEventCreate(flags), "create an event")
+        self.cupti: CuptiClock | None = None
+        self.correction_ns = 0.0
+        self.tick_ns = 0.0
+        self.clock_step_ns, self.hold_least_ns = 1, HOLD_LEAST_NS
+        self.own_costs = self._measure_own_costs()
+
+    def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
+        """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
+        sink = self._mapped.address + 56
+        words = np.uint64(buffer.nbytes // 16)
+        return self.kernels.launch("read_through", blocks, 512, [buffer.data.ptr, words, sink, stamp_address])
+
+    def spinner(self, duration_ns: int) -> PackedLaunch:
+        """Return a launch of one thread that runs for the given time by the device's clock."""
+        return self.kernels.launch("spin", 1, 1, [np.uint64(duration_ns), 0])
+
+    def cold_over_phases(
+        self, enqueue: Callable[[], object], launches: int | None, flush: str = "clean", blocking: bool = True
+    ) -> Reading:
+        """Time `LAUNCH_PHASES` executions, each with cold caches and one launch further on, and return their mean.
+
+        Args:
+            launches: how many launches an execution makes; None where that is not known, as of a library: its
+                executions then begin at phases drawn at random.
+        """
+        own = None if flush == "dirty" else (flush == "clean") + blocking
+        step = None if own is None or launches is None else (1 - own - launches) % LAUNCH_PHASES
+        readings = []
+        for _ in range(LAUNCH_PHASES):
+            for _ in range(random.randrange(LAUNCH_PHASES) if step is None else step):
+                self._empty(self.stream.ptr)
+            readings.append(self.cold(enqueue, flush, blocking))
+        clocks = [reading.sm_clock_mhz for reading in readings if reading.sm_clock_mhz is not None]
+        return Reading(
+            statistics.fmean(reading.duration_ns for reading in readings),
+            statistics.fmean(clocks) if clocks else None,
+            next((reading.suspect for reading in readings if reading.suspect), ""),
+        )
+
+    def cold(self, enqueue: Callable[[], object], flush: str = "clean", blocking: bool = True) -> Reading:
+        """Time one execution with the caches full of other data.
+
+        Args:
+            flush: "clean" reads other data, "dirty" writes it (as nvbench and Triton do: the execution then pays for
+                writing those lines back), "none" leaves the caches as they are.
+        """
+        stream = self.stream.ptr
+        if flush == "clean":
+            self._flush(stream)
+        elif flush == "dirty":
+            self.driver.cuMemsetD8Async(self.flush_buffer.data.ptr, 0, self.flush_buffer.nbytes, stream)
+        clock_from_flush = flush == "clean"
+        elapsed, suspect = self._framed(enqueue, 1, blocking, 0 if clock_from_flush else self.hold_least_ns)
+        clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
+        return Reading(max(elapsed - self.correction_ns, 0.0), clock, suspect)
+
+    def hot(self, enqueue: Callable[[], object], batch: int, blocking: bool = True) -> Reading:
+        """Time `batch` executions back to back; the duration is one execution's share."""
+        elapsed, suspect = self._framed(enqueue, batch, blocking, self.hold_least_ns)
+        return Reading(max(elapsed - self.correction_ns, 0.0) / batch, self._clock(1) if blocking else None, suspect)
+
+    def total(
+        self,
+        uploads: list[tuple[int, int, int]],
+        enqueue: Callable[[], object],
+        downloads: list[tuple[int, int, int]],
+    ) -> Reading:
+        """Time transfers and execution by the host's clock, from before the first copy until the last has arrived.
+
+        Args:
+            uploads: (device address, host address, bytes) copied before the execution.
+            downloads: (host address, device address, bytes) copied after it.
+        """
+        stream = self.stream.ptr
+        self.stream.synchronize()
+        started = time.perf_counter_ns()
+        for target, source, size in uploads:
+            call(self.driver.cuMemcpyHtoDAsync(target, source, size, stream), "copy inputs to the device")
+        enqueue()
+        for target, source, size in downloads:
+            call(self.driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
+        call((*self.driver.cuStreamSynchronize(stream),), "wait for the device")
+        return Reading(float(time.perf_counter_ns() - started))
+
+    def use_cupti(self) -> None:
+        """Take durations from CUPTI from now on; raises `MissingDependencyError` where it is not installed."""
+        if self.cupti is None:
+            self.cupti = CuptiClock()
+            self.correction_ns = self.tick_ns = 0.0
+
+    def _framed(self, enqueue: Callable[[], object], count: int, blocking: bool, least_ns: int) -> tuple[float, str]:
+        stream, driver = self.stream.ptr, self.driver
+        if self.cupti:
+            self.stream.synchronize()
+            self.cupti.start()
+        if blocking:
+            self._ticket = (self._ticket + 1) & TICKET_MASK
+            self._hold.set_argument(1, np.uint32(self._ticket))
+            self._hold.set_argument(2, np.uint64(least_ns))
+            self._words[3] = 0
+            self._hold(stream)
+        try:
+            driver.cuEventRecord(self._start, stream)
+            for _ in range(count):
+                enqueue()
+            driver.cuEventRecord(self._end, stream)
+        finally:
+            self._gate[0] = self._ticket
+        call(driver.cuEventSynchronize(self._end), "execute")
+        if self.cupti:
+            self.stream.synchronize()
+            elapsed = self.cupti.span_ns()
+        else:
+            elapsed = float(call(driver.cuEventElapsedTime(self._start, self._end), "read events")) * 1e6
+        if blocking and int(self._words[3]) & 1:
+            return elapsed, "the device did not wait for the host: the call synchronises, or the host was held up"
+        return elapsed, ""
+
+    def _clock(self, word: int) -> float | None:
+        """Return the SM clock in MHz from the stamp at this word."""
+        return clock_mhz(int(self._words[word]), int(self._words[word + 1]), self.clock_step_ns)
+
+    def _measure_own_costs(self) -> dict[str, float]:
+        """Measure what a pair of events adds, and keep the correction: an empty kernel reads `EMPTY_KERNEL_NS`."""
+        holds_ns: list[int] = []
+
+        def read(enqueue: Callable[[], object]) -> float:
+            duration_ns = self.cold(enqueue, "none").duration_ns
+            holds_ns.append(int(self._words[2]))
+            return duration_ns
+
+        nothing = [read(lambda: None) for _ in range(OWN_COST_READINGS)]
+        kernel = [read(lambda: self._empty(self.stream.ptr)) for _ in range(OWN_COST_READINGS)]
+        empty_kernel_ns = middle_mean(kernel[8:])
+        self.correction_ns = max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0)
+        self.tick_ns = smallest_step([*nothing, *kernel])
+        self.clock_step_ns = max(math.gcd(*holds_ns), 1)
+        self.hold_least_ns = max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
+        return {
+            "empty_events_ns": middle_mean(nothing[8:]),
+            "empty_kernel_ns": empty_kernel_ns,
+            "clock_step_ns": float(self.clock_step_ns),
+            "tick_ns": self.tick_ns,
+        }
+
+
+def middle_mean(durations_ns: Sequence[float]) -> float:
+    """Return the mean of the middle half: unmoved by outliers, and between two levels where readings are at both."""
+    quarter = len(durations_ns) // 4
+    return statistics.fmean(sorted(durations_ns)[quarter : len(durations_ns) - quarter])
+
+
+def clock_mhz(cycles: int, duration_ns: int, step_ns: int) -> float | None:
+    """Return the clock from two counters' differences, or None where the time's steps are too coarse for it."""
+    return cycles / duration_ns * 1e3 if duration_ns >= LEAST_CLOCK_STEPS * step_ns else None

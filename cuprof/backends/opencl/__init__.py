@@ -1,0 +1,1 @@
+"""OpenCL: PyOpenCL on any device, kernel times from profiling events."""

@@ -1,0 +1,270 @@
+"""The buffers of one problem on an OpenCL device, and the variants that are built and bound to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.contract import POISON_BYTE, Reading, ReadingOptions, Session
+from cuprof.backends.opencl.device import OpenClDevice
+from cuprof.backends.opencl.guards import GuardedBuffer
+from cuprof.backends.ptxas import KernelFacts, read_resources
+from cuprof.errors import LaunchError
+from cuprof.family import Arrays, Fill, Launch, Program, Signature, Variant
+from cuprof.family.program import as_scalar
+from cuprof.point import Point
+from cuprof.records import BuildFacts, Measure
+
+Step = Callable[[Sequence[Any]], Any]
+"""Enqueue one step after the given events and return its event."""
+
+
+@dataclass
+class OpenClRunnable:
+    """A variant ready to run: each of `actions` enqueues one launch or fill."""
+
+    actions: tuple[Step, ...]
+    results: Mapping[str, Any]
+    arena: GuardedBuffer
+    build: BuildFacts = field(default_factory=BuildFacts)
+    keep: tuple[Any, ...] = ()
+    """Every buffer that the actions use: a kernel does not hold the memory that it has as an argument."""
+
+    phases: int = 1
+
+    @property
+    def steps(self) -> int:
+        """Return how many operations an execution enqueues."""
+        return len(self.actions)
+
+
+class OpenClSession(Session[OpenClRunnable]):
+    """Inputs, outputs and scratch of one problem in device memory."""
+
+    def __init__(
+        self, device: OpenClDevice, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int
+    ) -> None:
+        self.device, self.options, self.signature = device, options, signature
+        self._host_inputs = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        self._guarded: list[tuple[str, GuardedBuffer]] = []
+        self.inputs = {
+            name: self._allocate(f"input {name}", array.nbytes).part(0, max(array.nbytes, 1))
+            for name, array in self._host_inputs.items()
+        }
+        self.outputs = {
+            name: self._allocate(f"output {name}", spec.nbytes).part(0, max(spec.nbytes, 1))
+            for name, spec in signature.outputs.items()
+        }
+        self.arena = self._allocate("scratch", scratch_bytes)
+        self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[Any]] | None = None
+        self._upload(inputs)
+
+    def watch_inputs(self) -> None:
+        """Do nothing: the host's copy remembers what the inputs hold."""
+
+    def damaged_inputs(self) -> tuple[str, ...]:
+        """Return the inputs that were overwritten, by comparing with the host's copy."""
+        return tuple(name for name, array in self._host_inputs.items() if not self._is_intact(name, array))
+
+    def overrun_arrays(self) -> tuple[str, ...]:
+        """Return the buffers next to which something was written ("input x", "output y", "scratch")."""
+        return tuple(label for label, buffer in self._guarded if not buffer.is_sound)
+
+    def restore_inputs(self, inputs: Arrays) -> None:
+        """Copy the inputs to the device anew, and write all guard bytes."""
+        self._upload(inputs)
+        for _, buffer in self._guarded:
+            buffer.mend()
+
+    def _upload(self, inputs: Arrays) -> None:
+        for name, array in inputs.items():
+            if array.nbytes:
+                self.device.cl.enqueue_copy(self.device.queue, self.inputs[name], np.ascontiguousarray(array))
+        self.device.queue.finish()
+
+    def _allocate(self, label: str, size: int) -> GuardedBuffer:
+        buffer = GuardedBuffer(self.device.cl, self.device.queue, max(size, 1))
+        self._guarded.append((label, buffer))
+        return buffer
+
+    def _is_intact(self, name: str, array: np.ndarray) -> bool:
+        found = np.empty_like(array)
+        self.device.cl.enqueue_copy(self.device.queue, found, self.inputs[name])
+        return found.tobytes() == array.tobytes()
+
+    def prepare(
+        self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
+    ) -> OpenClRunnable:
+        """Build and bind; `text` is the variant's source with its includes expanded."""
+        if program is None:
+            raise LaunchError(f"{variant.name}: library calls run on the back ends cuda and cpu, not on opencl")
+        if program.constants:
+            raise LaunchError(f"{variant.name}: `constants` are for CUDA; OpenCL passes a `constant` pointer argument")
+        started = time.monotonic_ns()
+        built, log = self.device.build(text, variant.source or variant.name, program)
+        build_ns = time.monotonic_ns() - started
+        with self.device.errors(f"prepare {variant.name}"):
+            buffers, sizes = self._buffers(program)
+            kernels: list[Any] = []
+            steps = tuple(self._step(built, step, buffers, sizes, kernels) for step in program.steps)
+            results = {name: buffers[program.results.get(name, name)] for name in self.signature.outputs}
+            facts = self._build_facts(kernels, log, build_ns)
+        return OpenClRunnable(steps, results, self.arena, facts, tuple(buffers.values()))
+
+    def poison(self, runnable: OpenClRunnable, byte: int = POISON_BYTE) -> None:
+        """Overwrite outputs and scratch."""
+        with self.device.errors("poison the buffers", waiting=True):
+            for buffer in self.outputs.values():
+                self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), 0, buffer.size)
+            runnable.arena.fill(byte)
+            self.device.queue.finish()
+
+    def repeat(self, runnable: OpenClRunnable, count: int) -> None:
+        """Execute back to back and wait."""
+        with self.device.errors("launch"):
+            events = [step([]) for _ in range(count) for step in runnable.actions]
+        with self.device.errors("execute", waiting=True):
+            self.device.cl.wait_for_events(events)
+            self.device.queue.finish()
+
+    def fetch(self, runnable: OpenClRunnable) -> dict[str, np.ndarray]:
+        """Copy the outputs to new host arrays."""
+        found = {}
+        for name, spec in self.signature.outputs.items():
+            host = np.empty(spec.shape, spec.dtype)
+            with self.device.errors(f"fetch output {name}", waiting=True):
+                self.device.cl.enqueue_copy(self.device.queue, host, runnable.results[name])
+            found[name] = host
+        return found
+
+    def read(self, runnable: OpenClRunnable, measure: Measure, batch: int = 1) -> Reading:
+        """Execute and time; see `OpenClTimer` for what each measure is."""
+        timer = self.device.timer
+        with self.device.errors("execute", waiting=True):
+            if measure is Measure.TOTAL:
+                inputs, outputs = self._host_buffers()
+                uploads = [(self.inputs[name], array) for name, array in inputs.items()]
+                downloads = [(array, runnable.results[name]) for name, array in outputs.items()]
+                return timer.total_time(uploads, runnable.actions, downloads)
+            flush = self.options.flush if measure is Measure.COLD else "none"
+            return timer.kernel_time(runnable.actions, flush, batch, self.options.blocking)
+
+    def tick_ns(self, measure: Measure) -> float:
+        """Return the step of the device's profiling events; total time is the host's."""
+        return 0.0 if measure is Measure.TOTAL else self.device.timer.tick_ns
+
+    def close(self) -> None:
+        """Free the buffers."""
+        if self._pinned is not None:
+            for mapping in self._pinned[2]:
+                mapping.base.release(self.device.queue)
+        self.device.queue.finish()
+        for buffer in (*self.inputs.values(), *self.outputs.values(), *(each.memory for _, each in self._guarded)):
+            buffer.release()
+        self.inputs, self.outputs, self._guarded, self._pinned = {}, {}, [], None
+
+    def _buffers(self, program: Program) -> tuple[dict[str, Any], dict[str, int]]:
+        """Return every buffer by name and its size; scratch buffers are parts of the arena."""
+        alignment = max(self.device.handle.mem_base_addr_align // 8, 1)
+        origins, end = {}, 0
+        for name, spec in program.scratch.items():
+            origins[name] = end
+            end += -(-max(spec.nbytes, 1) // alignment) * alignment
+        if end > self.arena.size:  # earlier runnables keep the arena that they are bound to
+            self.arena = self._allocate("scratch", end)
+        scratch = {
+            name: self.arena.part(origin, max(program.scratch[name].nbytes, 1)) for name, origin in origins.items()
+        }
+        buffers = {**self.inputs, **self.outputs, **scratch}
+        return buffers, {name: buffer.size for name, buffer in buffers.items()}
+
+    def _step(
+        self, built: Any, step: Launch | Fill, buffers: Mapping[str, Any], sizes: Mapping[str, int], kernels: list[Any]
+    ) -> Step:
+        cl, queue = self.device.cl, self.device.queue
+        if isinstance(step, Fill):
+            buffer, size, pattern = buffers[step.buffer], sizes[step.buffer], np.uint8(step.value)
+            return lambda after: cl.enqueue_fill_buffer(queue, buffer, pattern, 0, size, wait_for=after)
+        if step.shared_bytes:
+            raise LaunchError(f"{step.kernel}: `shared_bytes` is for CUDA; OpenCL declares local arrays in the kernel")
+        try:
+            kernel = cl.Kernel(built, step.kernel)
+        except cl.Error:
+            known = ", ".join(built.kernel_names.split(";"))
+            raise LaunchError(f"the program has no kernel {step.kernel}; there are {known}") from None
+        if kernel.num_args != len(step.args):
+            raise LaunchError(f"{step.kernel} has {kernel.num_args} parameters and is given {len(step.args)} arguments")
+        kernel.set_args(*(buffers[value] if isinstance(value, str) else as_scalar(value) for value in step.args))
+        self._check_group(kernel, step)
+        kernels.append(kernel)
+        items = tuple(groups * size for groups, size in zip(*_same_length(step.grid, step.block), strict=True))
+        block = _same_length(step.grid, step.block)[1]
+        return lambda after: cl.enqueue_nd_range_kernel(queue, kernel, items, block, wait_for=after)
+
+    def _check_group(self, kernel: Any, step: Launch) -> None:
+        """Refuse a group that the device cannot run, naming the limit: the driver would only give a code."""
+        device, info = self.device.handle, self.device.cl.kernel_work_group_info
+        items = int(np.prod(step.block))
+        # A kernel that states its group size was compiled to fit it, whatever the device answers for a free size.
+        stated = any(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
+        most = device.max_work_group_size if stated else kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
+        if items > most:
+            raise LaunchError(f"{step.kernel}: {items} work-items a group, and the device runs at most {most} of it")
+        for dimension, (size, limit) in enumerate(zip(step.block, device.max_work_item_sizes, strict=False)):
+            if size > limit:
+                raise LaunchError(f"{step.kernel}: {size} work-items in dimension {dimension}, at most {limit}")
+        needed = kernel.get_work_group_info(info.LOCAL_MEM_SIZE, device)
+        if needed > device.local_mem_size:
+            raise LaunchError(f"{step.kernel}: {needed} bytes of local memory, the device has {device.local_mem_size}")
+
+    def _build_facts(self, kernels: Sequence[Any], log: str, build_ns: int) -> BuildFacts:
+        """Return the resources: registers and spills as NVIDIA's compiler logs them, local memory as OpenCL tells."""
+        logged: Mapping[str, KernelFacts] = read_resources(log)
+        used = [logged[kernel.function_name] for kernel in kernels if kernel.function_name in logged]
+        info = self.device.cl.kernel_work_group_info.LOCAL_MEM_SIZE
+        local = [kernel.get_work_group_info(info, self.device.handle) for kernel in kernels]
+        return BuildFacts(
+            registers=max((each.registers for each in used), default=None),
+            shared_bytes=max(local, default=None),
+            spill_bytes=max((each.spill_bytes for each in used), default=None),
+            build_ns=build_ns,
+            log=log,
+        )
+
+    def _host_buffers(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return host arrays to transfer from and to, page-locked if the options say so."""
+        if self._pinned is None:
+            mappings: list[Any] = []
+            inputs = {
+                name: self._host_array(array.shape, array.dtype, mappings) for name, array in self._host_inputs.items()
+            }
+            for name, array in self._host_inputs.items():
+                inputs[name][...] = array
+            outputs = {
+                name: self._host_array(spec.shape, np.dtype(spec.dtype), mappings)
+                for name, spec in self.signature.outputs.items()
+            }
+            self._pinned = (inputs, outputs, mappings)
+        return self._pinned[:2]
+
+    def _host_array(self, shape: tuple[int, ...], dtype: np.dtype, mappings: list[Any]) -> np.ndarray:
+        if not self.options.pinned:
+            return np.empty(shape, dtype)
+        cl = self.device.cl
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        buffer = cl.Buffer(self.device.context, flags, max(size, 1))
+        both = cl.map_flags.READ | cl.map_flags.WRITE
+        array, _ = cl.enqueue_map_buffer(self.device.queue, buffer, both, 0, shape, dtype)
+        mappings.append(array)
+        return array  # type: ignore[no-any-return]
+
+
+def _same_length(grid: tuple[int, ...], block: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return both with as many dimensions as the longer one has."""
+    length = max(len(grid), len(block))
+    return (*grid, 1, 1)[:length], (*block, 1, 1)[:length]

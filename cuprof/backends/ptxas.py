@@ -1,0 +1,35 @@
+"""What NVIDIA's assembler reports of the kernels that it has made, for CUDA and for NVIDIA's OpenCL."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What ptxas reports of one kernel (sizes in bytes a thread, `shared_bytes` static shared memory a block)."""
+
+    registers: int = 0
+    shared_bytes: int = 0
+    stack_bytes: int = 0
+    spill_bytes: int = 0
+
+
+def read_resources(log: str) -> dict[str, KernelFacts]:
+    """Return each kernel's resources from the output of `ptxas -v`."""
+    kernels: dict[str, KernelFacts] = {}
+    for part in re.split(r"Compiling entry function '", log)[1:]:
+        kernel = part.partition("'")[0]
+        kernels[kernel] = KernelFacts(
+            registers=_number(r"Used (\d+) registers", part),
+            shared_bytes=_number(r"(\d+) bytes smem", part),
+            stack_bytes=_number(r"(\d+) bytes stack frame", part),
+            spill_bytes=_number(r"(\d+) bytes spill stores", part) + _number(r"(\d+) bytes spill loads", part),
+        )
+    return kernels
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    return int(found.group(1)) if found else 0

@@ -1,0 +1,95 @@
+"""What is known of a back end without its device, its libraries or its code being loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from cuprof.records import DeviceFacts, Measure
+
+if TYPE_CHECKING:
+    from cuprof.backends.contract import Backend
+
+
+class SweepNoise(StrEnum):
+    """Name what a back end's kernel times vary with from one sweep to the next."""
+
+    LAUNCHES = "launches"  # how many launches an execution makes
+    EVENTS = "events"  # the driver's profiling events
+    HOST = "host"  # whatever else the host does
+
+
+@dataclass(frozen=True)
+class LaunchLimits:
+    """What every device of a back end launches at most: blocks and threads along x, y and z, and threads a block.
+
+    Where that differs from device to device there is no bound, and the device refuses.
+    """
+
+    grid: tuple[float, float, float] = (math.inf, math.inf, math.inf)
+    block: tuple[float, float, float] = (math.inf, math.inf, math.inf)
+    block_threads: float = math.inf
+
+
+@dataclass(frozen=True)
+class ListedDevice:
+    """One device as `cuprof list devices` shows it; `index` chooses it."""
+
+    index: int
+    name: str
+    details: str
+
+
+@dataclass(frozen=True)
+class BackendSpec:
+    """Describe a back end: the one place for each fact about it.
+
+    A back end's number, which `setting` takes from the configuration, means what that back end says: the ordinal of a
+    device, or how many threads to use. None stands for its default.
+
+    Args:
+        name: as families, the configuration and the store write it.
+        title: as people write it.
+        timing_version: raised whenever a change of its timing changes what a number means; part of every method's hash.
+        measures: what it can time.
+        setting: the setting that holds its number ("cuda" of `device.cuda`).
+        open: number → the opened back end. Raises `CuprofError` where it cannot be opened here, saying why.
+        list_devices: yields its devices, opening none.
+        read_facts: number → the device's facts without opening it, where that is quicker; raises as `open`.
+        unheeded: settings of `measure` without an effect on it.
+        is_host: its device is the host's own processor.
+        runs_in_process: its variants' own code runs in the worker's process, already while they are built, so that
+            what one leaves there (a thread, a spoilt heap) may be what happens to the next one.
+        builds_ahead: its compilers work beside the worker's own code, so that a worker lost while building is given the
+            same trials once more, without building ahead, before one of them is blamed.
+        profilers: which profilers read its hardware counters.
+        limits: the most that any device of it launches.
+        cooperative: it has launches all of whose blocks are on the device together.
+        uses_cuda_headers: its sources may include CUDA's own headers, whose version is then part of their identity.
+        noise: what its kernel times vary with from sweep to sweep.
+    """
+
+    name: str
+    title: str
+    timing_version: int
+    measures: tuple[Measure, ...]
+    setting: str
+    open: Callable[[int | None], Backend[Any]]
+    list_devices: Callable[[], Iterable[ListedDevice]]
+    read_facts: Callable[[int | None], DeviceFacts] | None = None
+    unheeded: frozenset[str] = frozenset()
+    is_host: bool = False
+    runs_in_process: bool = False
+    builds_ahead: bool = True
+    profilers: tuple[str, ...] = ()
+    limits: LaunchLimits = LaunchLimits()
+    cooperative: bool = False
+    uses_cuda_headers: bool = False
+    noise: SweepNoise = SweepNoise.LAUNCHES
+
+    def heeds(self, setting: str) -> bool:
+        """Return whether a setting of `measure` has an effect on it."""
+        return setting not in self.unheeded

@@ -1,0 +1,86 @@
+"""A trial under way, and what is answered of it."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cuprof.backends.contract import DeviceLostError, Runnable
+from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
+from cuprof.family import Program, Variant
+from cuprof.family.trace import describe
+from cuprof.records import Check, Measure, Outcome, State, Timing
+from cuprof.worker.excerpt import excerpt, one_line
+from cuprof.worker.messages import Finished, JobTrial
+from cuprof.worker.status_page import Phase
+
+Enter = Callable[[int, Phase], None]
+"""Told a trial's index and the phase before every step of it."""
+
+
+@dataclass
+class Candidate:
+    """A trial under way.
+
+    Attributes:
+        index: its place in the job.
+        runnable: what the session made of it, from its preparation until its rotation is over.
+        begun: its own code has been run.
+    """
+
+    index: int
+    trial: JobTrial
+    variant: Variant
+    program: Program | None = None
+    runnable: Runnable | None = None
+    check: Check | None = None
+    begun: bool = False
+    started_at: float = field(default_factory=time.time)
+    started_ns: int = field(default_factory=time.monotonic_ns)
+    timings: dict[Measure, Timing] = field(default_factory=dict)
+
+    def attempt(self, phase: Phase, action: Callable[[Candidate], None], enter: Enter) -> Finished | None:
+        """Carry out one step; return how it failed, or None."""
+        enter(self.index, phase)
+        try:
+            action(self)
+        except Exception as error:  # whatever a variant raises costs its own trial alone
+            return self.fail(phase, error)
+        return None
+
+    def fail(self, phase: Phase, error: Exception) -> Finished:
+        """Return the answer to what was raised in a phase."""
+        name = phase.name.lower()
+        message = one_line(str(error)) if isinstance(error, CuprofError | ImportError) else describe(error)
+        if isinstance(error, BuildError):
+            return self.finish(State.COMPILE_ERROR, message, excerpt(error.log), name)
+        if isinstance(error, MissingDependencyError | ImportError):
+            return self.finish(State.SKIPPED, message, phase=name)
+        if isinstance(error, LaunchError):
+            self.timings = {}
+            finished = self.finish(State.LAUNCH_ERROR, message, phase=name)
+            return Finished(self.index, finished.outcome, lost=isinstance(error, DeviceLostError))
+        log = excerpt("".join(traceback.format_exception(error)))
+        return self.finish(State.LAUNCH_ERROR, describe(error), log, name)
+
+    def finish(self, state: State, message: str = "", log: str = "", phase: str = "") -> Finished:
+        """Return the answer to this trial as it stands."""
+        outcome = Outcome(
+            identity=self.trial.identity,
+            state=state,
+            message=message,
+            log=log,
+            phase=phase,
+            check=self.check,
+            build=self.runnable.build if self.runnable is not None else None,
+            timings=tuple(self.timings.values()),
+            started_at=self.started_at,
+            duration_ns=time.monotonic_ns() - self.started_ns,
+        )
+        return Finished(self.index, outcome)
+
+    def release(self) -> None:
+        """Let go of what it has been given and has measured: samples, library plans and their workspace."""
+        self.runnable, self.check, self.timings = None, None, {}

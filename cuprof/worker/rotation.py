@@ -1,0 +1,109 @@
+"""A few candidates that share the device: checked one by one, timed in rounds, and checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from cuprof.records import Measure, State
+from cuprof.worker.bench import Bench
+from cuprof.worker.candidate import Candidate
+from cuprof.worker.energy_meter import EnergyMeter
+from cuprof.worker.messages import Finished
+from cuprof.worker.rounds import Rounds
+from cuprof.worker.status_page import Phase
+
+
+class Rotation:
+    """Answer a few candidates, but those whose samples do not count.
+
+    Args:
+        begin: called once for each candidate, before its own code is first run.
+
+    Attributes:
+        apart: once `run` has ended, the candidates to begin anew, each by itself: one of them, nobody knows which, has
+            damaged what all were sampled on.
+    """
+
+    def __init__(
+        self, bench: Bench, rounds: Rounds, candidates: Sequence[Candidate], begin: Callable[[], None]
+    ) -> None:
+        self.bench, self.rounds, self.candidates, self.begin = bench, rounds, candidates, begin
+        self.energy = EnergyMeter(bench, rounds.monitor)
+        self.apart: list[Candidate] = []
+
+    def run(self) -> Iterator[Finished]:
+        """Yield a `Finished` for each candidate that can be answered; after one that is lost, nothing more can run."""
+        right: list[Candidate] = []
+        for candidate in self.candidates:
+            finished = self._check(candidate)
+            if finished is None:
+                right.append(candidate)
+                continue
+            yield finished
+            if finished.lost:
+                return
+            if finished.outcome.state is not State.WRONG_RESULT:  # after that one, the check itself has put it right
+                self.bench.mend_damage()  # done before it raised, and not to be laid at the next one's door
+        measures = [measure for measure in self.bench.job.methods if measure in self.rounds.backend.spec.measures]
+        yield from self._time(right, measures) if measures else map(self.bench.recheck, right)
+
+    def _check(self, candidate: Candidate) -> Finished | None:
+        """Build and check; return what is wrong with the candidate, or None."""
+        if not candidate.begun:
+            candidate.begun = True
+            self.begin()
+        bench = self.bench
+        failed = candidate.attempt(Phase.BUILD, bench.prepare, bench.enter) or candidate.attempt(
+            Phase.CHECK, bench.check, bench.enter
+        )
+        if failed:
+            return failed
+        if candidate.check and not candidate.check.passed:
+            return candidate.finish(State.WRONG_RESULT, candidate.check.message, phase="check")
+        return None
+
+    def _time(self, candidates: Sequence[Candidate], measures: Sequence[Measure]) -> Iterator[Finished]:
+        """Take each measure of all candidates side by side, and answer each candidate after its last one."""
+        going = {candidate.index: candidate for candidate in candidates}
+        for measure in measures:
+            while untimed := [candidate for candidate in going.values() if measure not in candidate.timings]:
+                try:
+                    for candidate, timing in self.rounds.sample(untimed, measure):
+                        wants_energy = measure is measures[0] and self._measures_energy
+                        candidate.timings[measure] = self.energy.add(candidate, timing) if wants_energy else timing
+                        if measure is not measures[-1]:
+                            continue
+                        damage = self.bench.find_damage()
+                        if damage:
+                            yield from self._find_culprit(list(going.values()), damage)
+                            return
+                        finished = self.bench.recheck(going.pop(candidate.index))
+                        yield finished
+                        if finished.lost:
+                            return
+                except Exception as error:  # whatever a variant raises costs its own trial alone
+                    finished = going.pop(self.rounds.current).fail(Phase.TIME, error)
+                    yield finished
+                    if finished.lost:
+                        return
+                    if self.bench.mend_damage():
+                        self.apart = list(going.values())
+                        return
+
+    def _find_culprit(self, candidates: Sequence[Candidate], damage: str) -> Iterator[Finished]:
+        """Answer the one candidate that can have done the damage; of several, leave each to a rotation of its own."""
+        self.bench.restore_inputs()
+        if len(candidates) > 1:
+            self.apart = list(candidates)
+            return
+        (culprit,) = candidates
+        assert culprit.check is not None
+        culprit.timings = {}
+        message = f"{damage} while it is timed"
+        culprit.check = replace(culprit.check, passed=False, error=float("inf"), message=message)
+        yield culprit.finish(State.WRONG_RESULT, message, phase="time")
+
+    @property
+    def _measures_energy(self) -> bool:
+        return self.bench.job.measure.energy and self.rounds.backend.spec.heeds("energy")

@@ -1,0 +1,168 @@
+"""The CPU back end: buffers, poison, timing, facts."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.backends.contract import ReadingOptions
+from cuprof.backends.cpu import caches, processor
+from cuprof.backends.cpu import session as session_module
+from cuprof.backends.cpu.backend import CpuBackend
+from cuprof.backends.cpu.caches import Caches
+from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, cache_bytes
+from cuprof.backends.cpu.session import CpuSession
+from cuprof.family import Array, Point, Signature, Variant
+from cuprof.records import Measure
+
+SIGNATURE = Signature({"x": Array((4,), "float32")}, {"y": Array((4,), "float32")})
+DTYPES = ("float16", "float32", "float64", "complex64", "int8", "int32", "int64", "uint8", "bool")
+
+
+def open_session(signature: Signature = SIGNATURE, **options: Any) -> CpuSession:
+    inputs = {
+        name: np.arange(spec.size, dtype=spec.dtype).reshape(spec.shape) for name, spec in signature.inputs.items()
+    }
+    return CpuBackend(1).open(signature, inputs, ReadingOptions(**options))
+
+
+def prepare(session: CpuSession, make: Any, requires: tuple[str, ...] = ()) -> Any:
+    return session.prepare(Variant("v", "cpu", "cpu", make, "", requires=requires), Point(n=4), Point(), None)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0,), (2, 0)])
+def test_poison_fills_every_byte_of_every_output(dtype: str, shape: tuple[int, ...]) -> None:
+    session = open_session(Signature({}, {"y": Array(shape, dtype), "z": Array((2,), dtype)}))
+    for array in session.outputs.values():
+        array[...] = 0
+    session.poison(prepare(session, lambda *_: None))
+    for array in session.outputs.values():
+        assert array.tobytes() == b"\xff" * array.nbytes
+        if np.dtype(dtype).kind in "fc":
+            assert np.isnan(array).all()
+
+
+def test_a_variant_cannot_put_arrays_of_its_own_in_place() -> None:
+    session = open_session()
+
+    def rebind(problem: Point, tune: Point, inputs: Any, outputs: Any) -> Any:
+        def run() -> None:
+            outputs["y"] = inputs["x"]
+
+        return run
+
+    with pytest.raises(TypeError, match="item assignment"):
+        session.run(prepare(session, rebind))
+
+
+@pytest.mark.parametrize(("batch", "measure"), [(1, Measure.COLD), (1, Measure.HOT), (7, Measure.HOT)])
+def test_a_batch_runs_so_often_and_counts_an_executions_share(
+    monkeypatch: pytest.MonkeyPatch, batch: int, measure: Measure
+) -> None:
+    clock = SimpleNamespace(now=0)
+    monkeypatch.setattr(
+        session_module, "time", SimpleNamespace(perf_counter_ns=lambda: clock.now, monotonic_ns=lambda: clock.now)
+    )
+    session = open_session(flush="none")
+
+    def take() -> None:
+        clock.now += 1000
+
+    runnable = prepare(session, lambda *_: take)
+    reading = session.read(runnable, measure, batch)
+    assert clock.now == 1000 * batch
+    assert (reading.duration_ns, reading.sm_clock_mhz, reading.suspect) == (1000.0, None, "")
+
+
+@pytest.mark.parametrize(
+    ("flush", "measure", "expected"),
+    [
+        ("clean", Measure.COLD, "read"), ("dirty", Measure.COLD, "written"), ("none", Measure.COLD, "untouched"),
+        ("clean", Measure.HOT, "untouched"), ("dirty", Measure.HOT, "untouched"),
+    ],
+)  # fmt: skip
+def test_only_cold_readings_flush_and_as_asked(
+    monkeypatch: pytest.MonkeyPatch, flush: str, measure: Measure, expected: str
+) -> None:
+    session = open_session(flush=flush)
+    log: list[str] = []
+    data = SimpleNamespace(max=lambda: log.append("read"), fill=lambda value: log.append("written"))
+    session.caches.__dict__["_data"] = data
+    runnable = prepare(session, lambda *_: lambda: log.append("run"))
+    session.read(runnable, measure)
+    assert log == (["run"] if expected == "untouched" else [expected, "run"])
+
+
+def test_the_flush_reads_data_of_twice_the_last_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
+    made = Caches()
+    made.flush("clean")
+    assert made._data.nbytes == 1 << 17
+    assert made._data is made._data
+
+
+def test_threads_and_versions_identify_the_device() -> None:
+    facts = CpuBackend(1).facts()
+    assert set(facts.identity) == {"name", "threads", "python", "numpy"}
+    assert facts.identity["threads"] == "1"
+    assert CpuBackend().threads >= 1
+
+
+def test_no_more_threads_are_said_to_be_used_than_there_are() -> None:
+    assert CpuBackend(100_000).facts().identity == CpuBackend().facts().identity
+
+
+def test_the_cache_is_the_largest_that_linux_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    for index, size in enumerate(("48K", "2048K", "105M")):
+        (tmp_path / f"index{index}").mkdir()
+        (tmp_path / f"index{index}" / "size").write_text(size + "\n")
+    monkeypatch.setattr(processor, "Path", lambda _: tmp_path)
+    assert cache_bytes() == 105 << 20
+    monkeypatch.setattr(processor, "Path", lambda _: tmp_path / "nowhere")
+    assert cache_bytes() == DEFAULT_CACHE_BYTES
+
+
+def addresses(session: CpuSession) -> dict[str, np.ndarray]:
+    return {f"{kind} {name}": array for kind, group in (("input", session.inputs), ("output", session.outputs))
+            for name, array in group.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize("byte", [0x00, 0xFF, 0x5A])
+def test_no_fill_passes_for_a_guard(byte: int) -> None:
+    session = open_session()
+    ctypes.memset(session.outputs["y"].ctypes.data + 16, byte, 4)
+    assert session.overrun_arrays() == ("output y",)
+
+
+def test_all_that_is_an_arrays_own_may_be_written() -> None:
+    session = open_session(
+        Signature({"x": Array((0,), "int8")}, {"y": Array((3, 5), "float64"), "z": Array((), "int8")})
+    )
+    runnable = prepare(session, lambda *_: None)
+    for byte in (0xFF, 0x5A, 0x00):
+        session.poison(runnable, byte)
+        assert session.overrun_arrays() == ()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (0,), (2, 0), (1 << 20,)])
+def test_arrays_are_aligned_contiguous_and_as_declared(dtype: str, shape: tuple[int, ...]) -> None:
+    signature = Signature({"x": Array(shape, dtype)}, {"y": Array(shape, dtype)})
+    session = CpuBackend(1).open(signature, {"x": np.ones(shape, dtype)}, ReadingOptions())
+    assert session.inputs["x"].all()
+    for array in addresses(session).values():
+        assert (array.shape, array.dtype) == (shape, np.dtype(dtype))
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
+        assert array.size == 0 or array.ctypes.data % 64 == 0
+
+
+def test_closing_lets_go_of_the_buffers() -> None:
+    session = open_session()
+    session.close()
+    assert (session.inputs, session.outputs) == ({}, {})

@@ -1,0 +1,168 @@
+"""The folder of compiled sources: hits, damaged entries, folders that cannot be written, several processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.backends.cuda import build_cache
+from cuprof.backends.cuda.build_cache import BuildCache, default_folder
+from cuprof.backends.cuda.nvrtc import Cubin
+from cuprof.backends.ptxas import KernelFacts
+from cuprof.errors import BuildError
+
+TEXT = 'extern "C" __global__ void k() {}'
+
+
+class Compiler:
+    """Stand in for NVRTC and count."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+
+    def __call__(self, text: str, **given: Any) -> Cubin:
+        self.calls.append({"text": text, **given})
+        return Cubin(f"{text}{given['arch']}".encode(), "a lög", {"k": KernelFacts(8, 16, 0, 0)})
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
+    compiler = Compiler()
+    monkeypatch.setattr(build_cache, "compile_source", compiler)
+    monkeypatch.setattr(build_cache, "nvrtc_version", lambda: "13.0")
+    return compiler
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> BuildCache:
+    return BuildCache(tmp_path / "made on demand" / "cubin")
+
+
+def build(cache: BuildCache, text: str = TEXT, **changes: Any) -> tuple[Cubin, bool]:
+    return cache.compile(text, **{"name": "k.cu", "arch": "sm_90", "defines": {"A": 1}, **changes})
+
+
+def test_the_second_time_comes_from_the_folder_and_is_equal(cache: BuildCache, compiler: Compiler) -> None:
+    first, cached_first = build(cache)
+    second, cached_second = build(BuildCache(cache.folder))
+    assert (cached_first, cached_second) == (False, True)
+    assert second == first
+    assert len(compiler.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"text": TEXT + " "}, {"arch": "sm_80"}, {"defines": {"A": 2}}, {"defines": {}}, {"options": ("-G",)}],
+    ids=str,
+)
+def test_other_content_is_compiled_anew(cache: BuildCache, compiler: Compiler, change: dict[str, Any]) -> None:
+    build(cache)
+    assert build(cache, **change)[1] is False
+    assert len(compiler.calls) == 2
+
+
+def test_the_order_and_type_of_defines_and_the_name_do_not_matter(cache: BuildCache, compiler: Compiler) -> None:
+    build(cache, defines={"A": 1, "B": "2"})
+    assert build(cache, defines={"B": 2, "A": "1"}, name="other.cu")[1] is True
+
+
+def test_another_compiler_compiles_anew(cache: BuildCache, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(cache)
+    monkeypatch.setattr(build_cache, "nvrtc_version", lambda: "13.1")
+    assert build(cache)[1] is False
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b"null", b"[]", b"{}", b'{"sha256": 5, "log": "", "kernels": {}}', b"\xff\xfe", "image", "no image"],
+)
+def test_a_damaged_entry_is_made_again(cache: BuildCache, compiler: Compiler, damage: bytes | str) -> None:
+    right, _ = build(cache)
+    (facts,), (image,) = cache.folder.glob("*.json"), cache.folder.glob("*.cubin")
+    if damage == "image":
+        image.write_bytes(image.read_bytes()[:-1])
+    elif damage == "no image":
+        image.unlink()
+    else:
+        assert isinstance(damage, bytes)
+        facts.write_bytes(damage)
+    assert build(cache) == (right, False)
+    assert build(cache) == (right, True)
+
+
+@pytest.mark.parametrize("kernels", [5, {"k": 5}, {"k": {"registers": 1, "unknown": 2}}])
+def test_facts_of_another_form_are_made_again(cache: BuildCache, compiler: Compiler, kernels: object) -> None:
+    build(cache)
+    (path,) = cache.folder.glob("*.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "kernels": kernels}))
+    assert build(cache)[1] is False
+
+
+def test_a_folder_that_cannot_be_made_costs_the_reuse_alone(tmp_path: Path, compiler: Compiler) -> None:
+    (tmp_path / "file").touch()
+    cache = BuildCache(tmp_path / "file" / "cubin")
+    assert build(cache)[1] is False
+    assert build(cache)[1] is False
+
+
+def test_a_full_disk_leaves_no_remains(cache: BuildCache, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    assert build(cache)[1] is False
+    assert list(cache.folder.iterdir()) == []
+
+
+def test_what_does_not_compile_is_not_kept(cache: BuildCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str, **given: Any) -> Cubin:
+        raise BuildError("no")
+
+    monkeypatch.setattr(build_cache, "compile_source", refuse)
+    monkeypatch.setattr(build_cache, "nvrtc_version", lambda: "13.0")
+    with pytest.raises(BuildError):
+        build(cache)
+    assert not cache.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"CUPROF_CACHE": "/c"}, "/c"),
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/cuprof/cubin"),
+        ({"HOME": "/h"}, "/h/.cache/cuprof/cubin"),
+        ({"CUPROF_CACHE": "", "HOME": "/h", "XDG_CACHE_HOME": ""}, "/h/.cache/cuprof/cubin"),
+    ],
+)
+def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], folder: str) -> None:
+    for name in ("CUPROF_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert default_folder() == Path(folder)
+
+
+RACER = """
+import sys
+from pathlib import Path
+from cuprof.backends.cuda import build_cache
+from cuprof.backends.cuda.nvrtc import Cubin
+build_cache.nvrtc_version = lambda: "13.0"
+build_cache.compile_source = lambda text, **_: Cubin(text.encode() * 5000, "log", {})
+for number in range(150):
+    text = str(number)
+    cubin, _ = build_cache.BuildCache(Path(sys.argv[1])).compile(text, name="k", arch="sm_90", defines={})
+    assert cubin.image == text.encode() * 5000
+"""
+
+
+def test_processes_at_the_same_time_always_get_the_right_image(tmp_path: Path) -> None:
+    racers = [subprocess.Popen([sys.executable, "-c", RACER, str(tmp_path)]) for _ in range(4)]
+    assert [racer.wait() for racer in racers] == [0] * 4
+    assert len(list(tmp_path.glob("*.cubin"))) == len(list(tmp_path.glob("*.json"))) == 150
+    assert len(list(tmp_path.iterdir())) == 300

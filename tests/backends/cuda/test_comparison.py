@@ -1,0 +1,133 @@
+"""The device's comparison says what the host's says, or leaves the verdict to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.backends.contract import ReadingOptions
+from cuprof.backends.cuda import comparison as cuda_compare
+from cuprof.family import Array, Signature, Tolerance
+from cuprof.worker.check import compare
+
+pytestmark = pytest.mark.gpu
+
+N = 100_003
+TYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32")
+
+
+@pytest.fixture(scope="module")
+def backend() -> Any:
+    from cuprof.backends.cuda.backend import CudaBackend
+
+    return CudaBackend()
+
+
+def judge(backend: Any, output: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> tuple[Any, Any]:
+    """Return what device and host say of one output."""
+    spec = Array(output.shape, str(output.dtype))
+    session = backend.open(Signature({}, {"y": spec}), {}, ReadingOptions())
+    try:
+        session.outputs["y"].set(output)
+        runnable = type("Runnable", (), {"results": {"y": (session.outputs["y"].data.ptr, spec)}})
+        return session.check_in_place(runnable, {"y": expected}, tolerance, 7), compare(
+            {"y": output}, {"y": expected}, tolerance, 7
+        )
+    finally:
+        session.close()
+
+
+def draw(dtype: str) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    if np.dtype(dtype).kind == "f":
+        return rng.uniform(-3, 3, N).astype(dtype)
+    limits = np.iinfo(dtype)
+    return rng.integers(max(limits.min, -1000), min(limits.max, 1000), N, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_right_results_pass_with_the_hosts_figures(backend: Any, dtype: str) -> None:
+    output = draw(dtype)
+    exact = dtype.startswith(("int", "uint"))
+    expected = output.astype(np.int64) if exact else output.astype(np.float64) * (1 + 1e-7)
+    found, host = judge(backend, output, expected, Tolerance(relative=1e-6) if not exact else Tolerance())
+    assert found is not None
+    assert (found.passed, found.message, found.seed) == (True, "", 7)
+    assert (found.error, found.error_absolute) == pytest.approx((host.error, host.error_absolute), rel=1e-12)
+    assert found.error_relative == pytest.approx(host.error_relative, rel=1e-6)
+
+
+@pytest.mark.parametrize("place", [0, 31, 32, 255, 256, N // 2, N - 1])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, 4.0])
+def test_one_wrong_element_is_left_to_the_host(backend: Any, place: int, value: float) -> None:
+    output = draw("float32")
+    expected = output.astype(np.float64)
+    output[place] = value
+    found, host = judge(backend, output, expected, Tolerance(absolute=0.5))
+    assert found is None
+    assert not host.passed
+
+
+@pytest.mark.parametrize("absolute", [-1.0, np.nan])
+def test_a_tolerance_that_passes_nothing_passes_nothing(backend: Any, absolute: float) -> None:
+    output = draw("float32")
+    assert judge(backend, output, output.astype(np.float64), Tolerance(absolute=absolute))[0] is None
+
+
+def test_nan_in_the_reference_never_passes(backend: Any) -> None:
+    output = draw("float32")
+    expected = output.astype(np.float64)
+    output[5] = expected[5] = np.nan
+    assert judge(backend, output, expected, Tolerance(absolute=np.inf))[0] is None
+
+
+def test_the_same_infinity_passes(backend: Any) -> None:
+    output = draw("float32")
+    output[7] = np.inf
+    found, host = judge(backend, output, output.astype(np.float64), Tolerance(relative=1e-6))
+    assert found is not None
+    assert host.passed
+
+
+def test_a_bound_an_element_and_nobodys_business(backend: Any) -> None:
+    output = draw("float32")
+    expected = output.astype(np.float64)
+    bounds = np.full(N, 1e-3)
+    bounds[:10] = np.inf
+    output[:10] = 1e6
+    output[10] += np.float32(5e-4)
+    found, host = judge(backend, output, expected, Tolerance(absolute=bounds))
+    assert found is not None
+    assert (found.error, found.error_absolute) == pytest.approx((host.error, host.error_absolute), rel=1e-9)
+    bounds[10] = 1e-4
+    assert judge(backend, output, expected, Tolerance(absolute=bounds))[0] is None
+
+
+def test_types_that_doubles_do_not_hold_are_left_to_the_host(backend: Any) -> None:
+    output = np.arange(N, dtype=np.int64)
+    assert judge(backend, output, output, Tolerance())[0] is None
+
+
+def test_bounds_that_did_not_fit_once_are_taken_when_they_do(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = draw("float32")
+    expected = output.astype(np.float64)
+    bounds = np.full(N, 1e-6)
+    bounds[0] = 1e9
+    output[5] += 1
+    comparison = cuda_compare.DeviceComparison(backend.device, {"y": expected})
+    device = backend.device.upload(output)
+    results = {"y": (device.data.ptr, Array(output.shape, "float32"))}
+    tolerance = Tolerance(absolute=bounds)
+    real, refused = cuda_compare._on_device, [True]
+
+    def refuse_once(*arguments: Any) -> Any:
+        if refused.pop() if refused else False:
+            raise MemoryError
+        return real(*arguments)
+
+    monkeypatch.setattr(cuda_compare, "_on_device", refuse_once)
+    with pytest.raises(MemoryError):
+        comparison.check(results, tolerance, 7)
+    assert comparison.check(results, tolerance, 7) is None

@@ -1,0 +1,58 @@
+"""Samples over the phases of the launch queue, on a timer that counts launches in place of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from cuprof.backends.contract import Reading
+from cuprof.backends.cuda.timing import LAUNCH_PHASES, CudaTimer
+
+
+class Counted(CudaTimer):
+    """A timer whose executions take 1 µs more in the second half of the phases, and nothing else."""
+
+    def __init__(self, launched: int) -> None:
+        self.launched = launched
+        self.begun: list[int] = []
+        self.stream = SimpleNamespace(ptr=0)
+        self._empty = lambda stream: self.launch()
+
+    def launch(self, count: int = 1) -> None:
+        self.launched += count
+
+    def cold(self, enqueue: Callable[[], object], flush: str = "clean", blocking: bool = True) -> Reading:
+        self.launch((flush == "clean") + blocking)
+        phase = self.launched % LAUNCH_PHASES
+        self.begun.append(phase)
+        enqueue()
+        return Reading(4000.0 + 1000.0 * (phase >= LAUNCH_PHASES // 2), 1980.0)
+
+
+@pytest.mark.parametrize("launched", range(3))
+@pytest.mark.parametrize("launches", [2, 3, 4, 9])
+@pytest.mark.parametrize(("flush", "blocking"), [("clean", True), ("none", True), ("clean", False), ("none", False)])
+def test_a_sample_has_every_phase_once(launched: int, launches: int, flush: str, blocking: bool) -> None:
+    timer = Counted(launched)
+    reading = timer.cold_over_phases(lambda: timer.launch(launches), launches, flush, blocking)
+    assert sorted(timer.begun) == list(range(LAUNCH_PHASES))
+    assert reading == Reading(4500.0, 1980.0)
+
+
+@pytest.mark.parametrize(("launches", "flush"), [(None, "clean"), (2, "dirty")])
+def test_phases_are_drawn_where_launches_cannot_be_counted(launches: int | None, flush: str) -> None:
+    timer = Counted(0)
+    for _ in range(50):
+        timer.cold_over_phases(lambda: timer.launch(6), launches, flush)
+    counts = [timer.begun.count(phase) for phase in range(LAUNCH_PHASES)]
+    assert sum(counts) == 400
+    assert min(counts) > 20  # 50 each on average
+
+
+def test_one_suspect_execution_makes_the_sample_suspect() -> None:
+    timer = Counted(0)
+    answers = iter([Reading(1.0), Reading(2.0, None, "it synchronises"), *[Reading(3.0)] * 6])
+    timer.cold = lambda *given: next(answers)  # type: ignore[method-assign]
+    assert timer.cold_over_phases(lambda: None, 1) == Reading(21 / 8, None, "it synchronises")
