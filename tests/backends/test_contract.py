@@ -1,0 +1,331 @@
+"""What every back end promises, held against each that is registered; one without a device here is skipped.
+
+A new back end needs no test of these: it needs the variants of tests/families/backends.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.backends.contract import (
+    POISON_BYTE,
+    SECOND_POISON_BYTE,
+    Backend,
+    Reading,
+    ReadingOptions,
+    Runnable,
+    Session,
+)
+from cuprof.backends.guarded import GUARD_BYTES
+from cuprof.backends.registry import get_spec, list_backends
+from cuprof.errors import BuildError, CuprofError, LaunchError
+from cuprof.family import Array, Family, Point, Signature, Tolerance
+from cuprof.family.fingerprint import source_text
+from cuprof.family.loader import load_family
+from cuprof.measure.sampling import Sampler
+from cuprof.measure.stopping import StoppingRule
+from cuprof.plan.memory import arena_bytes
+from cuprof.records import Measure
+from cuprof.worker.check import compare
+
+N = 1000
+PROBLEM = Point(n=N)
+FOLDER = Path(__file__).parents[1] / "families" / "backends"
+POISONS = (POISON_BYTE, SECOND_POISON_BYTE, 0)
+
+
+@pytest.fixture(scope="module")
+def family() -> Family:
+    return load_family(FOLDER)
+
+
+@pytest.fixture(scope="module", params=list_backends())
+def backend(request: pytest.FixtureRequest) -> Backend[Runnable]:
+    try:
+        return get_spec(request.param).open(None)
+    except CuprofError as error:
+        pytest.skip(str(error))
+
+
+class Desk:
+    """A session on the family's problem, and its variants by behaviour."""
+
+    def __init__(self, backend: Backend[Runnable], family: Family, options: ReadingOptions) -> None:
+        self.backend, self.family = backend, family
+        self.inputs = family.generate(PROBLEM, np.random.default_rng(1))
+        self.right = 2 * self.inputs["x"]
+        self.session: Session[Runnable] = backend.open(family.signature(PROBLEM), self.inputs, options, 1 << 14)
+
+    @property
+    def compiles(self) -> bool:
+        return self.family.variant(self.name("doubles")).kind == "kernel"
+
+    def name(self, behaviour: str) -> str:
+        return f"{behaviour}_{self.backend.spec.name}"
+
+    def prepare(self, behaviour: str, place: int = 0) -> Runnable:
+        variant, tunables = self.family.variant(self.name(behaviour)), Point(place=place)
+        if variant.kind != "kernel":
+            return self.session.prepare(variant, PROBLEM, tunables, None)
+        program = variant.make(PROBLEM, tunables)
+        assert arena_bytes(program) <= 1 << 14
+        return self.session.prepare(variant, PROBLEM, tunables, program, source_text(self.family, variant))
+
+    def y(self, runnable: Runnable) -> np.ndarray:
+        return self.session.fetch(runnable)["y"]
+
+    def execute(self, behaviour: str) -> np.ndarray:
+        runnable = self.prepare(behaviour)
+        self.session.poison(runnable)
+        self.session.run(runnable)
+        return self.y(runnable)
+
+    def executions(self, runnable: Runnable, action: Callable[[], object]) -> float:
+        """Return how often `adds` ran in an action."""
+        self.session.poison(runnable, 0)
+        action()
+        (count,) = set((self.y(runnable) / self.inputs["x"]).tolist())
+        return float(count)
+
+
+@pytest.fixture
+def open_desk(backend: Backend[Runnable], family: Family) -> Iterator[Callable[..., Desk]]:
+    opened: list[Desk] = []
+
+    def make(**options: Any) -> Desk:
+        opened.append(Desk(backend, family, ReadingOptions(**options)))
+        return opened[-1]
+
+    yield make
+    for desk in opened:
+        desk.session.close()
+
+
+@pytest.fixture
+def desk(open_desk: Callable[..., Desk]) -> Desk:
+    return open_desk()
+
+
+def test_facts_identify_the_device_and_name_no_host(backend: Backend[Runnable]) -> None:
+    facts, spec = backend.facts(), backend.spec
+    assert spec is get_spec(spec.name)
+    assert (facts.backend, facts.index) == (spec.name, 0)
+    assert facts.name
+    assert facts.memory_bytes > 1 << 28
+    assert facts.identity["name"] == facts.name
+    assert all(isinstance(value, str) and value for value in facts.identity.values())
+    assert facts.details["host"] not in facts.identity.values()
+    assert backend.facts() == facts
+    if spec.read_facts is not None:
+        assert spec.read_facts(None) == facts
+
+
+def test_the_device_is_listed_under_the_number_that_opens_it(backend: Backend[Runnable]) -> None:
+    listed = {device.index: device for device in backend.spec.list_devices()}
+    facts = backend.facts()
+    assert listed[facts.index].name.split() == facts.name.split()
+    assert all(device.details for device in listed.values())
+
+
+def test_calibration_measures_read_bandwidth(backend: Backend[Runnable]) -> None:
+    calibration = backend.calibrate()
+    assert calibration.backend == backend.spec.name
+    assert 1e8 < calibration.read_bandwidth < 1e14
+    assert calibration.details["read_bytes"] > 0
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+def test_corrections_and_ticks_are_durations(desk: Desk, measure: Measure) -> None:
+    assert 0 <= desk.backend.correction_ns(measure) < 1e5
+    assert 0 <= desk.session.tick_ns(measure) < 1e5
+
+
+def test_preparing_builds_and_does_not_run(desk: Desk) -> None:
+    desk.session.poison(desk.prepare("doubles"))
+    runnable = desk.prepare("doubles")
+    assert runnable.build.build_ns > 0
+    assert runnable.steps >= 1
+    assert runnable.phases >= 1
+    assert (desk.y(runnable).view(np.uint8) == POISON_BYTE).all()
+
+
+def test_what_is_built_ahead_is_what_is_prepared(desk: Desk) -> None:
+    variant = desk.family.variant(desk.name("doubles"))
+    if not desk.compiles:
+        desk.backend.build_ahead([])
+        pytest.skip("nothing is compiled")
+    program = variant.make(PROBLEM, Point(place=0))
+    desk.backend.build_ahead([(variant, program, source_text(desk.family, variant))])
+    np.testing.assert_array_equal(desk.execute("doubles"), desk.right)
+
+
+@pytest.mark.parametrize("behaviour", ["doubles", "ends_in_scratch"])
+def test_a_run_gives_the_right_result_and_fetching_gives_copies(desk: Desk, behaviour: str) -> None:
+    if behaviour == "ends_in_scratch" and not desk.compiles:
+        pytest.skip("functions have no scratch")
+    runnable = desk.prepare(behaviour)
+    desk.session.run(runnable)
+    found = desk.y(runnable)
+    desk.session.poison(runnable)
+    np.testing.assert_array_equal(found, desk.right)
+
+
+@pytest.mark.parametrize("byte", POISONS)
+def test_what_is_not_written_stays_poisoned(desk: Desk, byte: int) -> None:
+    runnable = desk.prepare("begins")
+    desk.session.poison(runnable, byte)
+    desk.session.run(runnable)
+    found = desk.y(runnable)
+    np.testing.assert_array_equal(found[: N // 2], desk.right[: N // 2])
+    assert (found[N // 2 :].view(np.uint8) == byte).all()
+    assert desk.session.overrun_arrays() == ()
+
+
+def test_scratch_is_poisoned(desk: Desk) -> None:
+    if not desk.compiles:
+        pytest.skip("functions have no scratch")
+    assert np.isnan(desk.execute("reads_scratch")).all()
+
+
+def test_repeating_runs_so_often(desk: Desk) -> None:
+    adds, twice = desk.prepare("adds"), desk.prepare("adds_twice")
+    assert desk.executions(adds, lambda: desk.session.run(adds)) == 1
+    assert desk.executions(adds, lambda: desk.session.repeat(adds, 5)) == 5
+    assert desk.executions(twice, lambda: desk.session.repeat(twice, 3)) == 6
+
+
+def test_runnables_share_arrays_and_outlive_one_another(desk: Desk) -> None:
+    adds = desk.prepare("adds")
+    desk.session.run(desk.prepare("doubles"))
+    gc.collect()
+    desk.session.run(adds)
+    np.testing.assert_array_equal(desk.y(adds), 1.5 * desk.right)
+
+
+def test_an_overwritten_input_is_noticed_and_restored(desk: Desk) -> None:
+    session = desk.session
+    session.watch_inputs()
+    session.run(desk.prepare("doubles"))
+    assert (session.damaged_inputs(), session.overrun_arrays()) == ((), ())
+    session.run(desk.prepare("spoils"))
+    assert (session.damaged_inputs(), session.overrun_arrays()) == (("x",), ())
+    session.restore_inputs(desk.inputs)
+    assert session.damaged_inputs() == ()
+    np.testing.assert_array_equal(desk.execute("doubles"), desk.right)
+
+
+@pytest.mark.parametrize(("array", "label"), [("x", "input x"), ("y", "output y")])
+@pytest.mark.parametrize("distance", [-GUARD_BYTES, -1, 0, 63, GUARD_BYTES - 1])
+def test_a_byte_outside_an_array_is_noticed_and_mended(desk: Desk, array: str, label: str, distance: int) -> None:
+    session = desk.session
+    session.watch_inputs()
+    runnable = desk.prepare(f"touches_{array}", distance + (4 * N if distance >= 0 else 0))
+    session.poison(runnable)
+    assert session.overrun_arrays() == ()
+    session.run(runnable)
+    assert session.overrun_arrays() == (label,)
+    assert session.damaged_inputs() == ()
+    session.restore_inputs(desk.inputs)
+    assert session.overrun_arrays() == ()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (3, 5), (1001,)])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float64"])
+def test_arrays_of_any_shape_lie_between_sound_guards(
+    backend: Backend[Runnable], shape: tuple[int, ...], dtype: str
+) -> None:
+    inputs = {"x": np.ones(shape, dtype)}
+    signature = Signature({"x": Array(shape, dtype)}, {"y": Array(shape, dtype), "z": Array((3,), "int8")})
+    session = backend.open(signature, inputs, ReadingOptions())
+    session.watch_inputs()
+    session.restore_inputs(inputs)
+    assert (session.overrun_arrays(), session.damaged_inputs()) == ((), ())
+    session.close()
+
+
+def test_the_callers_inputs_are_its_own(backend: Backend[Runnable], family: Family) -> None:
+    given = family.generate(PROBLEM, np.random.default_rng(1))
+    desk = Desk(backend, family, ReadingOptions())
+    desk.session.run(desk.prepare("spoils"))
+    np.testing.assert_array_equal(desk.inputs["x"], given["x"])
+    desk.session.restore_inputs(given)
+    desk.inputs["x"][:] = -1
+    np.testing.assert_array_equal(desk.execute("doubles"), 2 * given["x"])
+    desk.session.close()
+
+
+@pytest.mark.parametrize("off", [0.0, 0.25, 2.0])
+def test_a_check_in_place_says_what_the_host_says_or_nothing(desk: Desk, off: float) -> None:
+    runnable = desk.prepare("doubles")
+    desk.session.run(runnable)
+    reference, tolerance = {"y": desk.right.astype(np.float64) + off}, Tolerance(absolute=1.0)
+    host = compare(desk.session.fetch(runnable), reference, tolerance, 7)
+    found = desk.session.check_in_place(runnable, reference, tolerance, 7)
+    assert host.passed is (off <= 1)
+    if found is not None:
+        assert (found.passed, found.message, found.seed) == (host.passed, "", 7)
+        assert (found.error, found.error_absolute) == pytest.approx((host.error, host.error_absolute))
+        assert found.error_relative == pytest.approx(host.error_relative, rel=1e-6)
+
+
+OPTIONS = [{}, {"flush": "dirty", "blocking": False, "pinned": False}, {"flush": "none"}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("measure", list(Measure))
+def test_every_measure_gives_a_duration_and_the_right_result(
+    open_desk: Callable[..., Desk], measure: Measure, options: dict[str, Any]
+) -> None:
+    desk = open_desk(**options)
+    if measure not in desk.backend.spec.measures:
+        pytest.skip(f"{desk.backend.spec.title} has no {measure} time")
+    readings: list[Reading] = []
+    for behaviour, times in (("adds", 1), ("adds_twice", 2)):
+        runnable = desk.prepare(behaviour)
+        for batch in {Measure.COLD: {1, runnable.phases}, Measure.HOT: {1, 5}, Measure.TOTAL: {1}}[measure]:
+            count = desk.executions(
+                runnable,
+                lambda runnable=runnable, batch=batch: readings.append(desk.session.read(runnable, measure, batch)),
+            )
+            assert count == batch * times
+    assert all(0 < reading.duration_ns < 1e10 for reading in readings)
+    assert all(reading.sm_clock_mhz is None or reading.sm_clock_mhz > 1 for reading in readings)
+
+
+def test_each_measure_is_sampled(desk: Desk) -> None:
+    rule = StoppingRule(target=10.0, min_samples=3, max_samples=5)
+    sampler = Sampler(desk.session, rule, "m", np.random.default_rng(1), lambda key: None, warmup=1, settle_ns=0.0)
+    runnables = [(0, desk.prepare("doubles")), (1, desk.prepare("adds_twice"))]
+    for measure in desk.backend.spec.measures:
+        found = dict(sampler.sample(runnables, measure))
+        assert sorted(found) == [0, 1]
+        assert all(timing.summary.median_ns > 0 for timing in found.values())
+
+
+def test_a_refused_source_carries_the_compilers_log(desk: Desk) -> None:
+    if not desk.compiles:
+        pytest.skip("nothing is compiled")
+    with pytest.raises(BuildError, match="error") as caught:
+        desk.prepare("does_not_compile")
+    assert "it is said to be broken" in caught.value.log
+
+
+def test_a_kernel_that_is_not_there_is_a_refused_launch(desk: Desk) -> None:
+    if not desk.compiles:
+        pytest.skip("functions are not looked up")
+    with pytest.raises(LaunchError, match="kernel nowhere"):
+        desk.prepare("lacks_its_kernel")
+
+
+def test_closing_frees_what_was_held(backend: Backend[Runnable]) -> None:
+    count = backend.facts().memory_bytes // 6 // 4
+    signature = Signature({}, {"y": Array((count,), "float32")})
+    for _ in range(10):
+        session = backend.open(signature, {}, ReadingOptions())
+        session.close()
