@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from cuprof.statistics.critical import critical
+from cuprof.statistics.sums import Sums
 
 MOST_LAGS = 400
 LEAST_FOR_LAGS = 8
@@ -26,12 +27,8 @@ MANY, LEAST_FREEDOM = 20, 4
 """From so many samples on, no fewer degrees of freedom than these, however few independent samples they are worth. One
 step within a short series leaves 2 of 20, one degree of freedom, and a critical value of 600 that says nothing of the
 data: with 4, simulated steps and correlations of up to 0.9 cause no more false differences, with 6 they do."""
-SKETCHED = 48
-"""So many elements of each of two series stand for all of them where the search for a quantile begins."""
 BESIDE = 1e-9
 """How near the middle of the last half of the range comes to a sum, relative to the range's ends or 1."""
-STEPS = 60
-"""Of the search for a quantile, at most; two to six are usual."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +64,12 @@ class Shift:
     @property
     def lowest(self) -> float:
         """Return the smallest of the sums."""
-        return self.factor * float(self.first[0] + self.second[0])
+        return self.factor * self._sums.lowest
 
     @property
     def highest(self) -> float:
         """Return the largest of the sums."""
-        return self.factor * float(self.first[-1] + self.second[-1])
+        return self.factor * self._sums.highest
 
     def bounds(self, error_rate: float) -> tuple[float, float]:
         """Return the interval that misses the true shift with a chance of `error_rate`."""
@@ -89,9 +86,7 @@ class Shift:
 
     def _quantile(self, share: float) -> float:
         """Return where this share of the sums is reached: beside a sum, so that samples moved by it tie with none."""
-        wanted = max(1, math.ceil(share * self.first.size * self.second.size))
-        is_whole = self._sketch.size == self.first.size * self.second.size
-        found = self.factor * (float(self._sketch[wanted - 1]) if is_whole else self._select(wanted, share))
+        found = self.factor * self._sums.select(max(1, math.ceil(share * self._sums.count)))
         low, high = self.lowest, self.highest
         tolerance = BESIDE * max(1.0, abs(low), abs(high))
         while high - low > tolerance:
@@ -100,51 +95,8 @@ class Shift:
         return (low + high) / 2
 
     @cached_property
-    def _sketch(self) -> np.ndarray:
-        """Return the sums of some elements, evenly spaced, in order: all sums where there are few elements."""
-        first, second = (
-            each[((np.arange(count) + 0.5) * each.size / count).astype(int)]
-            for each, count in ((each, min(each.size, SKETCHED)) for each in (self.first, self.second))
-        )
-        return np.sort((first[:, None] + second).ravel())
-
-    def _select(self, wanted: int, share: float) -> float:
-        """Return the sum of that rank: bounds of it are drawn together until few sums lie within, which are listed.
-
-        The sketch gives the first bounds; between them the number of sums below grows about evenly, so that the next
-        bound is interpolated, and halved only where that is slow.
-        """
-        place, beside = int(share * self._sketch.size), self._sketch.size // SKETCHED
-        low, high = (
-            float(self._sketch[min(max(each, 0), self._sketch.size - 1)]) for each in (place - beside, place + beside)
-        )
-        starts, ends = self._ranks(low), self._ranks(high)
-        below, reached = int(starts.sum()), int(ends.sum())
-        if below >= wanted:
-            low, starts, below = float(self.first[0] + self.second[0]), np.zeros_like(starts), 0
-        if reached < wanted:
-            high, reached = float(self.first[-1] + self.second[-1]), self.first.size * self.second.size
-            ends = np.full_like(ends, self.second.size)
-        for step in range(STEPS):
-            if reached - below <= self.first.size + self.second.size:
-                break
-            part = (wanted - below) / (reached - below) if step % 3 < 2 else 0.5
-            middle = low + part * (high - low)
-            if not low < middle < high:
-                break
-            ranks = self._ranks(middle)
-            if (count := int(ranks.sum())) >= wanted:
-                high, ends, reached = middle, ranks, count
-            else:
-                low, starts, below = middle, ranks, count
-        counts = ends - starts
-        within = np.arange(reached - below) - np.repeat(np.cumsum(counts) - counts, counts)
-        sums = np.repeat(self.first, counts) + self.second[np.repeat(starts, counts) + within]
-        return float(np.partition(sums, wanted - below - 1)[wanted - below - 1])
-
-    def _ranks(self, value: float) -> np.ndarray:
-        """Return, for every element of the first, how many elements of the second give a sum up to this value."""
-        return np.searchsorted(self.second, value - self.first, side="right")
+    def _sums(self) -> Sums:
+        return Sums(self.first, self.second)
 
 
 def shift_of_pairs(differences: np.ndarray) -> Shift:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuprof.statistics.shift import Shift, effective_count, shift_between, shift_of_pairs
+from cuprof.statistics.shift import effective_count, shift_between, shift_of_pairs
 
 RNG = np.random.default_rng
 
@@ -18,18 +18,6 @@ def test_the_estimates_are_those_of_hodges_and_lehmann() -> None:
     walsh = (base[:, None] + base[None, :]) / 2
     expected = np.median(walsh[np.triu_indices(base.size)])
     assert shift_of_pairs(base).estimate == pytest.approx(expected, abs=1e-2)
-
-
-def test_a_quantile_is_the_sum_of_its_rank_whatever_the_sums() -> None:
-    rng = RNG(8)
-    for drawn in (rng.standard_normal, rng.standard_cauchy, lambda count: rng.integers(0, 4, count).astype(float)):
-        for sizes in ((1, 1), (3, 500), (47, 48), (70, 90), (400, 300)):
-            first, second = (np.sort(drawn(size)) for size in sizes)
-            sums = np.sort((first[:, None] + second).ravel())
-            shift = Shift(first, second, 0.5, 1.0, math.inf)
-            for share in (0.0, 1e-4, 0.03, 0.5, 0.97, 0.9999, 1.0):
-                wanted = sums[max(0, math.ceil(share * sums.size) - 1)] / 2
-                assert shift._quantile(share) == pytest.approx(wanted, rel=1e-6, abs=1e-6), (sizes, share)
 
 
 def test_the_paired_interval_is_wilcoxons() -> None:
