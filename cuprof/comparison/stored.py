@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from cuprof.backends.registry import is_host
-from cuprof.comparison.contrast import Series
 from cuprof.comparison.entries import Entry
 from cuprof.measure.method import relevant_settings
 from cuprof.point import Point
 from cuprof.records import FAILED, Measure, State
+from cuprof.statistics.series import Series
 from cuprof.store import Store
 
 SWEEPS = """
