@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 
 from cuprof.analysis.cache_modes import why_uncounted
-from cuprof.analysis.counter_names import heading_of
 from cuprof.analysis.facts import Facts, fact_of, keep, point_label
 from cuprof.analysis.published import PublishedValue, whole
 from cuprof.analysis.quantities import QUANTITIES, Dimension
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import speedups
+from cuprof.profiling.knowledge import heading_of
 
 Key = tuple[Any, ...]
 

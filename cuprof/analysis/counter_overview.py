@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from cuprof.analysis.cache_modes import why_uncounted
-from cuprof.analysis.counter_names import TELLING
 from cuprof.analysis.counter_sentences import describe_change, format_counter
 from cuprof.analysis.library_profiles import WHY
 from cuprof.analysis.quantities import Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Cell, Column, Row, Table
 from cuprof.analysis.undefined_ratios import explain
+from cuprof.profiling.knowledge import find_metric, heading_of, list_telling, list_topics
 
 BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
-
-TOPICS: tuple[tuple[str, str], ...] = (
-    ("Grid", r"^launch__grid_dim_z$"),
-    ("DRAM traffic", r"^dram__bytes_(read|write)\.sum$|dram_throughput.*pct_of_peak_sustained_elapsed$"),
-    ("Shared memory", r"^launch__shared_mem_per_block_(dynamic|static)$|data_bank_conflicts_pipe_lsu_mem_shared\.sum$"),
-    ("Coalescing", r"bytes_per_sector_mem_global_op_ld|sectors_per_request_pipe_lsu_mem_global_op_ld"),
-    ("Instructions", r"^smsp__inst_executed\.sum$|thread_inst_executed_per_inst_executed"),
-    ("Occupancy", r"^sm__warps_active\.avg\.pct_of_peak_sustained_active$"),
-)
-"""What an analysis goes through, in this order, each with the metrics that speak of it."""
 
 
 def overview(study: Study, trials: Sequence[Mapping[Any, Any]], fewest: int = 3) -> Table | None:
@@ -42,9 +31,9 @@ def overview(study: Study, trials: Sequence[Mapping[Any, Any]], fewest: int = 3)
     """
     counted = [trial for trial in trials if (study.counters["trial_id"] == trial["trial_id"]).any()]
     values = {
-        metric: [_value(study, trial, metric) for trial in counted]
-        for metric in TELLING
-        if metric in set(study.counters["metric"])
+        metric.name: [_value(study, trial, metric.name) for trial in counted]
+        for metric in list_telling()
+        if metric.name in set(study.counters["metric"])
     }
     if len(trials) < fewest or not counted or not values:
         return None
@@ -67,10 +56,10 @@ def overview(study: Study, trials: Sequence[Mapping[Any, Any]], fewest: int = 3)
         rows.append(Row(trial["contender"], trial["tunables_label"], tuple(cells)))
     columns = (
         Column("Time", scale.unit),
-        *(Column(TELLING[metric], unit) for metric, (unit, _) in scales.items()),
+        *(Column(heading_of(metric), unit) for metric, (unit, _) in scales.items()),
     )
     notes = [
-        f"{TELLING[metric]} is {format_counter(value)}{f' {unit}' if (unit := _unit(study, metric)) else ''} for all"
+        f"{heading_of(metric)} is {format_counter(value)}{f' {unit}' if (unit := _unit(study, metric)) else ''} for all"
         f"{' that are counted' if len(counted) < len(trials) else ''}."
         for metric, value in same.items()
     ]
@@ -108,12 +97,12 @@ def topics(values: Mapping[str, tuple[float | None, float | None]]) -> tuple[tup
     Args:
         values: metric → value before and after.
     """
-    found = []
-    for topic, pattern in TOPICS:
-        sentences = [describe_change(metric, *pair) for metric, pair in values.items() if re.search(pattern, metric)]
-        if any(sentences):
-            found.append((topic, " ".join(filter(None, sentences))))
-    return tuple(found)
+    found: dict[str, list[str]] = {topic: [] for topic in list_topics()}
+    for metric, pair in values.items():
+        known = find_metric(metric)
+        if known is not None and known.topic:
+            found[known.topic].append(describe_change(metric, *pair))
+    return tuple((topic, " ".join(filter(None, said))) for topic, said in found.items() if any(said))
 
 
 def _value(study: Study, trial: Mapping[Any, Any], metric: str) -> float | None:

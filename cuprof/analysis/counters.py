@@ -17,6 +17,7 @@ from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Table
 from cuprof.analysis.undefined_ratios import explain
 from cuprof.point import Point
+from cuprof.profiling.knowledge import listing_order
 
 MOST_PAIRS = 16
 
@@ -30,17 +31,6 @@ NO_COUNTERS = (
     "there is no before and after here."
 )
 BACKENDS = {"opencl": "OpenCL", "cpu": "CPU"}
-
-ORDER = (
-    r"^launch__grid",
-    r"dram",
-    r"^launch__shared",
-    r"bytes_per_sector|sectors_per_request",
-    r"^launch__",
-    r"^lts",
-    r"^l1tex",
-)
-"""Metrics are listed in this order: geometry, DRAM traffic, shared memory, coalescing, then the rest by name."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +49,7 @@ class CounterChange:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Observation:
     """A piece of Nsight's own advice about one kernel of one variant."""
 
     variant: str
@@ -88,7 +78,7 @@ class CounterPair:
     topics: tuple[tuple[str, str], ...]
     changes: tuple[CounterChange, ...]
     same: tuple[str, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Observation, ...]
     open: bool = False
 
 
@@ -215,7 +205,7 @@ def _choose(
 def _pair(study: Study, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> CounterPair:
     of_before = study.counters[study.counters["trial_id"] == before["trial_id"]].set_index("metric")
     of_after = study.counters[study.counters["trial_id"] == after["trial_id"]].set_index("metric")
-    metrics = sorted(set(of_before.index) | set(of_after.index), key=_rank)
+    metrics = sorted(set(of_before.index) | set(of_after.index), key=listing_order)
     changes = [_change(study, metric, of_before, of_after, before, after) for metric in metrics]
     values = {
         metric: (_number(of_before, metric), _number(of_after, metric))
@@ -284,12 +274,12 @@ def _number(frame: pd.DataFrame, metric: str) -> float | None:
     return None if value is None or pd.isna(value) else float(value)
 
 
-def _findings(study: Study, trial: Mapping[Any, Any]) -> tuple[Finding, ...]:
+def _findings(study: Study, trial: Mapping[Any, Any]) -> tuple[Observation, ...]:
     if study.findings.empty:
         return ()
     rows = study.findings[study.findings["trial_id"] == trial["trial_id"]].to_dict("records")
     found = [
-        Finding(
+        Observation(
             variant=trial["contender"],
             kernel=row["kernel"],
             rule=row["title"] or row["rule"],
@@ -299,7 +289,3 @@ def _findings(study: Study, trial: Mapping[Any, Any]) -> tuple[Finding, ...]:
         for row in rows
     ]
     return tuple(dict.fromkeys(found))
-
-
-def _rank(metric: str) -> tuple[int, str]:
-    return next((i for i, pattern in enumerate(ORDER) if re.search(pattern, metric)), len(ORDER)), metric

@@ -9,7 +9,6 @@ import pandas as pd
 
 from cuprof.analysis.cache_modes import collect_command, left_out_notes, mode_note
 from cuprof.analysis.cells import Key, against, as_listed, candidates, choose, describe, list_published, ordered
-from cuprof.analysis.counter_names import heading_of
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import fact_label, point_label, value_label
 from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED, is_expected
@@ -17,6 +16,7 @@ from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.quantities import QUANTITIES, Dimension, Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
+from cuprof.profiling.knowledge import heading_of
 from cuprof.records import ENERGY_UNAVAILABLE
 
 Chosen = Mapping[Key, Mapping[Any, Any]]

@@ -2,7 +2,7 @@
 
 A kernel that copies global memory to shared memory asynchronously executes no load instruction that is counted, and
 Nsight Compute gives 0 bytes for each of its 0 loaded sectors. Read as a measurement that would be the worst possible
-coalescing. What a ratio is a ratio of is its weight in the roll-up (`cuprof.ncu.metrics`), collected beside it.
+coalescing. What a ratio is a ratio of is its weight in the roll-up (`cuprof.profiling.metric`), collected beside it.
 """
 
 from __future__ import annotations
@@ -11,23 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-NO_LOADS = "no global loads counted"
-NO_STORES = "no global stores counted"
-
-WORDS = {
-    "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum": NO_LOADS,
-    "smsp__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_st.sum": NO_STORES,
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": NO_LOADS,
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": NO_STORES,
-    "l1tex__t_sectors.sum": "no L1 sectors counted",
-    "lts__t_sectors.sum": "no L2 sectors counted",
-}
-"""Weight → what stands in place of a ratio whose weight is zero."""
-
-MEANINGS = {
-    NO_LOADS: "Asynchronous copies to shared memory (cp.async, TMA) are not among the loads that are counted.",
-    NO_STORES: "Bulk copies out of shared memory (TMA) are not among the stores that are counted.",
-}
+from cuprof.profiling.knowledge import find_metric, list_metrics
 
 
 def blank_undefined(counters: pd.DataFrame, within: Sequence[str]) -> pd.DataFrame:
@@ -46,7 +30,7 @@ def blank_undefined(counters: pd.DataFrame, within: Sequence[str]) -> pd.DataFra
         bool(weight) and values.get((*key[:-1], weight)) == 0 for key, weight in zip(keys, weights, strict=True)
     ]
     texts = [
-        WORDS.get(weight, f"{weight} is 0") if empty else text
+        _absence(weight) if empty else text
         for text, weight, empty in zip(counters["text"], weights, undefined, strict=True)
     ]
     return counters.assign(
@@ -57,4 +41,11 @@ def blank_undefined(counters: pd.DataFrame, within: Sequence[str]) -> pd.DataFra
 
 def explain(texts: Iterable[str]) -> str:
     """Return what the texts of undefined ratios mean, each meaning once; empty for any other texts."""
-    return " ".join(dict.fromkeys(MEANINGS[text] for text in texts if text in MEANINGS))
+    meanings = {metric.absence: metric.exempt for metric in list_metrics() if metric.exempt}
+    return " ".join(dict.fromkeys(meanings[text] for text in texts if text in meanings))
+
+
+def _absence(weight: str) -> str:
+    """Return what stands in place of a ratio whose weight is zero."""
+    metric = find_metric(weight)
+    return metric.absence if metric and metric.absence else f"{weight} is 0"

@@ -113,9 +113,9 @@ def list_devices(project: Project, names: Sequence[str] = ()) -> Iterator[dict[s
 
 def list_metrics(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record a hardware counter that cuprof explains; names choose those that contain one of them."""
-    from cuprof.ncu.metrics import catalog
+    from cuprof.profiling.knowledge import list_metrics as list_described
 
-    for metric in catalog():
+    for metric in list_described():
         if not names or any(name in metric.name for name in names):
             yield {"metric": metric.name, "unit": metric.unit, "meaning": metric.meaning}
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from cuprof.project import Project
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from cuprof.config import SweepConfig
-    from cuprof.ncu.collect import CollectResult
-    from cuprof.ncu.head_start import Batch
-    from cuprof.ncu.setting import Setting
-    from cuprof.records import Conditions, Trial
-    from cuprof.store import Store
+    from cuprof.engine.profiling import CollectResult
+    from cuprof.profiling.contract import Request
+    from cuprof.reading.newest_counters import NewestCounter
+    from cuprof.records import Trial
 
 HELP = """\
 usage: cuprof ncu-collect [SETTING=VALUE ...] [OPTION ...]
@@ -67,101 +62,74 @@ def main(argv: Sequence[str]) -> int:
 
 def task(config: SweepConfig, project: Project) -> int:
     """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
+    from cuprof.profiling.registry import get_profiler
+
+    profiler = get_profiler("ncu")
     if config.dry_run:
-        from cuprof.ncu.preview import preview
+        from cuprof.engine.profiling_preview import preview_profiling
         from cuprof.terminal.preview import print_preview
 
-        print_preview(preview(config, project), config.output)
+        print_preview(preview_profiling(config, project, profiler), config.output)
         return 0
-    from cuprof.ncu.artifact import check_folder
-    from cuprof.ncu.head_start import Batch
-    from cuprof.ncu.setting import make_setting
-
-    setting = make_setting(config.ncu, project)
-    check_folder(setting.artifacts)
     # ncu starts before the store and the engine are imported, which takes as long as ncu's own start does.
-    with Batch(setting, config.device.cuda or 0) as ahead:
-        return _collect(config, project, setting, ahead)
+    with profiler.open(config, project) as collector:
+        from cuprof.engine.profiling import profile_selection
+        from cuprof.terminal.progress import make_observer
 
-
-def _collect(config: SweepConfig, project: Project, setting: Setting, ahead: Batch) -> int:
-    from cuprof.engine.checking import check_trials
-    from cuprof.ncu.collect import collect
-    from cuprof.store import Store
-    from cuprof.terminal.progress import make_observer
-
-    with Store.open(config.store.url or project.database_url) as store, make_observer() as observer:
-        _ = setting.executable.version  # an ncu that cannot work is found before anything is built and checked
-        checked = check_trials(config, project, store, observer)
-        Thread(target=_import_ahead, daemon=True).start()
-        sweep_id, state = checked.result.sweep_id, "interrupted"
-        try:
-            result = collect(
-                checked.trials,
-                checked.outcomes,
-                setting,
-                store=store,
-                sweep_id=sweep_id,
-                observer=observer,
-                retry=config.retry,
-                ahead=ahead,
-            )
-            state = "finished"
-        finally:  # the checks have finished the sweep already; its end is that of the collection
-            store.finish_sweep(sweep_id, state)
-        observer.close()
-        _print_counters(checked.trials, result, setting, store, config.output)
-    _print_failures(result)
-    return max(result.exit_code, checked.result.exit_code)
-
-
-def _import_ahead() -> None:
-    """Import, while ncu works, what its report is read and printed with."""
-    for module in ("ncu_report", "pandas"):
-        importlib.import_module(module)
+        with make_observer() as observer:
+            result = profile_selection(config, project, collector, observer)
+    _print_counters(result.trials, result.collected, collector.request, result.counters, config.output)
+    _print_failures(result.collected)
+    return result.exit_code
 
 
 def _print_counters(
-    trials: Sequence[Trial], result: CollectResult, setting: Setting, store: Store, output: str
+    trials: Sequence[Trial],
+    result: CollectResult,
+    request: Request,
+    counters: Sequence[NewestCounter],
+    output: str,
 ) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
-    for row in _read_counters(store, setting.collection.conditions).to_dict("records"):
-        if row["identity"] in values:
-            number, metric = row["value"], str(row["metric"])
-            is_number = number is not None and number == number
-            values[str(row["identity"])][metric] = float(number) if is_number else row["text"] or None
-            units[metric] = row["unit"] or ""
-    whole = setting.collection.section_set or setting.collection.sections
-    metrics = _expand(setting.requested, units)
+    for counter in counters:
+        is_number = counter.value is not None and counter.value == counter.value
+        values[counter.identity][counter.metric] = counter.value if is_number else counter.text or None
+        units[counter.metric] = counter.unit
+    metrics = _expand(request.metrics, units)
     if output == "json":
-        from cuprof.terminal.output import print_json
-
-        shown = {name for found in values.values() for name in found} if whole else set(metrics)
-        conditions = asdict(setting.collection.conditions)
-        print_json(
-            [
-                {"identity": trial.identity, "trial": trial.label, **conditions}
-                | {"counters": {name: value for name, value in values[trial.identity].items() if name in shown}}
-                for trial in trials
-            ]
-        )
+        _print_json(trials, values, None if request.whole else set(metrics), request)
         return
     from cuprof.ncu.table import CounterRow, format_counters
 
     notes = {**result.skipped, **{failure.identity: failure.state.value for failure in result.failures}}
     rows = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
     print(format_counters(rows, metrics or _headline(units), units))
-    if whole:
+    if request.whole:
         print(f'\n{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"')
 
 
-def _read_counters(store: Store, conditions: Conditions) -> pd.DataFrame:
-    return store.query(
-        "SELECT identity, metric, value, unit, text FROM counters WHERE identity IS NOT NULL "
-        "AND cache_mode = :cache_mode AND clock_control = :clock_control AND replay = :replay",
-        asdict(conditions),
+def _print_json(
+    trials: Sequence[Trial],
+    values: Mapping[str, Mapping[str, float | str | None]],
+    shown: Collection[str] | None,
+    request: Request,
+) -> None:
+    from cuprof.terminal.output import print_json
+
+    print_json(
+        [
+            {
+                "identity": trial.identity,
+                "trial": trial.label,
+                **asdict(request.conditions),
+                "counters": {
+                    name: value for name, value in values[trial.identity].items() if shown is None or name in shown
+                },
+            }
+            for trial in trials
+        ]
     )
 
 

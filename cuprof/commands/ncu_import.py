@@ -6,13 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.project import find_project
-
-if TYPE_CHECKING:
-    from cuprof.store import Store
 
 EXAMPLES = """\
 examples:
@@ -24,18 +20,23 @@ examples:
 def main(argv: Sequence[str]) -> int:
     """Take in each report, or none where one cannot be read."""
     arguments = _parse(argv)
-    from cuprof.ncu.importing import ImportSetting, import_report, list_identities
-    from cuprof.store import Store
+    from cuprof.engine.importing import import_reports
+    from cuprof.profiling.registry import get_profiler
 
     project = find_project()
-    identities = list_identities(arguments.files)
-    with Store.open(arguments.store or project.database_url) as store:
-        setting = ImportSetting(project.artifacts, _labels(store, identities), arguments.name, arguments.cache_mode)
-        for path in arguments.files:
-            result = import_report(path, setting, store)
-            print(f"{path}: {result.describe()}")
-            for note in result.notes:
-                print(f"{path}: {note}", file=sys.stderr)
+    url = arguments.store or project.database_url
+    found = import_reports(
+        arguments.files,
+        get_profiler("ncu"),
+        url,
+        project.artifacts,
+        name=arguments.name,
+        cache_mode=arguments.cache_mode,
+    )
+    for result in found:
+        print(f"{result.path}: {result.describe()}")
+        for note in result.notes:
+            print(f"{result.path}: {note}", file=sys.stderr)
     return 0
 
 
@@ -56,13 +57,3 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--store", default="", metavar="URL", help="another database, any SQLAlchemy URL")
     return parser.parse_args(argv)
-
-
-def _labels(store: Store, identities: Sequence[str]) -> dict[str, str]:
-    """Return identity → label of those trials that are stored."""
-    if not identities:
-        return {}
-    places = {f"i{place}": identity for place, identity in enumerate(identities)}
-    names = ", ".join(f":{place}" for place in places)
-    frame = store.query(f"SELECT identity, label FROM trial WHERE identity IN ({names})", places)
-    return dict(zip(frame.identity, frame.label, strict=True))

@@ -83,12 +83,9 @@ def task(config: SweepConfig, project: Project) -> int:
     from cuprof.terminal.progress import make_observer
 
     if config.ncu.enabled:
-        from cuprof.ncu.artifact import check_folder
-        from cuprof.ncu.setting import make_setting
+        from cuprof.profiling.registry import get_profiler
 
-        setting = make_setting(config.ncu, project)  # what cannot work is found before anything is timed
-        check_folder(setting.artifacts)
-        _ = setting.executable.version
+        get_profiler("ncu").check(config, project)  # what cannot work is found before anything is timed
     with make_observer() as observer:
         result = run_sweep(config, project, observer, _import_ahead)
     code = result.exit_code

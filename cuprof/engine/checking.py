@@ -30,7 +30,7 @@ class Checked:
 
 
 def check_trials(
-    config: SweepConfig, project: Project, store: Store, observer: Observer, backends: tuple[str, ...] = ("cuda",)
+    config: SweepConfig, project: Project, store: Store, observer: Observer, backends: tuple[str, ...]
 ) -> Checked:
     """Check those trials of a selection that run on the named back ends and are not known to be right or wrong.
 

@@ -1,1 +1,1 @@
-"""Hardware counters: drive Nsight Compute, read its reports, and roll launches up to trials."""
+"""Nsight Compute: drive it, read its reports, roll launches up to trials, and know its metrics."""

@@ -8,13 +8,15 @@ from pathlib import Path
 
 from cuprof.errors import ProfilerError
 from cuprof.ncu.artifact import keep_artifact
+from cuprof.ncu.attribution import Attribution, Decision
 from cuprof.ncu.console import find_explanation
-from cuprof.ncu.head_start import Batch, BatchFiles
-from cuprof.ncu.job import Job, Progress, job_trial, read_progress, write_job
+from cuprof.ncu.head_start import Batch
 from cuprof.ncu.process import ProcessResult
-from cuprof.ncu.report_file import Report, read_report
-from cuprof.ncu.setting import Setting
-from cuprof.ncu.verdict import BatchResult, Verdict
+from cuprof.ncu.report_file import read_report
+from cuprof.ncu.setting import BACKEND, NAME, Setting
+from cuprof.profiling.progress import Progress, read_progress
+from cuprof.profiling.report import Report
+from cuprof.profiling.task import ProfilingTask, TaskFiles, TaskTrial, write_task
 from cuprof.records import Trial
 
 
@@ -23,38 +25,36 @@ def run_batch(
     setting: Setting,
     on_progress: Callable[[Progress], None] = lambda _: None,
     ahead: Batch | None = None,
-) -> BatchResult:
+) -> Decision:
     """Profile trials of one device in one ncu process.
 
     Every call decides at least one trial, names metrics to leave out, was interrupted, or raises.
 
     Args:
-        ahead: an ncu process of this setting that already waits for its job; a new one is started when None.
+        ahead: an ncu process of this setting that already waits for its task; a new one is started when None.
 
     Raises:
         ProfilerError: ncu failed for a reason that is no trial's own (permission, disk, arguments, another profiler).
     """
     started_at = time.time()
 
-    def give_job(files: BatchFiles) -> None:
-        write_job(_job(trials, setting, files.progress), files.job)
+    def give_task(files: TaskFiles) -> None:
+        write_task(_task(trials, setting, files.progress), files.task)
 
     if ahead is not None:
-        give_job(ahead.files)
-    with ahead or Batch(setting, _device_index(trials), give_job) as batch:
-        files = batch.files
-        result = batch.process.watch(
-            files.progress, setting.time_limit_s, tick=lambda: on_progress(read_progress(files.progress))
-        )
-        progress = read_progress(files.progress)
-        report = _read(files.report, result, setting)
+        give_task(ahead.files)
+    with ahead or Batch(setting, _device_index(trials), give_task) as batch:
+        followed = batch.files.progress
+        result = batch.process.watch(followed, setting.time_limit_s, tick=lambda: on_progress(read_progress(followed)))
+        progress = read_progress(followed)
+        report = _read(batch.report, result, setting)
         artifact = None
         if report is not None and report.by_identity():
             version = setting.executable.version_text
             artifact = keep_artifact(
-                files.report, setting.artifacts, tool_version=version, command=result.command, move=True
+                batch.report, setting.artifacts, tool_version=version, command=result.command, move=True
             )
-    return Verdict(trials, setting, result, progress, report, artifact, started_at).decide()
+    return Attribution(trials, setting, result, progress, report, artifact, started_at).decide()
 
 
 def _device_index(trials: Sequence[Trial]) -> int:
@@ -62,14 +62,13 @@ def _device_index(trials: Sequence[Trial]) -> int:
     return device.index if device is not None else 0
 
 
-def _job(trials: Sequence[Trial], setting: Setting, progress: Path) -> Job:
-    return Job(
-        trials=tuple(
-            job_trial(trial.identity, setting.family_folder(trial.family), trial.variant, trial.problem, trial.tunables)
-            for trial in trials
-        ),
-        seed=setting.seed,
+def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> ProfilingTask:
+    return ProfilingTask(
+        trials=tuple(TaskTrial.of(trial, setting.family_folder(trial.family)) for trial in trials),
+        profiler=NAME,
+        backend=BACKEND,
         device_index=_device_index(trials),
+        seed=setting.seed,
         progress_path=str(progress),
         warm_up=0 if setting.collection.conditions.cache_mode == "cold" else 1,
     )
@@ -79,9 +78,8 @@ def _read(path: Path, result: ProcessResult, setting: Setting) -> Report | None:
     """Read the report; what a process that was stopped or died left half-written is no report."""
     if not path.exists():
         return None
-    whole = setting.collection.section_set or setting.collection.sections
     try:
-        return read_report(path, None if whole else setting.collection.metrics)
+        return read_report(path, None if setting.collection.is_whole else setting.collection.metrics)
     except ProfilerError:
         if result.returncode == 0:
             explanation = find_explanation(result.output)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuprof.ncu.job import RANGE_PREFIX
+from cuprof.ncu.ranges import RANGE_PREFIX
+from cuprof.profiling.contract import Request
 from cuprof.records import Conditions
 
 RANGE_FILTER = f"regex:{RANGE_PREFIX}.+/"
@@ -42,10 +43,16 @@ class Collection:
         return Conditions(cache_mode, self.clock_control, self.replay)
 
     @property
-    def requested(self) -> tuple[str, ...]:
-        """Return what is asked for, as it is stored with each profile: metric names, "section:NAME", "set:NAME"."""
+    def is_whole(self) -> bool:
+        """Return whether sets or sections are collected, whatever metrics they have."""
+        return bool(self.section_set or self.sections)
+
+    @property
+    def request(self) -> Request:
+        """Return this as what is asked for: metric names, "section:NAME", "set:NAME"."""
         sections = [f"section:{name}" for name in self.sections]
-        return (*self.metrics, *sections, *([f"set:{self.section_set}"] if self.section_set else []))
+        names = (*self.metrics, *sections, *([f"set:{self.section_set}"] if self.section_set else []))
+        return Request(names, self.conditions, self.is_whole)
 
 
 def build_command(executable: Path, collection: Collection, report: Path, target: Sequence[str]) -> list[str]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cuprof.errors import ProfilerError
-from cuprof.ncu.job import find_identity
 from cuprof.ncu.metrics import find_metric, get_rule
+from cuprof.ncu.ranges import find_identity
 from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame
+from cuprof.profiling.report import Report, ReportLaunch
 from cuprof.records import CounterValue, Finding, LaunchRecord
 
 _BACKGROUND = re.compile(
@@ -49,42 +49,6 @@ _DAMAGE = (
 _WORKLOADS = {1: "range", 2: "command list", 3: "graph"}
 """What Nsight profiled as a whole where it was no single kernel."""
 _SEVERITIES = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
-
-
-@dataclass(frozen=True)
-class ReportLaunch:
-    """One launch of a report.
-
-    Attributes:
-        identity: of the trial whose range encloses the launch, or None.
-        ranges: names of the push/pop ranges around it, outermost first.
-        record: its `ordinal` counts the launches of the same identity (or of none), from 0, in the order they ran.
-    """
-
-    identity: str | None
-    ranges: tuple[str, ...]
-    record: LaunchRecord
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a report file holds; `device` is the model of the first launch's device, empty where unknown."""
-
-    path: Path
-    launches: tuple[ReportLaunch, ...]
-    device: str = ""
-
-    def by_identity(self) -> dict[str, tuple[LaunchRecord, ...]]:
-        """Return the launches inside ranges of ours, by the identity that their range carries."""
-        found: dict[str, list[LaunchRecord]] = {}
-        for launch in self.launches:
-            if launch.identity is not None:
-                found.setdefault(launch.identity, []).append(launch.record)
-        return {identity: tuple(records) for identity, records in found.items()}
-
-    def foreign(self) -> tuple[LaunchRecord, ...]:
-        """Return the launches outside every range of ours."""
-        return tuple(launch.record for launch in self.launches if launch.identity is None)
 
 
 def read_report(path: Path, metrics: Sequence[str] | None = None) -> Report:

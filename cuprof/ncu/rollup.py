@@ -1,4 +1,4 @@
-"""Make a trial's counters of its launches', each metric by its own rule (see `cuprof.ncu.metrics`)."""
+"""Make a trial's counters of its launches', each metric by its own rule (see `cuprof.ncu.rules`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from cuprof.ncu.catalog import DURATION
 from cuprof.ncu.metrics import get_rule
+from cuprof.ncu.rules import DURATION
 from cuprof.records import CounterValue, LaunchRecord
 
 _FOLDS: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "max": max, "min": min}

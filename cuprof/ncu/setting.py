@@ -14,7 +14,11 @@ from cuprof.ncu.command import Collection
 from cuprof.ncu.console import missing_metric_reason
 from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.ncu.metrics import companions
+from cuprof.profiling.contract import Request
 from cuprof.project import Project
+
+NAME, BACKEND = "ncu", "cuda"
+"""Its own name in the registry, and the back end whose trials it profiles."""
 
 
 @dataclass(frozen=True)
@@ -22,19 +26,19 @@ class Setting:
     """Say how trials are profiled.
 
     Args:
-        requested: what was asked for, as stored with each profile: metric names, "set:NAME", "section:NAME".
+        request: what was asked for: metric names, "set:NAME", "section:NAME".
         collection: what ncu is given: the requested metrics and their companions.
         family_folder: family name → the folder of its family.py.
         artifacts: folder that the reports are kept in.
         batch: trials given to one ncu process.
-        target: the program that executes a job file, without the file.
+        target: the program that executes a task file, without the file.
         missing: metrics asked for that the chip does not have → why.
     """
 
     executable: NcuExecutable
+    request: Request
     collection: Collection
     metric_set: str
-    requested: tuple[str, ...]
     family_folder: Callable[[str], Path]
     artifacts: Path
     time_limit_s: float = 60.0
@@ -51,7 +55,7 @@ class Setting:
         """
         names = tuple(known)
         left = tuple(name for name in self.collection.metrics if name not in metrics)
-        reasons = {name: missing_metric_reason(name, names) for name in metrics if name in self.requested}
+        reasons = {name: missing_metric_reason(name, names) for name in metrics if name in self.request.metrics}
         collection = replace(self.collection, metrics=left)
         return replace(self, collection=collection, missing={**self.missing, **reasons})
 
@@ -68,7 +72,7 @@ def make_setting(config: NcuConfig, project: Project, seed: int = 0) -> Setting:
         executable=get_executable(config.path, wait=False),
         collection=replace(collection, metrics=(*collection.metrics, *companions(collection.metrics))),
         metric_set=config.name,
-        requested=collection.requested,
+        request=collection.request,
         family_folder=lambda family: _family_folder(family, project),
         artifacts=project.artifacts,
         time_limit_s=config.time_limit_s,

@@ -234,6 +234,15 @@ class Store:
         return query_store(self, sql, params) if self.read_only else query(self.url, sql, params)
 
     @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Yield a connection for the functions of `cuprof.reading`: all of them see one state of the database.
+
+        It keeps nobody from writing. Errors of the database become `StoreError`s of one line.
+        """
+        with self._begin() as connection:
+            yield connection
+
+    @contextmanager
     def _begin(self) -> Iterator[Connection]:
         if os.getpid() != self._process:
             raise StoreError("a Store does not survive a fork; open the database again in the new process")

@@ -1,6 +1,6 @@
-"""The process that runs under Nsight Compute: execute each trial of a job once, inside a range with its identity.
+"""The process that runs under a profiler: execute each trial of a task once, inside the profiler's mark.
 
-    python -m cuprof.worker.profile JOBFILE
+    python -m cuprof.worker.profile TASKFILE
 
 Everything was built and checked before; here it comes from the build cache. A trial that fails is written to the
 progress file and the next one goes on, unless the device context is gone.
@@ -9,47 +9,46 @@ progress file and the next one goes on, unless the device context is gone.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from cuprof.backends.contract import DeviceLostError, ReadingOptions
-from cuprof.backends.cuda.backend import CudaBackend
-from cuprof.backends.cuda.session import CudaSession
+from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session
+from cuprof.backends.registry import get_spec
 from cuprof.family import Family, Point, Program
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
-from cuprof.ncu.head_start import read_device_index, wait_for_job
-from cuprof.ncu.job import Job, JobTrial, Phase, ProgressWriter, range_name, read_job, trial_points
 from cuprof.plan.memory import arena_bytes
+from cuprof.profiling.progress import ProgressWriter, Step
+from cuprof.profiling.registry import get_profiler
+from cuprof.profiling.task import ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task
 
 
 class Profiling:
-    """Carry out one job; inputs and session are kept while the problem stays the same."""
+    """Carry out one task; inputs and session are kept while the problem stays the same."""
 
-    def __init__(self, job: Job, progress: ProgressWriter, backend: CudaBackend) -> None:
-        self.job, self.progress, self.backend = job, progress, backend
+    def __init__(self, task: ProfilingTask, progress: ProgressWriter, backend: Backend[Runnable]) -> None:
+        self.task, self.progress, self.backend = task, progress, backend
+        self._mark = get_profiler(task.profiler).mark
         self._families: dict[str, Family] = {}
-        self._session: tuple[tuple[str, Point], CudaSession] | None = None
+        self._session: tuple[tuple[str, Point], Session[Runnable]] | None = None
 
     def run(self) -> None:
-        """Execute every trial of the job."""
-        for trial in self.job.trials:
-            self.progress.write(trial.identity, Phase.PREPARING)
+        """Execute every trial of the task."""
+        for trial in self.task.trials:
+            self.progress.write(trial.identity, Step.PREPARING)
             try:
                 self._run_trial(trial)
             except DeviceLostError as error:
-                self.progress.write(trial.identity, Phase.FAILED, str(error))
+                self.progress.write(trial.identity, Step.FAILED, str(error))
                 raise
             except Exception as error:  # a process border: one trial's fault is that trial's message
-                self.progress.write(trial.identity, Phase.FAILED, f"{type(error).__name__}: {error}")
+                self.progress.write(trial.identity, Step.FAILED, f"{type(error).__name__}: {error}")
             else:
-                self.progress.write(trial.identity, Phase.DONE)
+                self.progress.write(trial.identity, Step.DONE)
 
-    def _run_trial(self, trial: JobTrial) -> None:
-        problem, tunables = trial_points(trial)
+    def _run_trial(self, trial: TaskTrial) -> None:
+        problem, tunables = Point(trial.problem), Point(trial.tunables)
         family = self._family(trial.family_folder)
         variant = family.variant(trial.variant)
         program: Program | None = variant.make(problem, tunables) if variant.kind == "kernel" else None
@@ -57,10 +56,10 @@ class Profiling:
         text = source_text(family, variant) if program is not None else ""
         runnable = session.prepare(variant, problem, tunables, program, text)
         session.poison(runnable)
-        for _ in range(max(self.job.warm_up, int(program is None))):
+        for _ in range(max(self.task.warm_up, int(program is None))):
             session.run(runnable)
-        self.progress.write(trial.identity, Phase.LAUNCHING)
-        with named_range(range_name(trial.identity)):
+        self.progress.write(trial.identity, Step.LAUNCHING)
+        with self._mark(trial.identity):
             session.run(runnable)
 
     def _family(self, folder: str) -> Family:
@@ -68,22 +67,22 @@ class Profiling:
             self._families[folder] = load_family(Path(folder))
         return self._families[folder]
 
-    def _open(self, family: Family, trial: JobTrial, problem: Point) -> CudaSession:
+    def _open(self, family: Family, trial: TaskTrial, problem: Point) -> Session[Runnable]:
         key = (trial.family_folder, problem)
         if self._session is None or self._session[0] != key:
             if self._session is not None:
                 self._session[1].close()
             signature = family.signature(problem)
-            inputs = family.generate(problem, np.random.default_rng(self.job.seed))
+            inputs = family.generate(problem, np.random.default_rng(self.task.seed))
             session = self.backend.open(signature, inputs, ReadingOptions(), self._scratch_bytes(family, key))
             self._session = (key, session)
         return self._session[1]
 
     def _scratch_bytes(self, family: Family, key: tuple[str, Point]) -> int:
-        """Return the largest scratch of the job's trials of this problem."""
+        """Return the largest scratch of the task's trials of this problem."""
         needed = 0
-        for trial in self.job.trials:
-            problem, tunables = trial_points(trial)
+        for trial in self.task.trials:
+            problem, tunables = Point(trial.problem), Point(trial.tunables)
             variant = family.variants.get(trial.variant)
             if (trial.family_folder, problem) == key and variant is not None and variant.kind == "kernel":
                 program = variant.make(problem, tunables)
@@ -91,38 +90,31 @@ class Profiling:
         return needed
 
 
-@contextmanager
-def named_range(name: str) -> Iterator[None]:
-    """Open an NVTX push/pop range of this thread in the default domain."""
-    from cupy.cuda import nvtx
-
-    nvtx.RangePush(name)
-    try:
-        yield
-    finally:
-        nvtx.RangePop()
-
-
 def main(arguments: list[str]) -> int:
-    """Run the job in the file named by the first argument, waiting until it is there.
+    """Carry out the task in the file named by the first argument, waiting until it is there.
 
     Return 1 where the device context was lost, or nobody is left to write the file.
     """
     path = Path(arguments[0])
-    index = read_device_index(path)
-    backend = None if index is None else CudaBackend(index)
-    if not wait_for_job(path):
+    owner = find_owner(path)
+    opened = None if owner is None else (owner.backend, owner.device_index)
+    backend = None if opened is None else _open(*opened)
+    if not wait_for_task(path):
         return 1
-    job = read_job(path)
-    if backend is None or backend.index != job.device_index:
-        backend = CudaBackend(job.device_index)
-    with ProgressWriter(job.progress_path) as progress:
+    task = read_task(path)
+    if backend is None or opened != (task.backend, task.device_index):
+        backend = _open(task.backend, task.device_index)
+    with ProgressWriter(task.progress_path) as progress:
         try:
-            Profiling(job, progress, backend).run()
+            Profiling(task, progress, backend).run()
         except DeviceLostError as error:
             sys.stderr.write(f"{error}\n")
             return 1
     return 0
+
+
+def _open(name: str, index: int) -> Backend[Runnable]:
+    return get_spec(name).open(index)
 
 
 if __name__ == "__main__":

@@ -91,9 +91,9 @@ def make_setting(fake_ncu: FakeNcu, tmp_path: Path) -> Callable[..., Setting]:
         cache_control = changes.pop("cache_control", "all")
         given: dict[str, Any] = {
             "executable": NcuExecutable(fake_ncu.path, (2025, 3, 1)),
+            "request": NcuCollection(metrics=tuple(metrics), cache_control=cache_control).request,
             "collection": NcuCollection(metrics=(*metrics, *companions(tuple(metrics))), cache_control=cache_control),
             "metric_set": "study",
-            "requested": tuple(metrics),
             "family_folder": lambda family: Path("/families") / family,
             "artifacts": tmp_path / "artifacts",
             "time_limit_s": 5.0,

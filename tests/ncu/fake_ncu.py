@@ -2,7 +2,7 @@
 
 The folder FAKE_NCU holds `script.json`, a list of plays, one for each profiling run in turn, and the stand-in leaves
 `calls.jsonl` there. A play has, all optional: `console` (text to print), `report` (file to copy to --export), `exit`,
-`progress` (identity → phases to append to the job's progress file; "all" stands for every trial of the job),
+`progress` (identity → steps to append to the task's progress file; "all" stands for every trial of the task),
 `sleep_s`, `ignore_interrupt`, `kill` (a signal it sends itself).
 """
 
@@ -77,21 +77,21 @@ def main() -> None:
     options, target = parse(sys.argv[1:])
     if not target:
         refuse("No target application specified.")
-    job_file = Path(target[-1])
-    while not job_file.exists():  # as the real target does: it may be started before anybody knows its trials
+    task_file = Path(target[-1])
+    while not task_file.exists():  # as the real target does: it may be started before anybody knows its trials
         time.sleep(0.01)
     play = next_play()
     if play.get("ignore_interrupt"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    job = json.loads(job_file.read_text())
+    task = json.loads(task_file.read_text())
     progress = dict(play.get("progress", {}))
     if "all" in progress:
-        progress = {trial["identity"]: progress["all"] for trial in job["trials"]}
-    with Path(job["progress_path"]).open("a") as file:
-        for identity, phases in progress.items():
-            for phase in phases:
-                phase, _, message = phase.partition(":")
-                file.write(json.dumps({"identity": identity, "phase": phase, "message": message}) + "\n")
+        progress = {trial["identity"]: progress["all"] for trial in task["trials"]}
+    with Path(task["progress_path"]).open("a") as file:
+        for identity, steps in progress.items():
+            for step in steps:
+                step, _, message = step.partition(":")
+                file.write(json.dumps({"identity": identity, "step": step, "message": message}) + "\n")
     print(play.get("console", ""), flush=True)
     if "report" in play:
         shutil.copyfile(play["report"], options["--export"])

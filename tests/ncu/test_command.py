@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from cuprof.ncu.command import RANGE_FILTER, Collection, build_command
-from cuprof.ncu.job import range_name
+from cuprof.ncu.ranges import range_name
 
 NCU, REPORT, TARGET = Path("/opt/ncu"), Path("/tmp/x/report.ncu-rep"), ["/usr/bin/python", "-m", "w", "/tmp/x/job.json"]
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cuprof.commands import ncu_import
+from cuprof.engine.importing import ImportSetting, import_report, list_identities
 from cuprof.errors import ProfilerError
-from cuprof.ncu.importing import ImportSetting, import_report, list_identities
+from cuprof.ncu.profiler import PROFILER
 from cuprof.records import DeviceFacts, State, SweepFacts, Trial
 from cuprof.store import Store
 
@@ -41,10 +42,10 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
 ) -> None:
     enlist(ONE)
     report = recorded / "crash.ncu-rep"
-    assert list_identities([report]) == [ONE, CRASH]
+    assert list_identities([report], PROFILER) == [ONE, CRASH]
     with Store.open(url) as store:
         setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1"}, "by hand")
-        result = import_report(report, setting, store)
+        result = import_report(report, setting, store, PROFILER)
         assert (result.joined, result.foreign, result.name, result.cache_mode) == ((ONE,), 1, "by hand", "cold")
         rows = store.query("SELECT identity, name, metric, value FROM counters WHERE metric = 'launch__grid_dim_z'")
         assert rows.values.tolist() == [[ONE, "scale/v1 · n=2^10 · block=256", "launch__grid_dim_z", 9.0]]
@@ -57,14 +58,16 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
 def test_the_same_report_is_kept_once(recorded: Path, tmp_path: Path, memory_store) -> None:
     setting = ImportSetting(tmp_path, {})
     for _ in range(2):
-        import_report(recorded / "study_alone.ncu-rep", setting, memory_store)
+        import_report(recorded / "study_alone.ncu-rep", setting, memory_store, PROFILER)
     assert len(list(tmp_path.iterdir())) == 1
     assert [profile.name for profile in memory_store.profiles] == ["study_alone/11111111"]
 
 
 def test_trials_that_are_not_in_the_database_stay_apart(recorded: Path, tmp_path: Path, url: str) -> None:
     with Store.open(url) as store:
-        result = import_report(recorded / "crash.ncu-rep", ImportSetting(tmp_path / "artifacts", {}, "vendor"), store)
+        result = import_report(
+            recorded / "crash.ncu-rep", ImportSetting(tmp_path / "artifacts", {}, "vendor"), store, PROFILER
+        )
         rows = store.query("SELECT name, state FROM profile ORDER BY id")
         assert rows.values.tolist() == [["vendor/11111111", "ok"], ["vendor/cccccccc", "crashed"]]
         counters = store.query("counters")
@@ -81,7 +84,7 @@ def test_foreign_launches_become_rows_by_kernel(recorded: Path, tmp_path: Path, 
     with Store.open(url) as store:
         setting = ImportSetting(tmp_path / "artifacts", {}, "vendor")
         first, second = (
-            import_report(tmp_path / f"{name}.ncu-rep", setting, store) for name in ("crash", "instructions")
+            import_report(tmp_path / f"{name}.ncu-rep", setting, store, PROFILER) for name in ("crash", "instructions")
         )
         frame = store.query("SELECT DISTINCT name, launches FROM counters ORDER BY name")
         assert frame.values.tolist() == [
@@ -98,7 +101,7 @@ def test_a_report_of_another_device_is_not_joined(
     enlist(ONE, device=DeviceFacts("cuda", 0, "Tesla T4"))
     with Store.open(url) as store:
         setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1"})
-        result = import_report(recorded / "study_alone.ncu-rep", setting, store)
+        result = import_report(recorded / "study_alone.ncu-rep", setting, store, PROFILER)
         (row,) = store.query("SELECT trial_id, name, state, message FROM profile").itertuples()
         assert (row.trial_id, row.name, row.state) == (None, "study_alone/11111111", "ok")
         assert row.message == "not joined to scale/v1: the trial is of Tesla T4, the report of NVIDIA H200"
@@ -113,7 +116,7 @@ def test_a_launch_that_crashed_makes_a_crashed_profile(
     enlist(ONE, CRASH)
     with Store.open(url) as store:
         setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1", CRASH: "scale/vc"})
-        result = import_report(recorded / "crash.ncu-rep", setting, store)
+        result = import_report(recorded / "crash.ncu-rep", setting, store, PROFILER)
         good, bad = (store.get_profile(key) for key in (1, 2))
     assert (good.identity, good.state, good.message) == (ONE, State.OK, "")
     assert (bad.identity, bad.state) == (CRASH, State.CRASHED)
@@ -129,7 +132,9 @@ def test_what_was_taken_in_is_not_taken_in_again(
     with Store.open(url) as store:
 
         def take_in(known: dict[str, str], cache_mode: str = "") -> str:
-            return import_report(report, ImportSetting(tmp_path / "a", known, "x", cache_mode), store).describe()
+            return import_report(
+                report, ImportSetting(tmp_path / "a", known, "x", cache_mode), store, PROFILER
+            ).describe()
 
         take_in({})
         count = (
@@ -145,9 +150,11 @@ def test_what_was_taken_in_is_not_taken_in_again(
 
 
 def test_cold_and_hot_come_from_the_report_unless_said(recorded: Path, tmp_path: Path, memory_store) -> None:
-    import_report(recorded / "memory_hot.ncu-rep", ImportSetting(tmp_path, {}), memory_store)
-    import_report(recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}), memory_store)
-    import_report(recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}, cache_mode="hot"), memory_store)
+    import_report(recorded / "memory_hot.ncu-rep", ImportSetting(tmp_path, {}), memory_store, PROFILER)
+    import_report(recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}), memory_store, PROFILER)
+    import_report(
+        recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}, cache_mode="hot"), memory_store, PROFILER
+    )
     assert [profile.conditions.cache_mode for profile in memory_store.profiles] == ["hot", "cold", "hot"]
     assert {profile.conditions.clock_control for profile in memory_store.profiles} == {"none"}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cuprof.ncu.catalog import DURATION
-from cuprof.ncu.metrics import catalog, companions, derive_rule, find_metric, get_rule
+from cuprof.ncu.metrics import CATALOG, companions, find_metric, get_rule
+from cuprof.ncu.rules import DURATION, derive_rule
 from cuprof.project import bundled
 
 SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")
@@ -55,7 +55,7 @@ def test_a_share_is_told_by_its_unit_where_the_name_does_not() -> None:
 
 def test_weights_are_metrics_that_add() -> None:
     """What weighs the launches must itself be a total of each launch."""
-    for metric in catalog():
+    for metric in CATALOG.metrics:
         if metric.weight:
             assert get_rule(metric.weight) == "sum", metric.name
 
@@ -91,7 +91,7 @@ def test_names_and_units_are_those_of_the_real_program(recorded: Path) -> None:
     rows = re.findall(r"^(\S+__\w+)\s+(Counter|Ratio|Throughput) {1,16}(\S*)(?:  |$)", text, re.MULTILINE)
     units = {base: unit for base, _, unit in rows}
     unlisted = {"sass__inst_executed_per_opcode", "sm__maximum_warps_per_active_cycle_pct"}
-    for metric in catalog():
+    for metric in CATALOG.metrics:
         base = metric.name.partition(".")[0]
         assert base in units or base in unlisted, metric.name
         if not re.search(r"\.(pct|per_)", metric.name) and base in units and not base.startswith("launch__"):
@@ -99,6 +99,6 @@ def test_names_and_units_are_those_of_the_real_program(recorded: Path) -> None:
 
 
 def test_every_meaning_is_a_sentence() -> None:
-    for metric in catalog():
+    for metric in CATALOG.metrics:
         assert metric.meaning[0].isupper() or metric.meaning[0].isdigit(), metric.name
         assert metric.meaning.endswith("."), metric.name

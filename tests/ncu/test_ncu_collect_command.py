@@ -29,7 +29,7 @@ def collect(
     trials = (make_trial(ONE, source_hash="0" * 64), make_trial(WRONG, source_hash="0" * 64))
     wrong = Outcome(WRONG, State.WRONG_RESULT, "sum[0] = 3")
 
-    def check(config, project, store, observer) -> Checked:
+    def check(config, project, store, observer, backends) -> Checked:
         sweep = store.begin_sweep(SweepFacts("s", "e", "scale", "v1", "0", "", {}, "host", {}, {}))
         store.enlist(sweep, trials)
         failed = () if config.baseline == "wrong_as_expected" else ((trials[1], wrong),)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.ncu.metrics import catalog
+from cuprof.ncu.metrics import CATALOG
 from cuprof.ncu.report_file import read_report
 
 RAW = ["study_alone", "memory_cold", "memory_hot", "instructions", "sections"]
@@ -116,6 +116,6 @@ def test_units_of_the_catalog_are_those_of_real_reports(recorded: Path) -> None:
     for name in RAW:
         for launch in read_report(recorded / f"{name}.ncu-rep").launches:
             seen |= {counter.metric: counter.unit for counter in launch.record.counters}
-    explained = {metric.name: metric.unit for metric in catalog() if metric.name in seen}
+    explained = {metric.name: metric.unit for metric in CATALOG.metrics if metric.name in seen}
     assert len(explained) > 30
     assert explained == {name: seen[name] for name in explained}

@@ -21,8 +21,14 @@ def test_metrics_are_those_asked_for_and_what_weighs_them(fake_ncu, tmp_path: Pa
                        extra_metrics=("b__x.sum", "a__y.sum"), sections=("Occupancy",), set="basic",
                        cache_control="none", time_limit_s=7.0, batch=3)  # fmt: skip
     setting = make_setting(config, Project(tmp_path), seed=5)
-    assert setting.requested == ("b__x.sum", "lts__t_sector_hit_rate.pct", "a__y.sum", "section:Occupancy", "set:basic")
-    assert setting.collection.metrics == (*setting.requested[:3], "lts__t_sectors.sum")
+    assert setting.request.metrics == (
+        "b__x.sum",
+        "lts__t_sector_hit_rate.pct",
+        "a__y.sum",
+        "section:Occupancy",
+        "set:basic",
+    )
+    assert setting.collection.metrics == (*setting.request.metrics[:3], "lts__t_sectors.sum")
     assert (setting.metric_set, setting.batch, setting.time_limit_s) == ("mine", 3, 7.0)
     assert setting.collection.conditions == Conditions("hot", "none", "application")
     assert (setting.artifacts, setting.seed) == (tmp_path / "db" / "artifacts", 5)

@@ -1,4 +1,4 @@
-"""Judge, after an ncu process has ended, what became of each of its trials."""
+"""Tell, after an ncu process has ended, what became of each of its trials."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from cuprof.errors import ProfilerError
 from cuprof.ncu.console import find_explanation, is_report_lost, list_messages, list_unknown_metrics
-from cuprof.ncu.job import Phase, Progress
 from cuprof.ncu.process import ProcessResult
-from cuprof.ncu.report_file import Report
 from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import Setting
+from cuprof.profiling.progress import Progress, Step
+from cuprof.profiling.report import Report
 from cuprof.records import Artifact, LaunchRecord, Profile, State, Trial
 
 LOG_TAIL = 8000
@@ -20,8 +20,8 @@ LOG_TAIL = 8000
 
 
 @dataclass(frozen=True)
-class BatchResult:
-    """What one ncu process came to.
+class Decision:
+    """What became of the trials of one ncu process.
 
     Attributes:
         profiles: of the trials that are decided, in the order of the batch.
@@ -36,8 +36,8 @@ class BatchResult:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Everything that is known after a process has ended, and the judgement on each trial."""
+class Attribution:
+    """Everything that is known after a process has ended; it lays what happened to the trials."""
 
     trials: Sequence[Trial]
     setting: Setting
@@ -47,7 +47,7 @@ class Verdict:
     artifact: Artifact | None
     started_at: float
 
-    def decide(self) -> BatchResult:
+    def decide(self) -> Decision:
         """Return what became of the trials, and what has to be run again.
 
         Raises:
@@ -56,7 +56,7 @@ class Verdict:
         refused = tuple(name for name in list_unknown_metrics(self.result.output) if name in self._asked)
         launches = self.report.by_identity() if self.report is not None else {}
         if refused and not launches:
-            return BatchResult(remaining=tuple(self.trials), unknown_metrics=refused)
+            return Decision(remaining=tuple(self.trials), unknown_metrics=refused)
         explanation = find_explanation(self.result.output)
         # A report that was not saved to its end lacks launches of trials whose first ones it holds.
         if explanation and not self.result.timed_out and (not launches or is_report_lost(self.result.output)):
@@ -67,7 +67,7 @@ class Verdict:
         if not profiles and not self.result.interrupted:
             raise ProfilerError(self._failure())
         absent = self._absent(profiles)
-        return BatchResult(profiles, remaining, (*refused, *absent), interrupted=self.result.interrupted)
+        return Decision(profiles, remaining, (*refused, *absent), interrupted=self.result.interrupted)
 
     @property
     def _asked(self) -> tuple[str, ...]:
@@ -83,39 +83,39 @@ class Verdict:
 
     def _profile(self, trial: Trial, launches: tuple[LaunchRecord, ...]) -> Profile | None:
         """Return the trial's profile, or None where it has to be run again."""
-        phase = self.progress.phases.get(trial.identity)
-        if phase is Phase.FAILED:
+        step = self.progress.steps.get(trial.identity)
+        if step is Step.FAILED:
             state = State.CRASHED if trial.identity == self._took_the_process_down else State.LAUNCH_ERROR
             return self._failed(trial, state, self.progress.messages.get(trial.identity, "it failed"))
-        if phase is Phase.DONE and launches:
+        if step is Step.DONE and launches:
             blank = self._blank(trial, State.OK)
             return replace(blank, artifact=self.artifact, launches=launches, rolled=roll_up(launches))
         if trial.identity == self.progress.open and not self.result.interrupted:
-            return self._culprit(trial, phase or Phase.PREPARING)
-        if phase is Phase.DONE and self._complete and not launches and not list_messages(self.result.output):
+            return self._culprit(trial, step or Step.PREPARING)
+        if step is Step.DONE and self._complete and not launches and not list_messages(self.result.output):
             return self._failed(trial, State.LAUNCH_ERROR, "no kernel was launched while it was executed")
         return None
 
     @property
     def _complete(self) -> bool:
         """Return whether the process got through every trial."""
-        return self.progress.open is None and len(self.progress.phases) == len(self.trials)
+        return self.progress.open is None and len(self.progress.steps) == len(self.trials)
 
     @property
     def _took_the_process_down(self) -> str | None:
         """Return the trial after whose error the process gave up: its device context was lost."""
-        last = next(reversed(self.progress.phases), None)
+        last = next(reversed(self.progress.steps), None)
         gave_up = self.result.returncode != 0 and not self.result.interrupted
-        return last if gave_up and last is not None and self.progress.phases[last] is Phase.FAILED else None
+        return last if gave_up and last is not None and self.progress.steps[last] is Step.FAILED else None
 
-    def _culprit(self, trial: Trial, phase: Phase) -> Profile:
+    def _culprit(self, trial: Trial, step: Step) -> Profile:
         if self.result.timed_out:
             limit = f"{self.setting.time_limit_s:g} s"
-            return self._failed(trial, State.TIMED_OUT, f"{phase.value} took longer than {limit} (ncu.time_limit_s)")
+            return self._failed(trial, State.TIMED_OUT, f"{step.value} took longer than {limit} (ncu.time_limit_s)")
         if self.result.killed_by:
-            how = f"Nsight Compute was killed ({self.result.killed_by}) while {phase.value}"
+            how = f"Nsight Compute was killed ({self.result.killed_by}) while {step.value}"
         else:
-            how = f"the process died while {phase.value}"
+            how = f"the process died while {step.value}"
         return self._failed(trial, State.CRASHED, ": ".join(filter(None, (how, self._last_line()))))
 
     def _failed(self, trial: Trial, state: State, message: str) -> Profile:
@@ -129,7 +129,7 @@ class Verdict:
             state=state,
             conditions=self.setting.collection.conditions,
             metric_set=self.setting.metric_set,
-            metrics=self.setting.requested,
+            metrics=self.setting.request.metrics,
             started_at=self.started_at,
             duration_ns=self.result.duration_ns,
         )

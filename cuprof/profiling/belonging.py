@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from cuprof.ncu.report_file import Report
+from cuprof.profiling.report import Report
 from cuprof.records import LaunchRecord, State
 
 _VENDOR = re.compile(r"^nvidia\s+|\s+MIG\s.*$", re.IGNORECASE)
-"""Parts of a device's name that CUDA and Nsight Compute do not agree on."""
+"""Parts of a device's name that drivers and profilers do not agree on."""
 
 
 class Owner(StrEnum):
@@ -100,7 +100,7 @@ def _with_crash(group: Group) -> Group:
 
 
 def _crash(launch: LaunchRecord) -> str:
-    """Return what tells that a launch crashed: Nsight gives it no grid or a duration that is no number.
+    """Return what tells that a launch crashed: the profiler gives it no grid or a duration that is no number.
 
     What is no kernel (a range or graph profiled as a whole) has no grid of its own.
     """

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cuprof.ncu.belonging import Owner, group_launches
-from cuprof.ncu.report_file import Report, ReportLaunch
+from cuprof.profiling.belonging import Owner, group_launches
+from cuprof.profiling.report import Report, ReportLaunch
 from cuprof.records import LaunchRecord, State
 
 ONE = "1" * 32

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from cuprof.engine.observer import SilentObserver
+from cuprof.engine.profiling import CollectResult, collect
 from cuprof.errors import ProfilerError
-from cuprof.ncu.collect import CollectResult, collect
+from cuprof.ncu.collector import NcuCollector
 from cuprof.ncu.executable import NcuExecutable
+from cuprof.ncu.profiler import PROFILER
 from cuprof.ncu.setting import Setting
 from cuprof.records import DeviceFacts, Outcome, State, Trial, Unavailable
 
@@ -62,7 +64,7 @@ def run(make_setting, make_trial, right, memory_store, listener) -> Callable[...
         return collect(
             trials,
             right(trials),
-            setting or make_setting(),
+            NcuCollector(PROFILER, setting or make_setting()),
             store=memory_store,
             sweep_id=3,
             observer=listener,
@@ -326,26 +328,24 @@ def test_failed_trials_are_tried_again_only_when_asked(fake_ncu, run, memory_sto
     assert run(CRASH, retry="failed").profiles[0].state is State.OK
 
 
-def test_batches_devices_and_jobs(fake_ncu, make_setting, make_trial, right, memory_store) -> None:
-    """One process for each batch of one device's trials; the job names device, folder and points."""
+def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, memory_store) -> None:
+    """One process for each batch of one device's trials; the task names device, folder and points."""
     second = DeviceFacts("cuda", 1, "NVIDIA H200")
     trials = [make_trial(ONE), make_trial(TWO, device=second), make_trial(CRASH), make_trial(HANG)]
-    jobs: list[dict] = []
     original = fake_ncu.folder / "ncu"
     original.write_text(
-        original.read_text().replace("exec", f'for job; do :; done; cp "$job" "{fake_ncu.folder}/$$.job"; exec')
+        original.read_text().replace("exec", f'for task; do :; done; cp "$task" "{fake_ncu.folder}/$$.task"; exec')
     )
     through = {"console": "", "progress": {"all": THROUGH}}
     fake_ncu.plays(
         {**through, "report": "crash"}, {**through, "report": "hang_interrupted"}, {**through, "report": "instructions"}
     )
-    result = collect(
-        trials, right(trials), make_setting(batch=2), store=memory_store, sweep_id=None, observer=SilentObserver()
-    )
-    jobs = [json.loads(path.read_text()) for path in sorted(fake_ncu.folder.glob("*.job"), key=os.path.getmtime)]
-    assert [[trial["identity"] for trial in job["trials"]] for job in jobs] == [[ONE, CRASH], [HANG], [TWO]]
-    assert [job["device_index"] for job in jobs] == [0, 0, 1]
-    assert jobs[0]["trials"][0] == {
+    collector = NcuCollector(PROFILER, make_setting(batch=2))
+    result = collect(trials, right(trials), collector, store=memory_store, sweep_id=None, observer=SilentObserver())
+    tasks = [json.loads(path.read_text()) for path in sorted(fake_ncu.folder.glob("*.task"), key=os.path.getmtime)]
+    assert [[trial["identity"] for trial in task["trials"]] for task in tasks] == [[ONE, CRASH], [HANG], [TWO]]
+    assert [task["device_index"] for task in tasks] == [0, 0, 1]
+    assert tasks[0]["trials"][0] == {
         "identity": ONE,
         "family_folder": "/families/scale",
         "variant": "v1",
@@ -365,7 +365,14 @@ def test_only_right_cuda_trials_are_profiled(fake_ncu, make_setting, make_trial,
     ]
     outcomes = {ONE: Outcome(ONE, State.OK), HANG: Outcome(HANG, State.WRONG_RESULT, "sum[0] = 3, expected 4")}
     fake_ncu.plays({"console": "", "report": "study_alone", "progress": {"all": THROUGH}})
-    result = collect(trials, outcomes, make_setting(), store=memory_store, sweep_id=None, observer=SilentObserver())
+    result = collect(
+        trials,
+        outcomes,
+        NcuCollector(PROFILER, make_setting()),
+        store=memory_store,
+        sweep_id=None,
+        observer=SilentObserver(),
+    )
     assert [profile.identity for profile in result.profiles] == [ONE]
     assert "no hardware counters" in result.skipped[TWO]
     assert result.skipped[CRASH] == "no GPU; plug one in"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from cuprof.ncu.artifact import keep_artifact
-from cuprof.ncu.belonging import Group, Owner, group_launches
-from cuprof.ncu.collect import ProfileStore
-from cuprof.ncu.report_file import read_report
-from cuprof.ncu.report_frame import find_options
-from cuprof.ncu.rollup import roll_up
+from cuprof.engine.profiling import ProfileStore
+from cuprof.profiling.belonging import Group, Owner, group_launches
+from cuprof.profiling.contract import Profiler
+from cuprof.reading.labels import read_labels
 from cuprof.records import Artifact, Conditions, Profile, State
+from cuprof.store import Store
 
 METRIC_SET = "imported"
 
@@ -36,8 +35,7 @@ class ImportSetting:
         artifacts: folder that a copy of each report is kept in.
         known: identity → label of the trials that are in the store, of those the reports may hold.
         name: what launches that are joined to no trial go by; the file's name without its ending when empty.
-        cache_mode: "cold" or "hot"; empty takes it from the ncu command line in the report, where --cache-control all
-            is the default and makes cold counters.
+        cache_mode: "cold" or "hot"; empty takes it from what the report says of how it was made.
     """
 
     artifacts: Path
@@ -97,7 +95,24 @@ class ImportResult:
         return [group for group in self.taken if group.owner is owner]
 
 
-def list_identities(paths: Sequence[Path]) -> list[str]:
+def import_reports(
+    paths: Sequence[Path], profiler: Profiler, url: str, artifacts: Path, *, name: str = "", cache_mode: str = ""
+) -> Iterator[ImportResult]:
+    """Store each report's launches, or none where one cannot be read; see `import_report` and `ImportSetting`.
+
+    Args:
+        url: the database.
+    """
+    identities = list_identities(paths, profiler)
+    with Store.open(url) as store:
+        with store.snapshot() as connection:
+            known = read_labels(connection, identities)
+        setting = ImportSetting(artifacts, known, name, cache_mode)
+        for path in paths:
+            yield import_report(path, setting, store, profiler)
+
+
+def list_identities(paths: Sequence[Path], profiler: Profiler) -> list[str]:
     """Return the trial identities that the ranges of these reports carry.
 
     Every value is read, so that a damaged report is refused before another one has been stored.
@@ -105,10 +120,10 @@ def list_identities(paths: Sequence[Path]) -> list[str]:
     Raises:
         ProfilerError: one of them cannot be read; nothing has been stored.
     """
-    return list(dict.fromkeys(identity for path in paths for identity in read_report(path).by_identity()))
+    return list(dict.fromkeys(identity for path in paths for identity in profiler.read_report(path).by_identity()))
 
 
-def import_report(path: Path, setting: ImportSetting, store: ImportStore) -> ImportResult:
+def import_report(path: Path, setting: ImportSetting, store: ImportStore, profiler: Profiler) -> ImportResult:
     """Store a report's launches: by trial where a range names a known one of this device, the others under a name.
 
     Each trial, and each kernel outside our ranges, is stored in a transaction of its own. What was taken in from the
@@ -117,24 +132,25 @@ def import_report(path: Path, setting: ImportSetting, store: ImportStore) -> Imp
     Raises:
         ProfilerError: the report cannot be read or kept.
     """
-    report = read_report(path)
-    artifact = keep_artifact(path, setting.artifacts)
+    report = profiler.read_report(path)
+    artifact = profiler.keep_report(path, setting.artifacts)
     name = setting.name or path.stem
-    conditions = _conditions(path, setting.cache_mode)
+    found = profiler.find_conditions(path)
+    conditions = replace(found, cache_mode=setting.cache_mode or found.cache_mode)
     groups = group_launches(report, setting.known, store.trial_devices(list(setting.known)), name)
     before = store.taken_in(artifact.sha256)
     taken = []
     for group in groups:
-        profile = _profile(group, artifact, conditions)
+        profile = _profile(group, artifact, conditions, profiler)
         if (profile.identity or profile.name, conditions.cache_mode) not in before:
             store.record_profile(None, profile)
             taken.append(group)
     return ImportResult(path, artifact, tuple(taken), len(groups) - len(taken), name, conditions.cache_mode)
 
 
-def _profile(group: Group, artifact: Artifact, conditions: Conditions) -> Profile:
+def _profile(group: Group, artifact: Artifact, conditions: Conditions, profiler: Profiler) -> Profile:
     # A crash has left counters of a part of the work at most, which are kept by launch but make no value of a trial.
-    rolled = roll_up(group.launches) if group.state is State.OK else ()
+    rolled = profiler.roll_up(group.launches) if group.state is State.OK else ()
     return Profile(
         identity=group.identity if group.owner is Owner.TRIAL else None,
         name=group.name,
@@ -151,10 +167,3 @@ def _profile(group: Group, artifact: Artifact, conditions: Conditions) -> Profil
 
 def _count(count: int, word: str, plural: str = "s") -> str:
     return f"{count} {word}{plural if count != 1 else ''}"
-
-
-def _conditions(path: Path, cache_mode: str) -> Conditions:
-    """Return how a report's launches were profiled: by its command line, where that says nothing by ncu's defaults."""
-    options = find_options(path)
-    made = "hot" if options.get("cache-control") == "none" else "cold"
-    return Conditions(cache_mode or made, options.get("clock-control", "base"), options.get("replay-mode", "kernel"))

@@ -1,0 +1,259 @@
+"""Collect counters for trials: each is checked, what is stored is left alone, the rest goes to a profiler in batches.
+
+Importing this is cheap, as the profiler's program is started first: store and worker are imported while it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from cuprof.config.model import SweepConfig
+from cuprof.engine.observer import Observer
+from cuprof.profiling.contract import Collector, Profiler, Request
+from cuprof.profiling.progress import Step
+from cuprof.project import Project
+from cuprof.records import FAILED, Conditions, Outcome, Profile, State, StoredProfile, Trial
+
+if TYPE_CHECKING:
+    from cuprof.reading.newest_counters import NewestCounter
+
+
+class ProfileStore(Protocol):
+    """What a collection needs of the store."""
+
+    def profiled(
+        self, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
+    ) -> dict[str, StoredProfile]:
+        """Return what is stored of those trials that were profiled for all of the metrics, failures included."""
+
+    def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
+        """Write one profile in one transaction."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that failed under the profiler, now or, where that was left as it is, in an earlier collection."""
+
+    identity: str
+    label: str
+    state: State
+    message: str
+    is_stored: bool = False
+
+
+@dataclass(frozen=True)
+class CollectResult:
+    """What a collection came to.
+
+    Attributes:
+        profiles: those made now, in the order they were stored.
+        reused: identities of the trials that were profiled before.
+        failures: of trials that failed under the profiler, earlier ones included.
+        skipped: identity → why a trial was not profiled; nothing is stored for these.
+        missing: metrics asked for that the device does not have → why.
+    """
+
+    profiles: tuple[Profile, ...]
+    reused: tuple[str, ...]
+    failures: tuple[Failure, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 where every metric of every trial is there, else 1."""
+        return 1 if self.failures or self.missing else 0
+
+
+@dataclass(frozen=True)
+class ProfilingResult:
+    """What checking and profiling the trials of a selection came to.
+
+    Attributes:
+        counters: what is stored now of these trials under the conditions asked for, of earlier collections too.
+    """
+
+    trials: tuple[Trial, ...]
+    collected: CollectResult
+    counters: tuple[NewestCounter, ...]
+    exit_code: int
+
+
+def profile_selection(
+    config: SweepConfig, project: Project, collector: Collector, observer: Observer
+) -> ProfilingResult:
+    """Check the trials of a selection, profile the right ones, and store what comes of each.
+
+    Raises:
+        UsageError: the selection cannot be carried out; nothing has been stored.
+        ProfilerError: the profiler cannot work here; what was stored until then stays.
+        KeyboardInterrupt: after the sweep has been marked as interrupted.
+    """
+    from cuprof.engine.checking import check_trials
+    from cuprof.engine.sweep import store_url
+    from cuprof.reading.newest_counters import list_newest_counters
+    from cuprof.store import Store
+
+    with Store.open(store_url(config, project)) as store:
+        collector.check()  # what cannot work is found before anything is built and checked
+        checked = check_trials(config, project, store, observer, collector.profiler.backends)
+        sweep_id, state = checked.result.sweep_id, "interrupted"
+        try:
+            collected = collect(
+                checked.trials,
+                checked.outcomes,
+                collector,
+                store=store,
+                sweep_id=sweep_id,
+                observer=observer,
+                retry=config.retry,
+            )
+            state = "finished"
+        finally:  # the checks have finished the sweep already; its end is that of the collection
+            store.finish_sweep(sweep_id, state)
+        with store.snapshot() as connection:
+            identities = [trial.identity for trial in checked.trials]
+            counters = list_newest_counters(connection, identities, collector.request.conditions)
+    exit_code = max(collected.exit_code, checked.result.exit_code)
+    return ProfilingResult(checked.trials, collected, tuple(counters), exit_code)
+
+
+def collect(
+    trials: Sequence[Trial],
+    outcomes: Mapping[str, Outcome],
+    collector: Collector,
+    *,
+    store: ProfileStore,
+    sweep_id: int | None,
+    observer: Observer,
+    retry: str = "",
+) -> CollectResult:
+    """Profile the trials whose counters are not stored yet.
+
+    Every trial's profile is stored as soon as its process has ended; interrupted, the same call goes on with what is
+    missing.
+
+    Args:
+        trials: already enlisted in the store.
+        outcomes: identity → what checking the trial came to. Only trials known to be right are profiled.
+        retry: "" leaves trials that failed under the profiler as stored, "failed" tries those again, "all" profiles
+            everything.
+
+    Raises:
+        ProfilerError: the profiler cannot work here at all; what was stored until then stays.
+        KeyboardInterrupt: after the trials that were through have been stored.
+    """
+    collector.check()
+    profiler = collector.profiler
+    skipped = {trial.identity: reason for trial in trials if (reason := reason_to_skip(trial, outcomes, profiler))}
+    right = [trial for trial in trials if trial.identity not in skipped]
+    settled = find_settled(right, collector.request, store, retry)
+    observer.started(len(right), len(settled))
+    todo = [trial for trial in right if trial.identity not in settled]
+    profiles = [
+        profile
+        for device_trials in _by_device(todo)
+        for batch in _chunks(device_trials, collector.batch)
+        for profile in _profile_batch(batch, collector, store, sweep_id, observer)
+    ]
+    if sweep_id is not None:
+        observer.finished(sweep_id)
+    earlier = [
+        Failure(trial.identity, trial.label, found.state, found.message, is_stored=True)
+        for trial in right
+        if (found := settled.get(trial.identity)) is not None and found.state in FAILED
+    ]
+    now = [
+        Failure(profile.identity or "", profile.name, profile.state, profile.message)
+        for profile in profiles
+        if profile.state in FAILED
+    ]
+    missing = {name: reason for found in settled.values() for name, reason in found.missing.items()}
+    return CollectResult(tuple(profiles), tuple(settled), (*earlier, *now), skipped, {**missing, **collector.missing})
+
+
+def find_settled(
+    trials: Sequence[Trial], request: Request, store: ProfileStore, retry: str = ""
+) -> dict[str, StoredProfile]:
+    """Return, in the order of the trials, what is stored of those that need no profiling."""
+    if retry == "all":
+        return {}
+    stored = store.profiled([trial.identity for trial in trials], request.conditions, request.metrics)
+    return {
+        trial.identity: stored[trial.identity]
+        for trial in trials
+        if trial.identity in stored and not (retry == "failed" and stored[trial.identity].state in FAILED)
+    }
+
+
+def reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome], profiler: Profiler) -> str:
+    """Return why a trial is not profiled, given what checking came to, or an empty text."""
+    if trial.backend not in profiler.backends:
+        return f"{trial.backend} variants have no hardware counters that {profiler.title} reads"
+    if trial.unavailable is not None:
+        return str(trial.unavailable)
+    outcome = outcomes.get(trial.identity)
+    if outcome is None or outcome.state is State.PLANNED:
+        return "it has not been checked"
+    if outcome.state is not State.OK:
+        return f"only right results are profiled, and this one is {outcome.state.value}: {outcome.message}"
+    return ""
+
+
+def _profile_batch(
+    trials: Sequence[Trial], collector: Collector, store: ProfileStore, sweep_id: int | None, observer: Observer
+) -> Iterator[Profile]:
+    """Profile a batch, and again without the trials that brought it down, until every trial is decided and stored."""
+    by_identity = {trial.identity: trial for trial in trials}
+    left = tuple(trials)
+    while left:
+        result = collector.profile(left, _tell(by_identity, observer))
+        for note in result.notes:
+            observer.note(note)
+        for profile in result.profiles:
+            store.record_profile(sweep_id, profile)
+            observer.trial_finished(by_identity[profile.identity or ""], _outcome(profile))
+            yield profile
+        if result.interrupted:
+            raise KeyboardInterrupt
+        left = result.remaining
+
+
+def _tell(trials: Mapping[str, Trial], observer: Observer) -> Callable[[str], None]:
+    shown = ""
+
+    def show(identity: str) -> None:
+        nonlocal shown
+        if identity in trials and identity != shown:
+            shown = identity
+            observer.trial_started(trials[identity], "profile")
+
+    return show
+
+
+def _outcome(profile: Profile) -> Outcome:
+    return Outcome(
+        profile.identity or "",
+        profile.state,
+        profile.message,
+        profile.log,
+        phase=Step.LAUNCHING.value,
+        started_at=profile.started_at,
+        duration_ns=profile.duration_ns,
+    )
+
+
+def _by_device(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
+    devices: dict[int, list[Trial]] = {}
+    for trial in trials:
+        devices.setdefault(trial.device.index if trial.device else 0, []).append(trial)
+    yield from devices.values()
+
+
+def _chunks(trials: Sequence[Trial], size: int) -> Iterator[tuple[Trial, ...]]:
+    remaining = iter(trials)
+    while chunk := tuple(islice(remaining, size)):
+        yield chunk

@@ -1,0 +1,1 @@
+"""What any profiler offers and is told: its contract, the registry, tasks of the profiled process, and metrics."""

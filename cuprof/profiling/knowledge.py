@@ -1,0 +1,48 @@
+"""What is known of a metric, whichever profiler it is of."""
+
+from __future__ import annotations
+
+from cuprof.profiling.metric import Catalog, Metric, Sentence
+from cuprof.profiling.metric import list_telling as list_telling_of
+from cuprof.profiling.registry import PROFILERS, get_profiler
+
+
+def list_metrics() -> list[Metric]:
+    """Return every metric that is described, by name."""
+    return [metric for catalog in _catalogs() for metric in catalog.by_name.values()]
+
+
+def list_telling() -> list[Metric]:
+    """Return the metrics that tell most of a kernel, in the order in which they are shown."""
+    return [metric for catalog in _catalogs() for metric in list_telling_of(catalog.metrics)]
+
+
+def list_topics() -> list[str]:
+    """Return what an analysis of counters goes through, in order."""
+    return list(dict.fromkeys(topic for catalog in _catalogs() for topic in catalog.topics))
+
+
+def find_metric(name: str) -> Metric | None:
+    """Return a metric's description, or None where there is none."""
+    return next((catalog.by_name[name] for catalog in _catalogs() if name in catalog.by_name), None)
+
+
+def find_sentence(name: str) -> Sentence | None:
+    """Return what is said of a metric's change, or None where nothing but the change is known to be said."""
+    found = (catalog.find_sentence(name) for catalog in _catalogs())
+    return next((sentence for sentence in found if sentence is not None), None)
+
+
+def heading_of(name: str) -> str:
+    """Return the heading of a counter: a short one where there is one, else the metric's name."""
+    metric = find_metric(name)
+    return metric.heading or name if metric else name
+
+
+def listing_order(name: str) -> tuple[int, str]:
+    """Return what metrics are sorted by where many are listed: geometry, memory, and so on, then by name."""
+    return min(catalog.rank(name) for catalog in _catalogs()), name
+
+
+def _catalogs() -> list[Catalog]:
+    return [get_profiler(name).catalog for name in PROFILERS]

@@ -1,0 +1,149 @@
+"""What a profiled process is given to do: a task file, and a note of who will write it.
+
+A profiler runs `python -m cuprof.worker.profile TASKFILE`, perhaps before it is known which trials it will profile:
+starting both takes seconds. The process then waits for its task file, and stops when whoever should write it is gone.
+It prepares each trial (build from the cache, inputs, warm-up) and executes it once inside the profiler's mark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cuprof.errors import ProfilerError
+from cuprof.point import Coordinate
+from cuprof.records import Trial
+
+WAIT_S = 0.02
+
+
+@dataclass(frozen=True)
+class TaskTrial:
+    """Name one trial so that another process can build and execute it."""
+
+    identity: str
+    family_folder: str
+    variant: str
+    problem: Mapping[str, Coordinate]
+    tunables: Mapping[str, Coordinate]
+
+    @classmethod
+    def of(cls, trial: Trial, family_folder: Path) -> TaskTrial:
+        """Return what names a planned trial."""
+        return cls(trial.identity, str(family_folder), trial.variant, dict(trial.problem), dict(trial.tunables))
+
+
+@dataclass(frozen=True)
+class ProfilingTask:
+    """Say what one profiled process has to do.
+
+    Args:
+        trials: in the order they are executed.
+        profiler: name of the one it runs under, whose mark encloses each execution.
+        backend: the back end of all the trials.
+        device_index: ordinal among the back end's devices.
+        seed: seed of the inputs.
+        progress_path: file that `cuprof.profiling.progress.ProgressWriter` appends to.
+        warm_up: executions of a trial before the marked one, so that hot counters find the caches as a previous
+            execution left them. A library call has one at least: it chooses its algorithm there.
+    """
+
+    trials: tuple[TaskTrial, ...]
+    profiler: str
+    backend: str
+    device_index: int
+    seed: int
+    progress_path: str
+    warm_up: int = 1
+
+
+@dataclass(frozen=True)
+class TaskFiles:
+    """Name the files of one profiled process, all in one folder."""
+
+    folder: Path
+
+    @property
+    def task(self) -> Path:
+        """Return the task file."""
+        return self.folder / "task.json"
+
+    @property
+    def owner(self) -> Path:
+        """Return the note of who will write the task file."""
+        return self.folder / "owner.json"
+
+    @property
+    def progress(self) -> Path:
+        """Return the file that grows with the profiled process's progress."""
+        return self.folder / "progress.jsonl"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Say who will write a task file, and for which device, so that it can be opened meanwhile."""
+
+    pid: int
+    backend: str
+    device_index: int
+
+
+def write_task(task: ProfilingTask, path: Path) -> None:
+    """Write a task file, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(asdict(task), indent=1, default=dict), encoding="utf-8")
+    partial.replace(path)
+
+
+def read_task(path: Path) -> ProfilingTask:
+    """Read a task file.
+
+    Raises:
+        ProfilerError: the file is absent or is no task file.
+    """
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        data["trials"] = tuple(TaskTrial(**trial) for trial in data["trials"])
+        return ProfilingTask(**data)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ProfilerError(
+            f"{path} is no task file of cuprof ({error}); a collection of counters writes it"
+        ) from error
+
+
+def write_owner(files: TaskFiles, backend: str, device_index: int) -> None:
+    """Note this process as the one that will write the task file."""
+    files.owner.write_text(json.dumps(asdict(Owner(os.getpid(), backend, device_index))), encoding="utf-8")
+
+
+def find_owner(task: Path) -> Owner | None:
+    """Return who will write a task file, or None where there is no note."""
+    try:
+        return Owner(**json.loads(TaskFiles(task.parent).owner.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def wait_for_task(task: Path) -> bool:
+    """Wait for the task file in the profiled process; return False when whoever should write it is gone."""
+    while not task.exists():
+        owner = find_owner(task)
+        if owner is None or not _is_alive(owner.pid):
+            return task.exists()
+        time.sleep(WAIT_S)
+    return True
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

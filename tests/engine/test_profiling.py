@@ -1,0 +1,152 @@
+"""Collecting counters with a profiler that is none of cuprof's: what the engine asks of any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from cuprof.engine.observer import SilentObserver
+from cuprof.engine.profiling import CollectResult, collect, reason_to_skip
+from cuprof.ncu.profiler import NsightCompute
+from cuprof.point import Point
+from cuprof.profiling.contract import BatchResult, Collector, Request
+from cuprof.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial, Unavailable
+
+COLD = Conditions("cold")
+
+
+class Toy(NsightCompute):
+    """A profiler of the host: its name, title and back ends differ, the rest is not asked for here."""
+
+    name, title, backends = "toy", "Toy", ("cpu",)
+
+
+class ToyCollector(Collector):
+    """Answer with prepared results, in turn; without one, every trial is fine."""
+
+    def __init__(self, *results: Callable[[Sequence[Trial]], BatchResult], batch: int = 2) -> None:
+        self.profiler, self.request, self.batch = Toy(), Request(("cycles",), COLD), batch
+        self.given: list[list[str]] = []
+        self.left_out: dict[str, str] = {}
+        self._results = list(results)
+
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """Return what was left out."""
+        return self.left_out
+
+    def check(self) -> None:
+        """Always works."""
+
+    def profile(self, trials: Sequence[Trial], on_trial: Callable[[str], None] = lambda _: None) -> BatchResult:
+        """Note what was given, tell of each trial twice, and answer."""
+        self.given.append([trial.variant for trial in trials])
+        for trial in trials:
+            on_trial(trial.identity)
+            on_trial(trial.identity)
+        return (self._results.pop(0) if self._results else through)(trials)
+
+
+def through(trials: Sequence[Trial]) -> BatchResult:
+    return BatchResult(tuple(profile(trial) for trial in trials))
+
+
+def profile(trial: Trial, state: State = State.OK) -> Profile:
+    return Profile(trial.identity, trial.label, state, COLD, metrics=("cycles",))
+
+
+@dataclass
+class Memory:
+    """Keep profiles; what is in `before` was stored by an earlier collection."""
+
+    before: dict[str, StoredProfile] = field(default_factory=dict)
+    profiles: list[Profile] = field(default_factory=list)
+
+    def profiled(
+        self, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
+    ) -> dict[str, StoredProfile]:
+        """Return what was stored before."""
+        return {identity: stored for identity, stored in self.before.items() if identity in identities}
+
+    def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
+        """Keep a profile."""
+        self.profiles.append(profile)
+        return len(self.profiles)
+
+
+class Listener(SilentObserver):
+    """Note what a collection tells."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        """Note it."""
+        self.lines.append(f"{phase} {trial.variant}")
+
+    def note(self, text: str) -> None:
+        """Note it."""
+        self.lines.append(text)
+
+
+def trials(names: str, index: int = 0) -> list[Trial]:
+    device = DeviceFacts("cpu", index, "a processor")
+    return [Trial(name * 32, "f", name, "cpu", "call", Point(n=1), Point(), f"f/{name}", device) for name in names]
+
+
+def run(
+    asked: Sequence[Trial], collector: Collector, memory: Memory, observer: SilentObserver | None = None
+) -> CollectResult:
+    outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in asked}
+    return collect(asked, outcomes, collector, store=memory, sweep_id=1, observer=observer or SilentObserver())
+
+
+def test_batches_are_of_one_device_and_no_larger_than_asked_for() -> None:
+    collector, listener = ToyCollector(), Listener()
+    run([*trials("abc"), *trials("de", index=1)], collector, Memory(), listener)
+    assert collector.given == [["a", "b"], ["c"], ["d", "e"]]
+    assert listener.lines == [f"profile {name}" for name in "abcde"]
+
+
+def test_what_is_undecided_is_given_again_and_failures_are_named() -> None:
+    def crash(given: Sequence[Trial]) -> BatchResult:
+        return BatchResult((profile(given[0], State.CRASHED),), tuple(given[1:]), ("one metric fell away",))
+
+    collector, memory, listener = ToyCollector(crash), Memory(), Listener()
+    result = run(trials("ab"), collector, memory, listener)
+    assert collector.given == [["a", "b"], ["b"]]
+    assert [(stored.name, stored.state) for stored in memory.profiles] == [("f/a", State.CRASHED), ("f/b", State.OK)]
+    assert ([failure.label for failure in result.failures], result.exit_code) == (["f/a"], 1)
+    assert "one metric fell away" in listener.lines
+
+
+def test_an_interrupt_comes_after_what_was_through_is_stored() -> None:
+    memory = Memory()
+    with pytest.raises(KeyboardInterrupt):
+        run(trials("ab"), ToyCollector(lambda given: replace(through(given[:1]), interrupted=True)), memory)
+    assert [stored.name for stored in memory.profiles] == ["f/a"]
+
+
+def test_what_is_stored_is_left_alone_with_its_failures_and_gaps() -> None:
+    collector = ToyCollector()
+    a, b = trials("ab")
+    before = {
+        a.identity: StoredProfile(State.OK, missing={"cycles": "there are none"}),
+        b.identity: StoredProfile(State.CRASHED, "it fell"),
+    }
+    result = run([a, b], collector, Memory(before))
+    assert (collector.given, result.reused) == ([], (a.identity, b.identity))
+    assert [(failure.message, failure.is_stored) for failure in result.failures] == [("it fell", True)]
+    assert (result.missing, result.exit_code) == ({"cycles": "there are none"}, 1)
+
+
+def test_only_right_trials_of_back_ends_that_the_profiler_reads_are_profiled() -> None:
+    (trial,) = trials("a")
+    right, wrong = Outcome(trial.identity, State.OK), Outcome(trial.identity, State.WRONG_RESULT, "x[0]")
+    assert reason_to_skip(trial, {trial.identity: right}, Toy()) == ""
+    assert reason_to_skip(trial, {}, Toy()) == "it has not been checked"
+    assert "wrong_result: x[0]" in reason_to_skip(trial, {trial.identity: wrong}, Toy())
+    assert "that Toy reads" in reason_to_skip(replace(trial, backend="cuda"), {}, Toy())
+    assert reason_to_skip(replace(trial, unavailable=Unavailable("no device")), {}, Toy()) == "no device"
