@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from cuprof.project import Project
+from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,6 +184,6 @@ def _headline(units: dict[str, str]) -> list[str]:
 def _print_failures(result: CollectResult) -> None:
     for failure in result.failures:
         stored = " (stored; retry=failed tries it again)" if failure.is_stored else ""
-        print(f"failed: {failure.label}: {failure.state.value}: {failure.message}{stored}", file=sys.stderr)
+        print_message(f"failed: {failure.label}: {failure.state.value}: {failure.message}{stored}")
     for reason in result.missing.values():
-        print(f"missing: {reason}", file=sys.stderr)
+        print_message(f"missing: {reason}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.project import find_project
+from cuprof.terminal.output import print_lines, print_message
+from cuprof.terminal.table import Line
 
 if TYPE_CHECKING:
     from cuprof.store import Store
@@ -33,9 +34,9 @@ def main(argv: Sequence[str]) -> int:
         setting = ImportSetting(project.artifacts, _labels(store, identities), arguments.name, arguments.cache_mode)
         for path in arguments.files:
             result = import_report(path, setting, store)
-            print(f"{path}: {result.describe()}")
+            print_lines([Line(f"{path}: {result.describe()}")])
             for note in result.notes:
-                print(f"{path}: {note}", file=sys.stderr)
+                print_message(f"{path}: {note}")
     return 0
 
 

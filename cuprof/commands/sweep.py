@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.errors import UsageError
 from cuprof.project import Project, try_writing
+from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -100,7 +100,7 @@ def task(config: SweepConfig, project: Project) -> int:
     finally:  # what was timed is stored and shown, whatever becomes of the counters
         _show_results(config, project, result.sweep_id)
     for trial, outcome in result.failed:
-        print(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}", file=sys.stderr)
+        print_message(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}")
     return code
 
 
