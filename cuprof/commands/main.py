@@ -78,6 +78,8 @@ def _run(words: list[str]) -> int:
     except KeyboardInterrupt:
         print_message("interrupted; the same command goes on where this one stopped")
         return INTERRUPTED
+    except SystemExit as ended:  # a parser that has shown its help
+        return int(ended.code or 0)
     except OSError as error:
         explained = explain_full(error)
         if explained is None:

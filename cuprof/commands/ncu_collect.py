@@ -148,11 +148,12 @@ def _print_counters(
             ]
         )
         return
-    from cuprof.ncu.table import CounterRow, format_counters
+    from cuprof.terminal.counters import CounterRow, counter_lines
+    from cuprof.terminal.output import print_lines, terminal_width
 
     notes = {**result.skipped, **{failure.identity: failure.state.value for failure in result.failures}}
     rows = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
-    print(format_counters(rows, metrics or _headline(units), units))
+    print_lines(counter_lines(rows, metrics or _headline(units), units, terminal_width()))
     if whole:
         print(f'\n{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"')
 
