@@ -43,6 +43,7 @@ settings:
   store.url=URL           another database, any SQLAlchemy URL
   dry_run=true            list the trials; run nothing
   output=json             counters as JSON on the standard output
+  further ones            family=NAME, device=, check=, ncu.…: see cuprof sweep --help
 
 options:
   -h, --help              show this text
