@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import traceback
 from collections.abc import Sequence
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.errors import CuprofError, UsageError
+from cuprof.terminal.output import print_message
 
 MEASURES = ("cold", "hot", "total")
 FORMATS = ("table", "json", "markdown")
@@ -53,12 +53,10 @@ def main(argv: Sequence[str]) -> int:
 
     try:
         return _compare(argv)
-    except BrokenPipeError:
-        raise
     except Exception as error:
         explained = error if isinstance(error, CuprofError) else explain_full(error)
         if explained:
-            print(f"error: {explained}", file=sys.stderr)
+            print_message(f"error: {explained}")
         else:  # an error of cuprof's own, which Python would end with 1
             traceback.print_exc()
         return FAILURE
@@ -87,7 +85,7 @@ def _compare(argv: Sequence[str]) -> int:
     )
     comparison = compare(base, new, options)
     if against:
-        print(f"--sample-more: {against}", file=sys.stderr)
+        print_message(f"--sample-more: {against}")
     elif arguments.sample_more and comparison.undecided:
         comparison = sample_more(comparison, project, make_observer)
     print_comparison(comparison, arguments.format, everything=arguments.all)

@@ -1,4 +1,4 @@
-"""The examinations behind `cuprof doctor`, each a function from facts to a finding."""
+"""The examinations behind `cuprof doctor`, each a function from facts to a diagnosis."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ OPTIONAL = {
 """Distribution → (extra, what it is for)."""
 
 
-class Verdict(StrEnum):
-    """Say how much a finding matters."""
+class Health(StrEnum):
+    """Say how much a diagnosis matters."""
 
     GOOD = "good"
     OPTIONAL = "optional"
@@ -42,22 +42,22 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One thing looked at: what was found, and the command that mends it."""
 
     what: str
-    verdict: Verdict
+    health: Health
     detail: str
     remedy: str = ""
 
 
-def examine(project: Project) -> Iterator[Finding]:
-    """Yield every finding about this machine and project."""
+def examine(project: Project) -> Iterator[Diagnosis]:
+    """Yield every diagnosis about this machine and project."""
     installed = _installed_versions()
     driver = find_driver()
     yield examine_python(sys.version_info[:3])
     yield from examine_dependencies(_requirements(), installed)
-    yield Finding("CPU", Verdict.GOOD, f"{cpu_name()}, {cpu_count()} cores usable")
+    yield Diagnosis("CPU", Health.GOOD, f"{cpu_name()}, {cpu_count()} cores usable")
     yield examine_driver(driver)
     yield examine_cupy(driver, installed)
     yield _examine_nvrtc(driver)
@@ -67,9 +67,9 @@ def examine(project: Project) -> Iterator[Finding]:
     yield examine_opencl(driver, list_platforms(), "pyopencl" in installed, has_nvidia_icd())
     for name, (extra, purpose) in OPTIONAL.items():
         if name in installed:
-            yield Finding(name, Verdict.GOOD, installed[name])
+            yield Diagnosis(name, Health.GOOD, installed[name])
         else:
-            yield Finding(name, Verdict.OPTIONAL, f"only needed for {purpose}", install_command(extra))
+            yield Diagnosis(name, Health.OPTIONAL, f"only needed for {purpose}", install_command(extra))
     yield examine_database(project.database_url)
     yield examine_disk(project.root, shutil.disk_usage(_existing(project.root)).free)
 
@@ -81,15 +81,15 @@ def install_command(extra: str) -> str:
     return f"{sys.executable} -m pip install {target}"
 
 
-def examine_python(version: Sequence[int]) -> Finding:
+def examine_python(version: Sequence[int]) -> Diagnosis:
     """Judge the interpreter."""
     text = ".".join(map(str, version))
     if tuple(version[:2]) < OLDEST_PYTHON:
-        return Finding("Python", Verdict.MISSING, text, "install Python 3.11 or newer, then run make sweep")
-    return Finding("Python", Verdict.GOOD, text)
+        return Diagnosis("Python", Health.MISSING, text, "install Python 3.11 or newer, then run make sweep")
+    return Diagnosis("Python", Health.GOOD, text)
 
 
-def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, str]) -> Iterator[Finding]:
+def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Judge every requirement by the version that is installed.
 
     Args:
@@ -103,27 +103,27 @@ def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, st
         name = _normal(requirement.name)
         remedy = f"{sys.executable} -m pip install --upgrade '{text}'"
         if name not in installed:
-            yield Finding(requirement.name, Verdict.MISSING, "not installed", remedy)
+            yield Diagnosis(requirement.name, Health.MISSING, "not installed", remedy)
         elif not requirement.specifier.contains(installed[name], prereleases=True):
             detail = f"{installed[name]}, but {requirement.specifier} is needed"
-            yield Finding(requirement.name, Verdict.MISSING, detail, remedy)
+            yield Diagnosis(requirement.name, Health.MISSING, detail, remedy)
         else:
-            yield Finding(requirement.name, Verdict.GOOD, installed[name])
+            yield Diagnosis(requirement.name, Health.GOOD, installed[name])
 
 
-def examine_driver(driver: Driver | None) -> Finding:
+def examine_driver(driver: Driver | None) -> Diagnosis:
     """Judge the NVIDIA driver."""
     if driver is None:
-        return Finding("NVIDIA driver", Verdict.OPTIONAL, "none; CUDA variants are skipped, CPU variants run")
+        return Diagnosis("NVIDIA driver", Health.OPTIONAL, "none; CUDA variants are skipped, CPU variants run")
     detail = f"{driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}; " + (
         ", ".join(gpu.name for gpu in driver.gpus) or "no GPU visible"
     )
     if not driver.extra:
-        return Finding("NVIDIA driver", Verdict.WARNING, detail, "install a driver that supports CUDA 12 or newer")
-    return Finding("NVIDIA driver", Verdict.GOOD, detail)
+        return Diagnosis("NVIDIA driver", Health.WARNING, detail, "install a driver that supports CUDA 12 or newer")
+    return Diagnosis("NVIDIA driver", Health.GOOD, detail)
 
 
-def examine_cupy(driver: Driver | None, installed: Mapping[str, str]) -> Finding:
+def examine_cupy(driver: Driver | None, installed: Mapping[str, str]) -> Diagnosis:
     """Judge whether CuPy is there and fits the driver."""
     found = {extra: installed[name] for extra, name in CUPY.items() if name in installed}
     described = ", ".join(f"{CUPY[extra]} {version}" for extra, version in found.items())
@@ -131,58 +131,58 @@ def examine_cupy(driver: Driver | None, installed: Mapping[str, str]) -> Finding
         keep = driver.extra if driver and driver.extra else "cuda13"
         other = next(CUPY[extra] for extra in found if extra != keep)
         remedy = f"{sys.executable} -m pip uninstall -y {other} && {install_command(keep)} --force-reinstall --no-deps"
-        return Finding("CuPy", Verdict.WARNING, f"{described} overwrite each other", remedy)
+        return Diagnosis("CuPy", Health.WARNING, f"{described} overwrite each other", remedy)
     if driver is None or not driver.extra:
-        return Finding(
-            "CuPy", Verdict.GOOD if found else Verdict.OPTIONAL, described or "not installed; no use without a GPU"
+        return Diagnosis(
+            "CuPy", Health.GOOD if found else Health.OPTIONAL, described or "not installed; no use without a GPU"
         )
     if not found:
-        return Finding(
-            "CuPy", Verdict.WARNING, "not installed; CUDA variants are skipped", install_command(driver.extra)
+        return Diagnosis(
+            "CuPy", Health.WARNING, "not installed; CUDA variants are skipped", install_command(driver.extra)
         )
     (extra,) = found
     if extra > driver.extra:
         remedy = f"{sys.executable} -m pip uninstall -y {CUPY[extra]} && {install_command(driver.extra)}"
         detail = f"{described}, but the driver supports CUDA {driver.cuda[0]}.{driver.cuda[1]} at most"
-        return Finding("CuPy", Verdict.WARNING, detail, remedy)
-    return Finding("CuPy", Verdict.GOOD, described)
+        return Diagnosis("CuPy", Health.WARNING, detail, remedy)
+    return Diagnosis("CuPy", Health.GOOD, described)
 
 
-def examine_counters(driver: Driver | None, parameters: Path) -> Finding:
+def examine_counters(driver: Driver | None, parameters: Path) -> Diagnosis:
     """Judge whether hardware counters are open to this user."""
     if driver is None:
-        return Finding("GPU counters", Verdict.OPTIONAL, "no NVIDIA driver")
+        return Diagnosis("GPU counters", Health.OPTIONAL, "no NVIDIA driver")
     try:
         restricted = "RmProfilingAdminOnly: 1" in parameters.read_text()
     except OSError:
-        return Finding("GPU counters", Verdict.OPTIONAL, f"{parameters} cannot be read; ncu itself will say")
+        return Diagnosis("GPU counters", Health.OPTIONAL, f"{parameters} cannot be read; ncu itself will say")
     if restricted and os.geteuid() != 0:
         remedy = (
             "run ncu-collect as root, or let every user profile: echo 'options nvidia "
             "NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf, then restart"
         )
-        return Finding("GPU counters", Verdict.WARNING, "for administrators only", remedy)
-    return Finding("GPU counters", Verdict.GOOD, "open to this user")
+        return Diagnosis("GPU counters", Health.WARNING, "for administrators only", remedy)
+    return Diagnosis("GPU counters", Health.GOOD, "open to this user")
 
 
 def examine_opencl(
     driver: Driver | None, platforms: Sequence[Platform], has_pyopencl: bool, nvidia_icd: bool
-) -> Finding:
+) -> Diagnosis:
     """Judge PyOpenCL and the platforms it sees."""
     if not has_pyopencl:
-        return Finding("OpenCL", Verdict.OPTIONAL, "PyOpenCL is not installed", install_command("opencl"))
+        return Diagnosis("OpenCL", Health.OPTIONAL, "PyOpenCL is not installed", install_command("opencl"))
     described = "; ".join(f"{each.name}: {', '.join(each.devices) or 'no device'}" for each in platforms)
     if driver is not None and not nvidia_icd:
         remedy = f"sudo mkdir -p {OPENCL_VENDORS} && echo libnvidia-opencl.so.1 | sudo tee {OPENCL_VENDORS}/nvidia.icd"
-        return Finding("OpenCL", Verdict.WARNING, f"{described or 'no platform'}; NVIDIA's is not registered", remedy)
+        return Diagnosis("OpenCL", Health.WARNING, f"{described or 'no platform'}; NVIDIA's is not registered", remedy)
     if not platforms:
-        return Finding(
-            "OpenCL", Verdict.OPTIONAL, "no platform", "sudo apt install pocl-opencl-icd (OpenCL on the CPU)"
+        return Diagnosis(
+            "OpenCL", Health.OPTIONAL, "no platform", "sudo apt install pocl-opencl-icd (OpenCL on the CPU)"
         )
-    return Finding("OpenCL", Verdict.GOOD, described)
+    return Diagnosis("OpenCL", Health.GOOD, described)
 
 
-def examine_database(url: str) -> Finding:
+def examine_database(url: str) -> Diagnosis:
     """Judge whether rows can be written; nothing is made or changed."""
     if url.startswith("sqlite:///"):
         file = Path(url.removeprefix("sqlite:///"))
@@ -190,62 +190,62 @@ def examine_database(url: str) -> Finding:
         target = file if file.exists() else folder
         if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
             remedy = f"chmod u+w {folder}, or name another database with store.url=sqlite:////PATH"
-            return Finding("database", Verdict.MISSING, f"{target} cannot be written", remedy)
+            return Diagnosis("database", Health.MISSING, f"{target} cannot be written", remedy)
         if not file.exists():
-            return Finding("database", Verdict.GOOD, f"{file} (made by the first sweep)")
+            return Diagnosis("database", Health.GOOD, f"{file} (made by the first sweep)")
     from cuprof.store import Store
 
     try:
         with Store.open(url, create=False, read_only=True):
-            return Finding("database", Verdict.GOOD, _without_password(url))
+            return Diagnosis("database", Health.GOOD, _without_password(url))
     except EmptyStoreError:
-        return Finding("database", Verdict.GOOD, f"{_without_password(url)} (its tables are made by the first sweep)")
+        return Diagnosis("database", Health.GOOD, f"{_without_password(url)} (its tables are made by the first sweep)")
     except CuprofError as error:
-        return Finding("database", Verdict.MISSING, str(error), "see the message")
+        return Diagnosis("database", Health.MISSING, str(error), "see the message")
 
 
-def examine_disk(folder: Path, free_bytes: int) -> Finding:
+def examine_disk(folder: Path, free_bytes: int) -> Diagnosis:
     """Judge the room for the database and reports."""
     detail = f"{free_bytes / 2**30:.1f} GiB free at {folder}"
     if free_bytes < LEAST_FREE_BYTES:
-        return Finding("disk", Verdict.WARNING, detail, "make room; reports of Nsight Compute are large")
-    return Finding("disk", Verdict.GOOD, detail)
+        return Diagnosis("disk", Health.WARNING, detail, "make room; reports of Nsight Compute are large")
+    return Diagnosis("disk", Health.GOOD, detail)
 
 
-def _examine_nvrtc(driver: Driver | None) -> Finding:
+def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
     from cuprof.backends.cuda.nvrtc import nvrtc_version
 
     try:
-        return Finding("NVRTC", Verdict.GOOD, nvrtc_version())
+        return Diagnosis("NVRTC", Health.GOOD, nvrtc_version())
     except CuprofError as error:
         extra = driver.extra if driver and driver.extra else "cuda13"
-        verdict = Verdict.WARNING if driver else Verdict.OPTIONAL
-        return Finding("NVRTC", verdict, str(error).partition(";")[0], install_command(extra))
+        health = Health.WARNING if driver else Health.OPTIONAL
+        return Diagnosis("NVRTC", health, str(error).partition(";")[0], install_command(extra))
 
 
-def examine_headers(driver: Driver | None, version: str) -> Finding:
+def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
     """Judge CUDA's own headers, which only sources with `#include <…>` need.
 
     Args:
         version: of those found, as `cuprof.family.headers.Headers` has it.
     """
     if version:
-        return Finding("CUDA headers", Verdict.GOOD, version)
+        return Diagnosis("CUDA headers", Health.GOOD, version)
     extra = driver.extra if driver and driver.extra else "cuda13"
     detail = "not found; only sources that include <cuda_fp16.h> and the like need them"
-    return Finding("CUDA headers", Verdict.OPTIONAL, detail, install_command(extra))
+    return Diagnosis("CUDA headers", Health.OPTIONAL, detail, install_command(extra))
 
 
-def _examine_ncu(driver: Driver | None) -> Finding:
+def _examine_ncu(driver: Driver | None) -> Diagnosis:
     from cuprof.ncu.executable import get_executable
 
     try:
         found = get_executable("", os.environ)
     except CuprofError as error:
-        verdict = Verdict.WARNING if driver else Verdict.OPTIONAL
+        health = Health.WARNING if driver else Health.OPTIONAL
         detail, _, remedy = str(error).partition("; ")
-        return Finding("Nsight Compute", verdict, detail, remedy if driver else "")
-    return Finding("Nsight Compute", Verdict.GOOD, f"{found.version} at {found.path}")
+        return Diagnosis("Nsight Compute", health, detail, remedy if driver else "")
+    return Diagnosis("Nsight Compute", Health.GOOD, f"{found.version_text} at {found.path}")
 
 
 def _requirements() -> list[str]:

@@ -6,32 +6,32 @@ import argparse
 from collections.abc import Iterable, Sequence
 
 from cuprof.commands.arguments import CommandParser
-from cuprof.commands.diagnosis import Finding, Verdict, examine
+from cuprof.commands.diagnosis import Diagnosis, Health, examine
 
-MARKS = {Verdict.GOOD: "ok", Verdict.OPTIONAL: "absent", Verdict.WARNING: "WARNING", Verdict.MISSING: "MISSING"}
+MARKS = {Health.GOOD: "ok", Health.OPTIONAL: "absent", Health.WARNING: "WARNING", Health.MISSING: "MISSING"}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the findings; return 1 when something that every sweep needs is missing."""
+    """Print the diagnoses; return 1 when something that every sweep needs is missing."""
     arguments = _parse(argv)
     from cuprof.project import find_project
     from cuprof.terminal.output import print_json
 
-    findings = list(examine(find_project()))
+    diagnoses = list(examine(find_project()))
     if arguments.json:
-        print_json([{**vars(finding), "verdict": finding.verdict.value} for finding in findings])
+        print_json([{**vars(diagnosis), "health": diagnosis.health.value} for diagnosis in diagnoses])
     else:
-        _print(findings)
-    return int(any(finding.verdict is Verdict.MISSING for finding in findings))
+        _print(diagnoses)
+    return int(any(diagnosis.health is Health.MISSING for diagnosis in diagnoses))
 
 
-def _print(findings: Iterable[Finding]) -> None:
+def _print(diagnoses: Iterable[Diagnosis]) -> None:
     from cuprof.terminal.output import print_lines, terminal_width
     from cuprof.terminal.table import Column, Line, Row, layout
 
-    found = list(findings)
-    styles = {Verdict.OPTIONAL: "dim", Verdict.WARNING: "yellow", Verdict.MISSING: "bold red"}
-    rows = [Row((MARKS[each.verdict], each.what, each.detail), styles.get(each.verdict, "")) for each in found]
+    found = list(diagnoses)
+    styles = {Health.OPTIONAL: "dim", Health.WARNING: "yellow", Health.MISSING: "bold red"}
+    rows = [Row((MARKS[each.health], each.what, each.detail), styles.get(each.health, "")) for each in found]
     columns = (Column("state", "left"), Column("what", "left"), Column("found", "left"))
     print_lines(layout(columns, rows, terminal_width()))
     remedies = [Line(f"  {each.what}: {each.remedy}") for each in found if each.remedy]

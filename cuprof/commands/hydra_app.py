@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.commands.job_records import JobRecords
-from cuprof.commands.main import INTERRUPTED, discard_output, explain_full
+from cuprof.commands.main import INTERRUPTED, explain_full
 from cuprof.errors import ConfigError
 from cuprof.project import Project, bundled, find_project
+from cuprof.terminal.output import print_message
+from cuprof.terminal.stream import guarded_output
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -127,6 +129,10 @@ class Job:
     records: JobRecords
 
     def __call__(self, composed: Any) -> None:
+        with guarded_output():  # a launcher's process has none yet
+            self._run(composed)
+
+    def _run(self, composed: Any) -> None:
         from hydra.core.hydra_config import HydraConfig
         from omegaconf import OmegaConf
 
@@ -137,7 +143,7 @@ class Job:
         number = int(runtime.job.num) if self.records.folder else 0
         self.records.begin(number)
         if self.records.folder:
-            print(f"job {number}: {_describe(runtime.overrides.task)}", file=sys.stderr, flush=True)
+            print_message(f"job {number}: {_describe(runtime.overrides.task)}")
         try:
             plain: Any = OmegaConf.to_container(composed, resolve=True)
             config = build_config(
@@ -150,17 +156,13 @@ class Job:
         except KeyboardInterrupt:
             self.records.end(number, INTERRUPTED)
             raise
-        except BrokenPipeError:
-            # The reader (head, less) has left, which is no failure of the job.
-            discard_output()
-            self.records.end(number, 0)
         except Exception as error:
             explained = explain(error) or explain_full(error)
             if explained is None:
                 self.records.end(number, 1)
                 raise
             self.records.end(number, explained.exit_code)
-            print(f"error: {explained}", file=sys.stderr, flush=True)
+            print_message(f"error: {explained}")
 
 
 def _describe(overrides: Sequence[str]) -> str:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.errors import FamilyError, UnknownNameError
 from cuprof.project import Project, find_project
+from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     from cuprof.family import Family
 
 EXAMPLES = """\
 examples:
+  cuprof list                       how many there are of each, and how to see them
   cuprof list families
   cuprof list variants reduction
   cuprof list experiments --json
@@ -24,12 +26,12 @@ examples:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print one list."""
+    """Print one list, or an overview of all."""
     arguments = _parse(argv)
     if arguments.names and arguments.what not in ("variants", "metrics"):
         raise UnknownNameError("argument", arguments.names[0], [], f"of cuprof list {arguments.what}")
     project = find_project()
-    records = list(LISTS[arguments.what](project, arguments.names))
+    records = list(LISTS[arguments.what](project, arguments.names) if arguments.what else list_lists(project))
     if arguments.json:
         from cuprof.terminal.output import print_json
 
@@ -37,6 +39,19 @@ def main(argv: Sequence[str]) -> int:
     else:
         _print_table(records)
     return 0
+
+
+def list_lists(project: Project) -> Iterator[dict[str, Any]]:
+    """Yield one record a list: how many entries it has, the first of them, and the command that shows them all."""
+    for what, entries in LISTS.items():
+        found = list(entries(project, ()))
+        names = dict.fromkeys(str(record[KEYS[what]]) for record in found)
+        yield {
+            "what": what,
+            "count": len(found),
+            "see": f"cuprof list {what}",
+            "such as": shorten(", ".join(names), SUCH_AS, placeholder=" …"),
+        }
 
 
 def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
@@ -83,7 +98,7 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
         except FamilyError as error:
             if names:
                 raise
-            print(f"warning: {error}", file=sys.stderr)
+            print_message(f"warning: {error}")
             continue
         yield from _variants(family)
 
@@ -128,6 +143,18 @@ LISTS: dict[str, Callable[[Project, Sequence[str]], Iterator[dict[str, Any]]]] =
     "metrics": list_metrics,
 }
 
+KEYS = {
+    "families": "family",
+    "variants": "variant",
+    "experiments": "experiment",
+    "devices": "name",
+    "metrics": "metric",
+}
+"""List → what its entries are told apart by."""
+
+SUCH_AS = 33
+"""Columns for the names in the overview."""
+
 
 def _variants(family: Family) -> Iterator[dict[str, Any]]:
     for variant in family.variants.values():
@@ -160,7 +187,7 @@ def _print_table(records: Sequence[dict[str, Any]]) -> None:
     from cuprof.terminal.table import Column, Row, layout
 
     if not records:
-        print("there are none", file=sys.stderr)
+        print_message("there are none")
         return
     columns = [Column(name, "right" if isinstance(records[0][name], int) else "left") for name in records[0]]
     rows = [Row(tuple(str(value) for value in record.values())) for record in records]
@@ -169,9 +196,11 @@ def _print_table(records: Sequence[dict[str, Any]]) -> None:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = CommandParser(
-        "list", "List families, variants, experiments, devices, or the metrics that cuprof explains.", EXAMPLES
+        "list",
+        "List families, variants, experiments, devices, or the metrics that cuprof explains; alone, an overview.",
+        EXAMPLES,
     )
-    parser.add_argument("what", choices=tuple(LISTS), help="which list")
+    parser.add_argument("what", choices=tuple(LISTS), nargs="?", help="which list (default: an overview)")
     parser.add_argument("names", metavar="NAME", nargs="*", help="families whose variants, or parts of metric names")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args(argv)

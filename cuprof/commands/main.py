@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from typing import Protocol, cast
 
 from cuprof import __version__
 from cuprof.errors import CuprofError, StoreError, suggest
+from cuprof.terminal.output import print_message
+from cuprof.terminal.stream import guarded_output
 
 
 @dataclass(frozen=True)
@@ -51,43 +52,46 @@ class _CommandModule(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 fine, 1 something failed, 2 bad input, 130 interrupted.
 
+    Output that cannot be written ends no work. A reader (head, less) that has left is no failure; a full disk is, once
+    the work is done.
+
     Args:
         argv: the words after the program's name; None takes them from the process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    with guarded_output() as output:
+        code = _run(words)
+        output.flush()  # what cannot be written is found here, and not while Python ends
+        lost = explain_full(output.failure)
+        if lost:
+            print_message(f"error: {lost}")
+            code = max(code, lost.exit_code)
+    return code
+
+
+def _run(words: list[str]) -> int:
     try:
-        code = _dispatch(words)
-        if sys.stdout:
-            sys.stdout.flush()  # what cannot be written is found here, and not while Python ends
-        return code
+        return _dispatch(words)
     except CuprofError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_message(f"error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
+        print_message("interrupted; the same command goes on where this one stopped")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has left, which is no failure.
-        discard_output()
-        return 0
+    except SystemExit as ended:  # a parser that has shown its help
+        return int(ended.code or 0)
     except OSError as error:
         explained = explain_full(error)
         if explained is None:
             raise
-        print(f"error: {explained}", file=sys.stderr)
+        print_message(f"error: {explained}")
         return explained.exit_code
 
 
-def discard_output() -> None:
-    """Send the standard output nowhere, so that what its buffer still holds does not raise again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def explain_full(error: Exception) -> StoreError | None:
-    """Return the error to show where a disk or a quota is full, and print no more; None for any other error."""
+def explain_full(error: Exception | None) -> StoreError | None:
+    """Return the error to show where a disk or a quota is full, or None for any other error."""
     if not isinstance(error, OSError) or error.errno not in _FULL:
         return None
-    discard_output()
     return StoreError(f"the output cannot be written: {error.strerror}")
 
 
@@ -126,7 +130,7 @@ def _dispatch(words: list[str]) -> int:
         return _module("cuprof.commands.completion").main(words)
     command = COMMANDS.get(words[0])
     if command is None:
-        print(f"error: unknown command {words[0]!r}: {suggest(words[0], COMMANDS)}", file=sys.stderr)
+        print_message(f"error: unknown command {words[0]!r}: {suggest(words[0], COMMANDS)}")
         return 2
     return _module(command.module).main(words[1:])
 

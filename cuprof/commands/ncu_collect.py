@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from cuprof.project import Project
+from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -38,6 +38,7 @@ settings:
   store.url=URL           another database, any SQLAlchemy URL
   dry_run=true            list the trials; run nothing
   output=json             counters as JSON on the standard output
+  further ones            family=NAME, device=, check=, ncu.…: see cuprof sweep --help
 
 options:
   -h, --help              show this text
@@ -101,11 +102,12 @@ def _print_counters(
     if output == "json":
         _print_json(trials, values, None if request.whole else set(metrics), request)
         return
-    from cuprof.ncu.table import CounterRow, format_counters
+    from cuprof.terminal.counters import CounterRow, counter_lines
+    from cuprof.terminal.output import print_lines, terminal_width
 
     notes = {**result.skipped, **{failure.identity: failure.state.value for failure in result.failures}}
     rows = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
-    print(format_counters(rows, metrics or _headline(units), units))
+    print_lines(counter_lines(rows, metrics or _headline(units), units, terminal_width()))
     if request.whole:
         print(f'\n{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"')
 
@@ -152,6 +154,6 @@ def _headline(units: dict[str, str]) -> list[str]:
 def _print_failures(result: CollectResult) -> None:
     for failure in result.failures:
         stored = " (stored; retry=failed tries it again)" if failure.is_stored else ""
-        print(f"failed: {failure.label}: {failure.state.value}: {failure.message}{stored}", file=sys.stderr)
+        print_message(f"failed: {failure.label}: {failure.state.value}: {failure.message}{stored}")
     for reason in result.missing.values():
-        print(f"missing: {reason}", file=sys.stderr)
+        print_message(f"missing: {reason}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.project import find_project
+from cuprof.terminal.output import print_lines, print_message
+from cuprof.terminal.table import Line
 
 EXAMPLES = """\
 examples:
@@ -34,9 +35,9 @@ def main(argv: Sequence[str]) -> int:
         cache_mode=arguments.cache_mode,
     )
     for result in found:
-        print(f"{result.path}: {result.describe()}")
+        print_lines([Line(f"{result.path}: {result.describe()}")])
         for note in result.notes:
-            print(f"{result.path}: {note}", file=sys.stderr)
+            print_message(f"{result.path}: {note}")
     return 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.errors import UsageError
+from cuprof.visible import visible_json
 
 FORMATS = ("table", "csv", "json", "parquet")
 
@@ -27,17 +28,26 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.project import find_project
     from cuprof.store import list_queries, query
-    from cuprof.store.export import to_text, write_frame
-    from cuprof.terminal.output import terminal_width
+    from cuprof.store.export import to_text, write_file, write_frame
+    from cuprof.terminal.frame import frame_lines
+    from cuprof.terminal.output import print_lines, terminal_width
 
     if not arguments.query:
         _print_names(list_queries())
         return 0
     frame = query(arguments.url or find_project().database_url, " ".join(arguments.query))
-    if arguments.output is not None:
-        write_frame(frame, arguments.format, arguments.output)
+    output = arguments.output
+    if arguments.format == "table":
+        lines = frame_lines(frame, None if output else terminal_width())
+        if output:
+            write_file("".join(f"{line.text}\n" for line in lines).encode(), output)
+        else:
+            print_lines(lines)
+    elif output:
+        write_frame(frame, arguments.format, output)
     else:
-        print(to_text(frame, arguments.format, width=terminal_width()), end="")
+        text = to_text(frame, arguments.format)
+        print(visible_json(text) if arguments.format == "json" else text, end="")
     return 0
 
 
@@ -52,7 +62,8 @@ def _print_names(names: Mapping[str, str]) -> None:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = CommandParser(
         "query",
-        "Read the database, never change it: SQL, a view (trials, timings, best, …) or a named query.",
+        "Read the database, never change it: SQL, a view (trials, timings, best, …) or a named query.\n"
+        "Control characters in values are shown as escapes (\\x1b); a file (--output) has them as they are stored.",
         EXAMPLES,
     )
     parser.add_argument("query", metavar="SQL|NAME", nargs="*", help="SQL, or the name of a query or view")

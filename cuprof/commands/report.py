@@ -23,6 +23,7 @@ settings:
   report.path=DIR   the folder for the page (default: reports/out in the project)
   store.url=URL     another database, any SQLAlchemy URL
   output=json       print the path as JSON
+  further ones      see cuprof sweep --help; what is about measuring has no effect here
 
 options:
   -h, --help        show this text

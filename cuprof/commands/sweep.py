@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.errors import UsageError
 from cuprof.project import Project, try_writing
+from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
@@ -24,17 +24,32 @@ Exit code: 0 fine, 1 some trial failed, 2 bad input.
 
 settings:
   experiment=NAME        the study to run (default: reduction); see cuprof list experiments; all_studies runs all five
-  variants=A,B           names or patterns (cuda_*, !cpu_*); all by default
+  family=NAME            a family without a study: all of its variants at the axes' defaults; see cuprof list families
+  variants=A,B           names or patterns (cuda_*, !cpu_*); all by default; see cuprof list variants
+  baseline=NAME          the variant that others are compared with; the study's or the family's by default
   problem.AXIS=V,W       values of a problem axis; arithmetic such as 2**24 and range(10,20) work
   problem.preset=NAME    a named problem of the family
   tune.NAME=V,W          values of a tunable
   measure=quick          how to time: default, quick, precise, hot
+  check=fixed            what results are checked with: fresh random inputs (default), or the same each time
   device=cpu             which devices take part: auto, cpu, cuda
-  store.url=URL          another database, any SQLAlchemy URL
-  ncu.enabled=true       profile under Nsight Compute afterwards
+  store.url=URL          another database, any SQLAlchemy URL (store=postgres: by PGHOST, PGUSER, …)
+  report=none            no page; report.path=DIR: another folder for it
+  ncu.enabled=true       profile under Nsight Compute afterwards; ncu=SET and more: cuprof ncu-collect --help
   retry=failed           try failed trials again (all: measure everything anew)
   dry_run=true           list the trials and what is stored; run nothing
   output=json            results as JSON on the standard output
+
+single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what each is set to:
+  measure  modes, target, confidence, min_samples, max_samples, max_seconds, patience_seconds, warmup, flush,
+           interleave, rotation, blocking, host_memory, graph, energy, energy_seconds, timer, settle_seconds,
+           clock_tolerance
+  check    seed
+  device   backends, cuda, opencl, cpu_threads
+  limits   build_s, check_s, trial_s: seconds that a step of a trial may take
+  ncu      enabled, name, path, metrics, extra_metrics, set, sections, cache_control, clock_control, replay, batch,
+           time_limit_s
+  report   enabled, path, sweep (of cuprof report)
 
 A list on variants, problem.* or tune.* is an axis of one job. A list on any other setting makes jobs of their own,
 run by Hydra's launcher (hydra/launcher=joblib).
@@ -97,7 +112,7 @@ def task(config: SweepConfig, project: Project) -> int:
     finally:  # what was timed is stored and shown, whatever becomes of the counters
         _show_results(config, project, result.sweep_id)
     for trial, outcome in result.failed:
-        print(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}", file=sys.stderr)
+        print_message(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}")
     return code
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cuprof.analysis.facts import PLAIN_BELOW
 from cuprof.analysis.quantities import Scale, shorten
-from cuprof.report.visible import visible
+from cuprof.visible import visible
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499")
 """Okabe and Ito's colours (jfly.uni-koeln.de/color) without black and yellow, and two of Paul Tol's muted scheme."""

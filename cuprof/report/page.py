@@ -23,7 +23,7 @@ from cuprof.report.markdown import to_html
 from cuprof.report.provenance import provenance
 from cuprof.report.standard_figures import standard_figures
 from cuprof.report.study_figures import study_figure
-from cuprof.report.visible import visible
+from cuprof.visible import visible
 
 TEMPLATES = "templates"
 

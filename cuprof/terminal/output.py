@@ -1,4 +1,4 @@
-"""Write lines to the standard output, with style only where a terminal shows it."""
+"""Write lines, messages and JSON, with style only where a terminal shows it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cuprof.terminal.stream import styled
 from cuprof.terminal.table import Line
+from cuprof.visible import visible, visible_json
 
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
@@ -21,22 +23,27 @@ def terminal_width() -> int:
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Write the lines."""
-    if not sys.stdout.isatty():
+    """Write each line as one line, whatever is in it."""
+    if not sys.stdout or not sys.stdout.isatty():
         for line in lines:
-            print(line.text)
+            print(visible(line.text, keep=""))
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = Console(file=styled(sys.stdout), highlight=False)
     for line in lines:
-        console.print(Text(line.text, style=line.style), soft_wrap=True)
+        console.print(Text(visible(line.text, keep=""), style=line.style), soft_wrap=True)
+
+
+def print_message(text: str) -> None:
+    """Write one line to the standard error: an error, a warning, a failure."""
+    print(visible(text, keep=""), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
     """Write plain data as JSON; NaN and infinities become null."""
-    print(json.dumps(plain(value), ensure_ascii=False, indent=2))
+    print(visible_json(json.dumps(plain(value), ensure_ascii=False, indent=2)))
 
 
 def plain(value: Any) -> Any:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from cuprof.records import FAILED, Measure, Outcome, State, Summary, Trial
 from cuprof.statistics.median import is_mere_range
 from cuprof.terminal.marks import is_expected, mark_of
+from cuprof.terminal.stream import styled
 from cuprof.terminal.text import format_duration, format_time
+from cuprof.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,10 +32,10 @@ PHASES = {
 def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress:
     """Return the observer that fits the stream (default: standard error), to be used as a context manager."""
     stream = stream or sys.stderr
-    if stream.isatty():
+    if stream and stream.isatty():
         from rich.console import Console
 
-        console = Console(file=stream)
+        console = Console(file=styled(stream))
         if not console.is_dumb_terminal:
             return LiveProgress(console)
     return PlainProgress(stream)
@@ -122,7 +124,7 @@ class PlainProgress(_Progress):
 
     def note(self, text: str) -> None:
         """Write one line."""
-        print(text, file=self._stream, flush=True)
+        print(visible(text, keep=""), file=self._stream, flush=True)
 
     def finished(self, sweep_id: int) -> None:
         """Write the summary."""
@@ -144,6 +146,8 @@ class LiveProgress(_Progress):
             TextColumn("{task.description}", markup=False),
             console=console,
             transient=True,
+            redirect_stdout=False,  # what others print is escaped, which styled text is not
+            redirect_stderr=False,
         )
         self._task: Any = None
 
@@ -159,7 +163,7 @@ class LiveProgress(_Progress):
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         """Show what runs now."""
-        self._update(description=f"{PHASES.get(phase, phase)} {trial.label}")
+        self._update(description=visible(f"{PHASES.get(phase, phase)} {trial.label}", keep=""))
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Advance; a failure leaves a line, and so does a result that is wrong as expected."""
@@ -171,7 +175,7 @@ class LiveProgress(_Progress):
 
     def note(self, text: str) -> None:
         """Write one line above the live one."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(visible(text, keep=""), markup=False, highlight=False, soft_wrap=True)
 
     def finished(self, sweep_id: int) -> None:
         """Replace the live line by the summary."""

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cuprof.visible import visible
+
 GAP = "  "
 
 
@@ -43,6 +45,7 @@ def layout(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[L
         rows: as many cells as columns.
         width: columns of the terminal.
     """
+    columns, rows = _visible(columns, rows)
     widths = _fit(columns, rows, width)
     heading = Row(tuple(column.heading for column in columns), "bold")
     lines = _lines(columns, heading, widths)
@@ -50,6 +53,24 @@ def layout(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[L
     for row in rows:
         lines += _lines(columns, row, widths)
     return lines
+
+
+def blocks(columns: Sequence[Column], rows: Sequence[Row]) -> list[Line]:
+    """Return one block of lines a row, a line a cell, for rows that are wider than the terminal."""
+    columns, rows = _visible(columns, rows)
+    size = max(display_width(column.heading) for column in columns)
+    lines = []
+    for number, row in enumerate(rows, 1):
+        lines.append(Line(f"── {number} of {len(rows)}", "bold"))
+        for column, cell in zip(columns, row.cells, strict=True):
+            padding = " " * (size - display_width(column.heading))
+            lines.append(Line(f"{column.heading}{padding}{GAP}{cell}".rstrip(), row.style))
+    return lines
+
+
+def natural_width(columns: Sequence[Column], rows: Sequence[Row]) -> int:
+    """Return how wide the table is where no words wrap."""
+    return sum(_natural_widths(*_visible(columns, rows))) + len(GAP) * (len(columns) - 1)
 
 
 def display_width(text: str) -> int:
@@ -60,9 +81,23 @@ def display_width(text: str) -> int:
     )
 
 
+def _visible(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[Column], list[Row]]:
+    """Escape first what is escaped where it is written: the widths are those of what is shown."""
+    shown = [Row(tuple(visible(cell, keep="") for cell in row.cells), row.style) for row in rows]
+    return [Column(visible(column.heading, keep=""), column.align) for column in columns], shown
+
+
+def _cells(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
+    """Return each column's texts, its heading first."""
+    return [[column.heading, *(row.cells[place] for row in rows)] for place, column in enumerate(columns)]
+
+
+def _natural_widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
+    return [max(map(display_width, each)) for each in _cells(columns, rows)]
+
+
 def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
-    cells = [[column.heading, *(row.cells[place] for row in rows)] for place, column in enumerate(columns)]
-    widths = [max(map(display_width, each)) for each in cells]
+    cells, widths = _cells(columns, rows), _natural_widths(columns, rows)
     least = [max((display_width(word) for cell in each for word in cell.split()), default=0) for each in cells]
     excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
     while excess > 0:

@@ -11,8 +11,8 @@ from cuprof.backends.cuda.presence import Driver, Gpu
 from cuprof.backends.opencl.presence import Platform, has_nvidia_icd
 from cuprof.commands import diagnosis
 from cuprof.commands.diagnosis import (
-    Finding,
-    Verdict,
+    Diagnosis,
+    Health,
     examine_counters,
     examine_cupy,
     examine_database,
@@ -37,18 +37,18 @@ POCL = Platform("Portable Computing Language", "OpenCL 3.0", ("cpu",))
 
 def test_doctor_runs_on_this_machine(cli: Cli, project: Project) -> None:
     result = cli("doctor", "--json")
-    findings = {finding["what"]: finding for finding in json.loads(result.out)}
+    diagnoses = {diagnosis["what"]: diagnosis for diagnosis in json.loads(result.out)}
     assert result.exit_code == 0
-    assert findings["Python"]["verdict"] == "good"
-    assert findings["numpy"]["verdict"] == "good"
-    assert str(project.root) in findings["database"]["detail"]
+    assert diagnoses["Python"]["health"] == "good"
+    assert diagnoses["numpy"]["health"] == "good"
+    assert str(project.root) in diagnoses["database"]["detail"]
     assert not (project.root / "db").exists()
 
 
 def test_what_is_missing_is_named_with_the_command_that_mends_it(
     cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = [Finding("numpy", Verdict.MISSING, "not installed", "pip install numpy"), Finding("x", Verdict.GOOD, "1")]
+    found = [Diagnosis("numpy", Health.MISSING, "not installed", "pip install numpy"), Diagnosis("x", Health.GOOD, "1")]
     monkeypatch.setattr("cuprof.commands.doctor.examine", lambda project: found)
     result = cli("doctor")
     assert result.exit_code == 1
@@ -56,82 +56,82 @@ def test_what_is_missing_is_named_with_the_command_that_mends_it(
     assert "  numpy: pip install numpy" in result.out
 
 
-@pytest.mark.parametrize(("version", "verdict"), [((3, 10, 9), Verdict.MISSING), ((3, 11, 0), Verdict.GOOD)])
-def test_python(version: tuple[int, ...], verdict: Verdict) -> None:
-    assert examine_python(version).verdict is verdict
+@pytest.mark.parametrize(("version", "health"), [((3, 10, 9), Health.MISSING), ((3, 11, 0), Health.GOOD)])
+def test_python(version: tuple[int, ...], health: Health) -> None:
+    assert examine_python(version).health is health
 
 
 def test_dependencies() -> None:
-    findings = examine_dependencies(["NumPy>=2.0", "ncu-report>=1", "rich>=13"], {"numpy": "1.26", "ncu-report": "2"})
-    assert [(each.what, each.verdict) for each in findings] == [
-        ("NumPy", Verdict.MISSING),
-        ("ncu-report", Verdict.GOOD),
-        ("rich", Verdict.MISSING),
+    diagnoses = examine_dependencies(["NumPy>=2.0", "ncu-report>=1", "rich>=13"], {"numpy": "1.26", "ncu-report": "2"})
+    assert [(each.what, each.health) for each in diagnoses] == [
+        ("NumPy", Health.MISSING),
+        ("ncu-report", Health.GOOD),
+        ("rich", Health.MISSING),
     ]
 
 
 @pytest.mark.parametrize(
-    ("driver", "verdict", "detail"),
+    ("driver", "health", "detail"),
     [
-        (None, Verdict.OPTIONAL, "CPU variants run"),
-        (DRIVER_11, Verdict.WARNING, "CUDA 11.4"),
-        (DRIVER_13, Verdict.GOOD, "Test GPU 9000"),
-        (Driver("580.1", (13, 0)), Verdict.GOOD, "no GPU visible"),
+        (None, Health.OPTIONAL, "CPU variants run"),
+        (DRIVER_11, Health.WARNING, "CUDA 11.4"),
+        (DRIVER_13, Health.GOOD, "Test GPU 9000"),
+        (Driver("580.1", (13, 0)), Health.GOOD, "no GPU visible"),
     ],
 )
-def test_driver(driver: Driver | None, verdict: Verdict, detail: str) -> None:
-    finding = examine_driver(driver)
-    assert finding.verdict is verdict
-    assert detail in finding.detail
+def test_driver(driver: Driver | None, health: Health, detail: str) -> None:
+    diagnosis = examine_driver(driver)
+    assert diagnosis.health is health
+    assert detail in diagnosis.detail
 
 
 @pytest.mark.parametrize(
-    ("driver", "installed", "verdict", "remedy"),
+    ("driver", "installed", "health", "remedy"),
     [
-        (DRIVER_13, {}, Verdict.WARNING, "[cuda13]"),
-        (DRIVER_12, {}, Verdict.WARNING, "[cuda12]"),
-        (DRIVER_13, {"cupy-cuda13x": "14.0"}, Verdict.GOOD, ""),
-        (DRIVER_13, {"cupy-cuda12x": "14.0"}, Verdict.GOOD, ""),
-        (DRIVER_12, {"cupy-cuda13x": "14.0"}, Verdict.WARNING, "uninstall -y cupy-cuda13x"),
-        (DRIVER_13, {"cupy-cuda12x": "14.0", "cupy-cuda13x": "14.0"}, Verdict.WARNING, "uninstall -y cupy-cuda12x"),
-        (None, {}, Verdict.OPTIONAL, ""),
+        (DRIVER_13, {}, Health.WARNING, "[cuda13]"),
+        (DRIVER_12, {}, Health.WARNING, "[cuda12]"),
+        (DRIVER_13, {"cupy-cuda13x": "14.0"}, Health.GOOD, ""),
+        (DRIVER_13, {"cupy-cuda12x": "14.0"}, Health.GOOD, ""),
+        (DRIVER_12, {"cupy-cuda13x": "14.0"}, Health.WARNING, "uninstall -y cupy-cuda13x"),
+        (DRIVER_13, {"cupy-cuda12x": "14.0", "cupy-cuda13x": "14.0"}, Health.WARNING, "uninstall -y cupy-cuda12x"),
+        (None, {}, Health.OPTIONAL, ""),
     ],
 )
 def test_cupy_must_fit_the_driver(
-    driver: Driver | None, installed: dict[str, str], verdict: Verdict, remedy: str
+    driver: Driver | None, installed: dict[str, str], health: Health, remedy: str
 ) -> None:
-    finding = examine_cupy(driver, installed)
-    assert finding.verdict is verdict
-    assert remedy in finding.remedy
-    assert bool(remedy) == bool(finding.remedy)
+    diagnosis = examine_cupy(driver, installed)
+    assert diagnosis.health is health
+    assert remedy in diagnosis.remedy
+    assert bool(remedy) == bool(diagnosis.remedy)
 
 
 def test_headers() -> None:
-    assert examine_headers(None, "cudart 13000").verdict is Verdict.GOOD
-    finding = examine_headers(None, "")
-    assert finding.verdict is Verdict.OPTIONAL
-    assert finding.remedy.endswith("[cuda13]'")
+    assert examine_headers(None, "cudart 13000").health is Health.GOOD
+    diagnosis = examine_headers(None, "")
+    assert diagnosis.health is Health.OPTIONAL
+    assert diagnosis.remedy.endswith("[cuda13]'")
 
 
 def test_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = tmp_path / "params"
-    assert examine_counters(None, parameters).verdict is Verdict.OPTIONAL
-    assert examine_counters(DRIVER_13, parameters).verdict is Verdict.OPTIONAL
+    assert examine_counters(None, parameters).health is Health.OPTIONAL
+    assert examine_counters(DRIVER_13, parameters).health is Health.OPTIONAL
     parameters.write_text("Mobile: 4294967295\nRmProfilingAdminOnly: 1\n")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "NVreg_RestrictProfilingToAdminUsers=0" in examine_counters(DRIVER_13, parameters).remedy
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert examine_counters(DRIVER_13, parameters).verdict is Verdict.GOOD
+    assert examine_counters(DRIVER_13, parameters).health is Health.GOOD
 
 
 def test_opencl() -> None:
     assert "[opencl]" in examine_opencl(None, (), False, False).remedy
     assert "pocl-opencl-icd" in examine_opencl(None, (), True, False).remedy
-    assert examine_opencl(None, (POCL,), True, False).verdict is Verdict.GOOD
+    assert examine_opencl(None, (POCL,), True, False).health is Health.GOOD
     unregistered = examine_opencl(DRIVER_13, (POCL,), True, False)
-    assert unregistered.verdict is Verdict.WARNING
+    assert unregistered.health is Health.WARNING
     assert "/etc/OpenCL/vendors/nvidia.icd" in unregistered.remedy
-    assert examine_opencl(DRIVER_13, (POCL,), True, True).verdict is Verdict.GOOD
+    assert examine_opencl(DRIVER_13, (POCL,), True, True).health is Health.GOOD
 
 
 def test_nvidias_opencl_is_found_by_its_registration(tmp_path: Path) -> None:
@@ -148,13 +148,13 @@ def test_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "made by the first sweep" in examine_database(url).detail
     assert not file.parent.exists()
     Store.open(url).close()
-    assert examine_database(url).verdict is Verdict.GOOD
+    assert examine_database(url).health is Health.GOOD
     file.write_bytes(b"no database at all" * 100)
-    assert examine_database(url).verdict is Verdict.MISSING
+    assert examine_database(url).health is Health.MISSING
     monkeypatch.setattr(diagnosis.os, "access", lambda path, mode: False)
     assert "cannot be written" in examine_database(url).detail
 
 
 def test_disk(tmp_path: Path) -> None:
-    assert examine_disk(tmp_path, 2**20).verdict is Verdict.WARNING
-    assert examine_disk(tmp_path, 2**40).verdict is Verdict.GOOD
+    assert examine_disk(tmp_path, 2**20).health is Health.WARNING
+    assert examine_disk(tmp_path, 2**40).health is Health.GOOD

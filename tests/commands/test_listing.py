@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from cuprof.commands.listing import LISTS
 from cuprof.project import Project
 from tests.conftest import Result
 
@@ -85,6 +86,21 @@ def test_experiments_with_the_first_sentence_of_their_comment(cli: Cli, own: Pro
     assert "reduction" in experiments
 
 
+def test_alone_it_counts_everything_and_says_how_to_see_it(cli: Cli, own: Project) -> None:
+    overview = {record["what"]: record for record in records(cli("list", "--json"))}
+    assert list(overview) == list(LISTS)
+    for what, record in overview.items():
+        assert record["count"] == len(records(cli("list", what, "--json")))
+        assert record["see"] == f"cuprof list {what}"
+
+
+def test_the_overview_fits_a_narrow_terminal(cli: Cli, own: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = cli("list").out.splitlines()
+    assert len(lines) == 2 + len(LISTS)
+    assert max(map(len, lines)) <= 80
+
+
 def test_the_host_is_always_a_device(cli: Cli, project: Project) -> None:
     assert records(cli("list", "devices", "--json"))[-1]["backend"] == "cpu"
 
@@ -102,7 +118,6 @@ def test_tables_have_headings(cli: Cli, own: Project) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["list"], "the following arguments are required: what"),
         (["list", "famlies"], "invalid choice: 'famlies'"),
         (["list", "families", "x"], "unknown argument 'x' of cuprof list families"),
         (["list", "variants", "mien"], "unknown family 'mien'"),

@@ -1,4 +1,4 @@
-"""Frames as text: nothing cut off, strict JSON, numbers as numbers."""
+"""Frames for programs: strict JSON, numbers as numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from cuprof.errors import MissingDependencyError, StoreError, UnknownNameError, UsageError
-from cuprof.store.export import to_parquet, to_table, to_text, write_frame
+from cuprof.store.export import to_parquet, to_text, write_frame
 from cuprof.store.frames import make_frame
 
 FRAME = pd.DataFrame(
@@ -24,44 +24,6 @@ FRAME = pd.DataFrame(
         "run_at": pd.to_datetime(["2026-01-02T03:04:05.5Z", None], utc=True),
     }
 )
-
-
-def test_a_table_aligns_words_left_and_numbers_right() -> None:
-    assert to_table(FRAME[["variant", "median_us", "bytes"]].head(1)) == (
-        "variant    median_us     bytes\n---------  ---------  --------\nlast_warp     16.250  67108864\n"
-    )
-
-
-def test_a_table_wider_than_the_terminal_becomes_one_block_a_row() -> None:
-    assert to_table(FRAME, width=40) == (
-        "-- 1 of 2\n"
-        "variant    last_warp\n"
-        "median_us  16.250\n"
-        "bytes      67108864\n"
-        "error      inf\n"
-        "run_at     2026-01-02 03:04:05\n"
-        "-- 2 of 2\n"
-        'variant    with "quotes", and lines\n'
-        "median_us  -\n"
-        "bytes      -\n"
-        "error      -inf\n"
-        "run_at     -\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (123456.0, "123456"),
-        (0.0123456, "0.012346"),
-        (1.5e-9, "1.5000e-09"),
-        (9.99999, "10.0000"),
-        (-2.5, "-2.5000"),
-    ],
-)
-def test_numbers_have_five_digits(value: float, text: str) -> None:
-    assert to_table(pd.DataFrame({"x": [value]})).splitlines()[2].strip() == text
 
 
 def test_json_is_strict_and_keeps_whole_numbers() -> None:
@@ -118,10 +80,6 @@ def test_parquet_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependencyError, match="pip install"):
         to_parquet(FRAME)
-
-
-def test_an_empty_frame_names_its_columns() -> None:
-    assert to_table(FRAME[["variant"]].head(0)) == "no rows (variant)\n"
 
 
 def test_frames_are_written_to_files_and_streams(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from cuprof.engine.observer import Observer
 from cuprof.family import Point
 from cuprof.records import Measure, Outcome, State, Summary, Timing, Trial
-from cuprof.terminal import Observer
 from cuprof.terminal.progress import LiveProgress, PlainProgress, make_observer
 
 TRIAL = Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v · n=1")

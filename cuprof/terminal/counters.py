@@ -1,4 +1,4 @@
-"""Show counters by trial as text: a row a trial, a column a metric, the names and units in a legend below."""
+"""Counters by trial: a row a trial, a column a metric, the metrics' names and units in a legend below."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cuprof.ncu.metrics import find_metric
+from cuprof.terminal.table import Column, Line, Row, layout
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class CounterRow:
 
     Args:
         values: metric → value, or text, or None where there is none.
-        note: shown in place of values: why there are none.
+        note: why there are none.
     """
 
     label: str
@@ -22,30 +23,34 @@ class CounterRow:
     note: str = ""
 
 
-def format_counters(rows: Sequence[CounterRow], metrics: Sequence[str], units: Mapping[str, str]) -> str:
-    """Return the table; numbers are never cut off, however wide it gets.
+def counter_lines(
+    rows: Sequence[CounterRow], metrics: Sequence[str], units: Mapping[str, str], width: int
+) -> list[Line]:
+    """Return the table and its legend; numbers are never cut off, however wide it gets.
 
     Args:
         rows: in the order shown.
         metrics: columns, in order.
         units: metric → unit.
+        width: columns of the terminal.
     """
     marks = [f"[{place}]" for place in range(1, len(metrics) + 1)]
-    cells = [[format_value(row.values.get(name)) for name in metrics] for row in rows]
-    widths = [max(map(len, (mark, *(row[place] for row in cells)))) for place, mark in enumerate(marks)]
-    first = max(map(len, ("trial", *(row.label for row in rows))))
-    lines = [
-        "  ".join([f"{'trial':{first}}", *(f"{mark:>{width}}" for mark, width in zip(marks, widths, strict=True))])
+    notes = [Column("note", "left")] if any(row.note for row in rows) else []
+    columns = [Column("trial", "left"), *map(Column, marks), *notes]
+    cells = [
+        (
+            row.label,
+            *("" if row.note else format_value(row.values.get(name)) for name in metrics),
+            *([row.note] if notes else []),
+        )
+        for row in rows
     ]
-    for row, values in zip(rows, cells, strict=True):
-        shown = [row.note] if row.note else [f"{text:>{width}}" for text, width in zip(values, widths, strict=True)]
-        lines.append("  ".join([f"{row.label:{first}}", *shown]))
-    lines.append("")
+    lines = [*layout(columns, [Row(each) for each in cells], width), Line("")]
     for mark, name in zip(marks, metrics, strict=True):
         known = find_metric(name)
         unit = f" in {units[name]}" if units.get(name) else ""
-        lines.append(f"{mark} {name}{unit}{': ' + known.meaning if known else ''}")
-    return "\n".join(lines)
+        lines.append(Line(f"{mark} {name}{unit}{': ' + known.meaning if known else ''}"))
+    return lines
 
 
 def format_value(value: float | str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cuprof.ncu.table import CounterRow, format_counters, format_value
+from cuprof.terminal.counters import CounterRow, counter_lines, format_value
 
 
 def test_numbers_are_aligned_whole_and_explained() -> None:
@@ -13,14 +13,14 @@ def test_numbers_are_aligned_whole_and_explained() -> None:
         CounterRow("scale/fused", {"launch__grid_dim_z": 1.0, "dram__bytes_read.sum": None}),
         CounterRow("scale/broken", note="crashed"),
     ]
-    table = format_counters(
-        rows, ["launch__grid_dim_z", "dram__bytes_read.sum", "x.y"], {"dram__bytes_read.sum": "byte"}
-    )
-    assert table.splitlines() == [
-        "trial         [1]         [2]   [3]",
+    metrics = ["launch__grid_dim_z", "dram__bytes_read.sum", "x.y"]
+    lines = counter_lines(rows, metrics, {"dram__bytes_read.sum": "byte"}, 80)
+    assert [line.text for line in lines] == [
+        "trial         [1]         [2]   [3]  note",
+        "────────────  ───  ──────────  ────  ───────",
         "scale/split     9  16,780,288  text",
         "scale/fused     1           –     –",
-        "scale/broken  crashed",
+        "scale/broken                         crashed",
         "",
         "[1] launch__grid_dim_z: Blocks of the grid in z: the depth of the grid.",
         "[2] dram__bytes_read.sum in byte: Bytes read from device memory.",

@@ -1,0 +1,66 @@
+"""Rows of a query for people: nothing cut off."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import pytest
+
+from cuprof.terminal.frame import frame_lines
+
+FRAME = pd.DataFrame(
+    {
+        "variant": ["last_warp", 'with "quotes", and\nlines'],
+        "median_us": [16.25, math.nan],
+        "bytes": pd.Series([67108864, None], dtype="Int64"),
+        "error": [math.inf, -math.inf],
+        "run_at": pd.to_datetime(["2026-01-02T03:04:05.5Z", None], utc=True),
+    }
+)
+
+
+def text(frame: pd.DataFrame, width: int | None = None) -> str:
+    return "".join(f"{line.text}\n" for line in frame_lines(frame, width))
+
+
+def test_a_table_aligns_words_left_and_numbers_right() -> None:
+    assert text(FRAME[["variant", "median_us", "bytes"]].head(1)) == (
+        "variant    median_us     bytes\n─────────  ─────────  ────────\nlast_warp     16.250  67108864\n"
+    )
+
+
+def test_a_table_wider_than_the_terminal_becomes_one_block_a_row() -> None:
+    assert text(FRAME, width=40) == (
+        "── 1 of 2\n"
+        "variant    last_warp\n"
+        "median_us  16.250\n"
+        "bytes      67108864\n"
+        "error      inf\n"
+        "run_at     2026-01-02 03:04:05\n"
+        "── 2 of 2\n"
+        'variant    with "quotes", and lines\n'
+        "median_us  -\n"
+        "bytes      -\n"
+        "error      -inf\n"
+        "run_at     -\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0"),
+        (123456.0, "123456"),
+        (0.0123456, "0.012346"),
+        (1.5e-9, "1.5000e-09"),
+        (9.99999, "10.0000"),
+        (-2.5, "-2.5000"),
+    ],
+)
+def test_numbers_have_five_digits(value: float, shown: str) -> None:
+    assert text(pd.DataFrame({"x": [value]})).splitlines()[2].strip() == shown
+
+
+def test_an_empty_frame_names_its_columns() -> None:
+    assert text(FRAME[["variant"]].head(0)) == "no rows (variant)\n"
