@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 
 INTERRUPTED = 130
@@ -105,6 +106,7 @@ def is_requested() -> bool:
     return _requested_at is not None
 
 
+@cache
 def stop_with_parent() -> None:
     """Ask this process to stop when its parent has gone, as Ctrl-C does; for processes that a launcher started."""
     parent = os.getppid()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
@@ -12,6 +13,7 @@ from typing import Protocol, cast
 
 from cuprof import __version__
 from cuprof.errors import CuprofError, StoreError, suggest
+from cuprof.interrupts import INTERRUPTED, heard, is_requested
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,6 @@ COMMANDS: dict[str, Command] = {
     "init": Command("cuprof.commands.init", "make a project of your own with an example family"),
 }
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -54,7 +53,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the words after the program's name; None takes them from the process.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    with heard():
+        try:
+            code = _run(list(sys.argv[1:] if argv is None else argv))
+        except Exception:
+            if not is_requested():
+                raise
+            code = INTERRUPTED  # a terminal that was closed makes whatever is written to it fail
+        return INTERRUPTED if code and is_requested() else code
+
+
+def _run(words: list[str]) -> int:
     try:
         code = _dispatch(words)
         if sys.stdout:
@@ -64,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
+        with contextlib.suppress(OSError):  # the terminal may be what has gone
+            print("interrupted; the same command goes on where this one stopped", file=sys.stderr, flush=True)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has left, which is no failure.
