@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 
@@ -11,3 +12,8 @@ def child_environment() -> dict[str, str]:
     here = str(Path(__file__).resolve().parents[1])
     paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def child_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that runs a module of ours; `-P` keeps the current folder's files from being imported."""
+    return sys.executable, "-P", "-m", module, *arguments

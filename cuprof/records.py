@@ -1,4 +1,4 @@
-"""The records that travel from worker to engine to store: plain, frozen, picklable, without devices or databases.
+"""The records that travel from worker to engine to store: plain, frozen, without devices or databases.
 
 Durations are nanoseconds, sizes bytes, clocks MHz, powers watts, wherever a name does not say otherwise.
 """

@@ -9,15 +9,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.commands.job_records import JobRecords
-from cuprof.commands.main import INTERRUPTED, explain_full
+from cuprof.commands.main import explain_full
 from cuprof.errors import ConfigError
+from cuprof.interrupts import INTERRUPTED, heard, stop_with_parent
 from cuprof.project import Project, bundled, find_project
 from cuprof.terminal.output import print_message
 from cuprof.terminal.stream import guarded_output
@@ -68,7 +69,8 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
     folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
     records = JobRecords(folder if several else None)
     job = Job(task, project, arguments.given, _command_line(command_name, argv), records)
-    _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides], folder, folders)
+    with heard(before_stopping=records.stop_others):
+        _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides], folder, folders)
     return records.exit_code(arguments.jobs if several else None) if is_run else 0
 
 
@@ -127,9 +129,12 @@ class Job:
     given: frozenset[str]
     command_line: str
     records: JobRecords
+    launcher: int = field(default_factory=os.getpid)
 
     def __call__(self, composed: Any) -> None:
-        with guarded_output():  # a launcher's process has none yet
+        if os.getpid() != self.launcher:
+            stop_with_parent()
+        with heard(), guarded_output():  # a launcher's process has none yet
             self._run(composed)
 
     def _run(self, composed: Any) -> None:
@@ -139,6 +144,8 @@ class Job:
         from cuprof.config.build import build_config
         from cuprof.config.explain import explain
 
+        if self.records.are_stopped:
+            raise KeyboardInterrupt
         runtime = HydraConfig.get()
         number = int(runtime.job.num) if self.records.folder else 0
         self.records.begin(number)

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import platform
+import signal
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+STOPPED = "stopped"
+STOP_LIMIT_S = 1.2
+"""How long jobs that were asked to stop are waited for, to mark their sweeps, before their launcher ends them."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,24 @@ class JobRecords:
     def begin(self, number: int) -> None:
         """Note that a job has begun."""
         self._write(number, None)
+
+    def stop_others(self) -> None:
+        """Let no further job begin, ask those in other processes of this host to stop, and wait until they have."""
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / STOPPED).touch()
+        for record in self._open_elsewhere():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(record["pid"], signal.SIGTERM)
+        give_up = time.monotonic() + STOP_LIMIT_S
+        while self._open_elsewhere() and time.monotonic() < give_up:
+            time.sleep(0.02)
+
+    @property
+    def are_stopped(self) -> bool:
+        """Return whether no further job may begin."""
+        return self.folder is not None and (self.folder / STOPPED).exists()
 
     def end(self, number: int, exit_code: int) -> None:
         """Note a job's exit code."""
@@ -51,11 +79,23 @@ class JobRecords:
         folder = self.folder / "outcomes"
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{number}.draft"
-        draft.write_text(json.dumps({"job": number, "exit_code": exit_code}), encoding="utf-8")
+        record = {"job": number, "exit_code": exit_code, "pid": os.getpid(), "host": platform.node()}
+        draft.write_text(json.dumps(record), encoding="utf-8")
         draft.replace(folder / f"{number}.json")
 
     def _read(self) -> dict[int, int | None]:
         if self.folder is None:
             return self.codes
-        records = [json.loads(path.read_text(encoding="utf-8")) for path in self.folder.glob("outcomes/*.json")]
-        return {record["job"]: record["exit_code"] for record in records}
+        return {record["job"]: record["exit_code"] for record in self._records()}
+
+    def _records(self) -> list[dict[str, Any]]:
+        files = self.folder.glob("outcomes/*.json") if self.folder else ()
+        return [json.loads(path.read_text(encoding="utf-8")) for path in files]
+
+    def _open_elsewhere(self) -> list[dict[str, Any]]:
+        here = platform.node()
+        return [
+            record
+            for record in self._records()
+            if record["exit_code"] is None and record["host"] == here and record["pid"] != os.getpid()
+        ]

@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from cuprof import __version__
 from cuprof.errors import CuprofError, StoreError, suggest
+from cuprof.interrupts import INTERRUPTED, heard, is_requested
 from cuprof.terminal.output import print_message
 from cuprof.terminal.stream import guarded_output
 
@@ -38,9 +39,6 @@ COMMANDS: dict[str, Command] = {
     "init": Command("cuprof.commands.init", "make a project of your own with an example family"),
 }
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -59,14 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after the program's name; None takes them from the process.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    with guarded_output() as output:
+    with heard(), guarded_output() as output:
         code = _run(words)
         output.flush()  # what cannot be written is found here, and not while Python ends
         lost = explain_full(output.failure)
         if lost:
             print_message(f"error: {lost}")
             code = max(code, lost.exit_code)
-    return code
+        return INTERRUPTED if code and is_requested() else code
 
 
 def _run(words: list[str]) -> int:

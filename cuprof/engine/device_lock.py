@@ -1,11 +1,17 @@
-"""Take turns: of all cuprof processes of a user, one at a time measures on a device."""
+"""Take turns: of all cuprof processes on a machine, one at a time measures on a device.
+
+A lock is a file that is opened for reading alone: nothing is written to it, so whatever another user may have put in
+its place comes to no harm. Who holds it, Linux tells.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 import platform
-import tempfile
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +20,11 @@ from cuprof.backends.registry import is_host
 from cuprof.project import user_cache
 from cuprof.records import DeviceFacts
 
-PID_BYTES = 20
+SHARED_FOLDER = Path("/tmp/cuprof-locks")
+"""For all users of the machine. Not the temporary folder that the environment names, which may be each one's own."""
+FOR_ALL = 0o1777
+"""Rights of a folder that all may add to; the sticky bit keeps each one's files from being taken away by another."""
+KERNEL_LOCKS = Path("/proc/locks")
 
 
 class DeviceLocks:
@@ -32,36 +42,30 @@ class DeviceLocks:
 
     @contextmanager
     def hold(self, device: DeviceFacts) -> Iterator[None]:
-        """Wait for the device's turn and keep it until the block ends; not to be nested."""
-        handle = self._take(device)
-        try:
-            yield
-        finally:
-            if handle is not None:
-                os.ftruncate(handle, 0)  # nobody who comes now is told of a process that has let go
-                os.close(handle)
+        """Wait for the device's turn and keep it until the block ends; not to be nested.
 
-    def _take(self, device: DeviceFacts) -> int | None:
-        """Return the locked file, or None where no file can be locked, which costs the turns and nothing else."""
-        try:
-            with ExitStack() as stack:
-                handle = _open(f"{lock_name(device)}.lock")
-                stack.callback(os.close, handle)
-                self._lock(handle, device)
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, str(os.getpid()).encode(), 0)
-                stack.pop_all()
-                return handle
-        except OSError as error:
-            self._tell(f"{device.name}: other cuprof processes may time on it at the same time: {error}")
-            return None
+        There may be a lock in each of `list_folders`; all that can be had are taken, in the same order by everybody.
+        Where none can, that costs the turns and nothing else.
+        """
+        faults = []
+        with ExitStack() as held:
+            for folder in list_folders():
+                try:
+                    handle = _open(folder, f"{lock_name(device)}.lock")
+                    held.callback(os.close, handle)
+                    self._lock(handle, device)
+                except OSError as error:
+                    faults.append(error)
+            if len(faults) == len(list_folders()):
+                self._tell(f"{device.name}: other cuprof processes may time on it at the same time: {faults[-1]}")
+            yield
 
     def _lock(self, handle: int, device: DeviceFacts) -> None:
-        """Lock a file; if that takes a wait, name the process whose number is in it."""
+        """Lock a file; if that takes a wait, name the process that holds it."""
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pid = os.pread(handle, PID_BYTES, 0).decode()
+            pid = find_holder(handle)
             who = f"another cuprof process (pid {pid})" if pid else "another cuprof process"
             self._tell(f"waiting for {who} that times on {device.name}")
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -80,27 +84,56 @@ def lock_name(device: DeviceFacts) -> str:
 
 
 def list_folders() -> tuple[Path, ...]:
-    """Return where locks may lie, the best first: `$CUPROF_LOCKS` alone, else the user's cache, the temporary folder.
+    """Return where locks lie: in `$CUPROF_LOCKS` alone, else in the user's cache and in the folder for all users.
 
-    The cache is better because each job of a batch system may have a temporary folder of its own.
+    The cache reaches the user's jobs of a batch system that gives each a /tmp of its own.
     """
     chosen = os.environ.get("CUPROF_LOCKS")
-    if chosen:
-        return (Path(chosen),)
-    return user_cache() / "locks", Path(tempfile.gettempdir()) / f"cuprof-locks-{os.getuid()}"
+    return (Path(chosen),) if chosen else (user_cache() / "locks", SHARED_FOLDER)
 
 
-def _open(name: str) -> int:
-    """Open a lock's file, which is made where it is missing and never removed: a removed one could be locked twice."""
-    *before, last = list_folders()
-    for folder in before:
+def find_holder(handle: int) -> int | None:
+    """Return the process that holds the lock of an open file, None where Linux does not tell (another container)."""
+    file = os.fstat(handle)
+    with contextlib.suppress(OSError, ValueError):
+        for line in KERNEL_LOCKS.read_text().splitlines():
+            words = line.split()  # "1: FLOCK ADVISORY WRITE 1234 fd:01:5678 0 EOF"; those that wait have "->" second
+            if words[1] == "FLOCK" and int(words[5].rpartition(":")[2]) == file.st_ino and int(words[4]) > 0:
+                return int(words[4])
+    return None
+
+
+def _open(folder: Path, name: str) -> int:
+    """Open a lock's file for reading; it is made where it is missing and never removed, or it could be locked twice.
+
+    Raises:
+        OSError: it can be neither made nor opened, or is no plain file.
+    """
+    with ExitStack() as stack:
+        place = _open_folder(folder)
+        stack.callback(os.close, place)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe of that name does not hold us up
         try:
-            return _open_in(folder, name)
-        except OSError:
-            continue
-    return _open_in(last, name)
+            handle = os.open(name, flags, dir_fd=place)
+        except FileNotFoundError:
+            # Made apart from being opened: Linux refuses O_CREAT on another user's file in a sticky folder.
+            with contextlib.suppress(FileExistsError):
+                made = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=place)
+                os.fchmod(made, 0o666)  # whatever the umask is
+                os.close(made)
+            handle = os.open(name, flags, dir_fd=place)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise OSError(errno.EINVAL, "not a plain file", str(folder / name))
+        return handle
 
 
-def _open_in(folder: Path, name: str) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    return os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o666)
+def _open_folder(folder: Path) -> int:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()
+        folder.chmod(FOR_ALL)
+    except FileExistsError:
+        pass
+    follow = 0 if os.environ.get("CUPROF_LOCKS") else os.O_NOFOLLOW  # a chosen folder may be a link: /var/lock is
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | follow)

@@ -11,42 +11,51 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
-from cuprof.child import child_environment
+from cuprof.child import child_command, child_environment
+from cuprof.interrupts import shielded
+from cuprof.scratch import ScratchFolder
 from cuprof.worker.status_page import StatusPage
+
+END_LIMIT_S = 12.0
+"""Longer than the guardian waits for what it kills."""
 
 
 @dataclass
 class Launched:
     """A worker process that waits for its settings.
 
-    The worker runs in a process group of its own, so an interrupt from the terminal reaches the engine alone and
-    what a variant starts in that group is ended with it.
+    The process that we start becomes the worker's guardian (`cuprof.guardian`) and ends as the worker ends. Both have
+    sessions of their own, so an interrupt from the terminal reaches the engine alone.
     """
 
     process: subprocess.Popen[bytes]
     pipe: Connection
     page: StatusPage
     log_path: Path
-    folder: tempfile.TemporaryDirectory[str]
+    folder: ScratchFolder
 
     def kill(self) -> None:
         """End the worker and whatever it started, at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        with shielded():
+            self.process.terminate()
+            try:
+                self.process.wait(END_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
 
     def discard(self) -> None:
         """End the worker and remove its files. What it found out has been received; nothing in it is worth a wait."""
-        self.kill()
-        self.pipe.close()
-        self.page.close()
-        self.folder.cleanup()
+        with shielded():
+            self.kill()
+            self.pipe.close()
+            self.page.close()
+            self.folder.cleanup()
 
 
 _spare: Launched | None = None
@@ -79,19 +88,20 @@ def _discard_spare() -> None:
 
 
 def _launch() -> Launched:
-    folder = tempfile.TemporaryDirectory(prefix="cuprof-")
-    status, log_path = Path(folder.name, "status"), Path(folder.name, "worker.log")
-    page = StatusPage(status, create=True)
-    ours, theirs = Pipe()
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cuprof.worker", str(theirs.fileno()), str(status)],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env={**child_environment(), "PYTHONUNBUFFERED": "1"},
-        )
-    theirs.close()
-    return Launched(process, ours, page, log_path, folder)
+    with shielded():
+        folder = ScratchFolder()
+        status, log_path = folder.path / "status", folder.path / "worker.log"
+        page = StatusPage(status, create=True)
+        ours, theirs = Pipe()
+        with log_path.open("wb") as log:
+            process = subprocess.Popen(
+                child_command("cuprof.worker", str(theirs.fileno()), str(status), str(os.getpid())),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**child_environment(), "PYTHONUNBUFFERED": "1"},
+            )
+        theirs.close()
+        return Launched(process, ours, page, log_path, folder)

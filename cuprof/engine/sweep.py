@@ -20,6 +20,7 @@ from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import EmptyStoreError, WorkerError
+from cuprof.interrupts import shielded
 from cuprof.project import Project
 from cuprof.records import ENERGY_UNAVAILABLE, FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
@@ -170,15 +171,18 @@ class Sweep:
         self.prepared, self.project, self.store = prepared, project, store
         self.runner, self.observer, self.meanwhile = runner, observer, meanwhile
         self.locks = DeviceLocks(observer.note)
-        self.results: list[tuple[Trial, State, Outcome | None]] = []
+        self.failed: list[tuple[Trial, Outcome]] = []
+        self.surprises: list[Trial] = []
         self._without_energy: set[tuple[str, str]] = set()
 
     def run(self) -> SweepResult:
         """Do what is left to do of the plan."""
         plan, store = self.prepared.plan, self.store
         known = self.prepared.stored(store)
-        sweep_id = store.begin_sweep(self._facts())
+        facts, sweep_id = self._facts(), None
         try:
+            with shielded():  # no sweep is begun whose number is not known
+                sweep_id = store.begin_sweep(facts)
             store.enlist(sweep_id, plan.trials)
             settled = [
                 trial for trial in plan.trials if self.prepared.is_settled(trial, known.get(trial.identity), sweep_id)
@@ -188,7 +192,7 @@ class Sweep:
             for text in plan.notes:
                 self.observer.note(text)
             for trial in settled:
-                self.results.append((trial, known[trial.identity].state, None))
+                self._judge(trial, known[trial.identity].state, known[trial.identity].message)
             done = {trial.identity for trial in settled}
             open_trials = [trial for trial in plan.trials if trial.identity not in done]
             self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable], known)
@@ -199,12 +203,15 @@ class Sweep:
             elif self.meanwhile:
                 Thread(target=self.meanwhile, daemon=True).start()
             self._measure(sweep_id, runnable)
+            store.finish_sweep(sweep_id, "finished")
         except BaseException:
-            store.finish_sweep(sweep_id, "interrupted")
+            if sweep_id is not None:
+                store.finish_sweep(sweep_id, "interrupted")
             raise
-        store.finish_sweep(sweep_id, "finished")
         self.observer.finished(sweep_id)
-        return self._result(sweep_id, known)
+        for trial in self.surprises:
+            self.observer.note(f"{trial.label} is expected to be wrong and was found right")
+        return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises))
 
     def _skip(self, sweep_id: int, trials: Sequence[Trial], known: Mapping[str, StoredTrial]) -> None:
         skipped_before = []
@@ -224,11 +231,20 @@ class Sweep:
         seed = self.prepared.config.check.seed
         for job in list_jobs(self.prepared, trials, secrets.randbits(63) if seed is None else seed):
             with self._turn(job):
-                if job.methods and job.backend not in calibrated:
-                    calibrated.add(job.backend)
+                is_due = bool(job.methods) and job.backend not in calibrated
+                # A GPU says first who else computes on it; measuring the host's memory has time.
+                is_early = is_due and not self._is_host(job.backend)
+                calibrated.add(job.backend)
+                if is_early:
                     self._calibrate(sweep_id, job.backend)
                 for outcome in self.runner.run(job):
                     self._record(sweep_id, by_identity[outcome.identity], outcome)
+                if is_due and not is_early:
+                    self._calibrate(sweep_id, job.backend)
+
+    def _is_host(self, backend: str) -> bool:
+        device = self.prepared.devices[backend]
+        return isinstance(device, DeviceFacts) and is_host(backend, device.details)
 
     def _turn(self, job: Job) -> AbstractContextManager[None]:
         """Return what keeps other cuprof processes off the job's device while it is timed on."""
@@ -244,6 +260,8 @@ class Sweep:
 
     def _calibrate(self, sweep_id: int, backend: str) -> None:
         device = self.prepared.devices[backend]
+        if isinstance(device, DeviceFacts) and self._is_remembered(sweep_id, device):
+            return
         try:
             answer = self.runner.worker.calibrate(backend)
         except WorkerError as error:
@@ -258,6 +276,14 @@ class Sweep:
         elif isinstance(device, DeviceFacts):
             self.store.save_calibration(sweep_id, device, answer.calibration)
 
+    def _is_remembered(self, sweep_id: int, device: DeviceFacts) -> bool:
+        """Return whether the host's figures were taken from an earlier sweep; `retry=all` measures everything anew."""
+        return (
+            is_host(device.backend, device.details)
+            and self.prepared.config.retry != "all"
+            and self.store.reuse_calibration(sweep_id, device)
+        )
+
     def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
         self.store.record(sweep_id, outcome)
         self._tell(trial, outcome)
@@ -268,21 +294,16 @@ class Sweep:
                 self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
-        self.results.append((trial, outcome.state, outcome))
+        self._judge(trial, outcome.state, outcome.message)
         self.observer.trial_finished(trial, outcome)
 
-    def _result(self, sweep_id: int, known: Mapping[str, StoredTrial]) -> SweepResult:
-        failed, surprises = [], []
-        for trial, state, outcome in self.results:
-            expected_wrong = trial.expected == "wrong"
-            if expected_wrong and state is State.OK:
-                surprises.append(trial)
-                self.observer.note(f"{trial.label} is expected to be wrong and was found right")
-            elif state in FAILED and not (expected_wrong and state is State.WRONG_RESULT):
-                stored = known.get(trial.identity)
-                message = stored.message if stored else ""
-                failed.append((trial, outcome or Outcome(trial.identity, state, message)))
-        return SweepResult(sweep_id, tuple(failed), tuple(surprises))
+    def _judge(self, trial: Trial, state: State, message: str) -> None:
+        """Keep what the end needs to know of a trial: a sweep may have many, and many samples each."""
+        expected_wrong = trial.expected == "wrong"
+        if expected_wrong and state is State.OK:
+            self.surprises.append(trial)
+        elif state in FAILED and not (expected_wrong and state is State.WRONG_RESULT):
+            self.failed.append((trial, Outcome(trial.identity, state, message)))
 
     def _facts(self) -> SweepFacts:
         config, family = self.prepared.config, self.prepared.family

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -10,15 +9,14 @@ from typing import Any
 
 from cuprof.engine.launch import take
 from cuprof.errors import WorkerError
+from cuprof.interrupts import stop_if_requested
 from cuprof.worker.messages import Calibrate, Calibrated, Describe, Described, WorkerSettings
-from cuprof.worker.status_page import Status
+from cuprof.worker.status_page import Phase, Status
+from cuprof.worker.wire import NonsenseError, Wire
 
 POLL_S = 0.05
 START_LIMIT_S = 120.0
 LOG_TAIL_BYTES = 8192
-MESSAGE_LIMIT_BYTES = 1 << 28
-"""A message of a trial with the most samples has a hundredth of it; what a variant writes into the pipe by mistake
-would else be waited for as the length that it happens to spell."""
 
 
 class WorkerDiedError(WorkerError):
@@ -32,7 +30,8 @@ class WorkerDiedError(WorkerError):
 
     def __init__(self, cause: str, status: Status, log: str) -> None:
         self.cause, self.status, self.log = cause, status, log
-        super().__init__(f"the worker process died ({cause})")
+        said = log.splitlines()[-1] if log and status and status.phase is Phase.START else ""
+        super().__init__(f"the worker process died ({cause}{f': {said}' if said else ''})")
 
 
 class WorkerProcess:
@@ -40,9 +39,13 @@ class WorkerProcess:
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._launched = take()
-        self.page, self.pipe = self._launched.page, self._launched.pipe
+        self.page, self.pipe = self._launched.page, Wire(self._launched.pipe)
         self._process, self._log_path = self._launched.process, self._launched.log_path
-        self.pipe.send(settings)
+        try:
+            self.send(settings)
+        except WorkerDiedError:
+            self.close()
+            raise
 
     def __enter__(self) -> WorkerProcess:
         return self
@@ -52,7 +55,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Return the worker's process id."""
+        """Return the process id of the worker's guardian, which ends with it."""
         return self._process.pid
 
     def describe(self, backends: tuple[str, ...]) -> Described:
@@ -81,13 +84,14 @@ class WorkerProcess:
             WorkerDiedError: it ended.
         """
         while True:
+            stop_if_requested()
             try:
-                message = pickle.loads(self.pipe.recv_bytes(MESSAGE_LIMIT_BYTES)) if self.pipe.poll(POLL_S) else None
+                message = self.pipe.receive() if self.pipe.poll(POLL_S) else None
                 # A process that the worker forked may hold the pipe open after the worker's death.
                 ended = message is None and self._process.poll() is not None and not self.pipe.poll()
             except (EOFError, ConnectionResetError):
                 raise self._died() from None
-            except Exception:  # unpickling nonsense raises nearly anything
+            except NonsenseError:
                 status = self.page.read()
                 self.kill()
                 raise WorkerDiedError("nonsense in the worker's pipe", status, self.log_tail()) from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import glob
 import re
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from cuprof.analysis.experiment import STANDARD
 from cuprof.analysis.failures import failure_groups
 from cuprof.analysis.quantities import format_ratio
 from cuprof.errors import StoreError
+from cuprof.interrupts import shielded
 from cuprof.project import bundled, find_project
 from cuprof.report.figure import Figure, Styles
 from cuprof.report.markdown import to_html
@@ -26,6 +29,9 @@ from cuprof.report.study_figures import study_figure
 from cuprof.visible import visible
 
 TEMPLATES = "templates"
+PART = ".part"
+ABANDONED_S = 60.0
+"""Nobody takes so long to write a page."""
 
 
 def write_report(
@@ -70,14 +76,34 @@ def write(study: Study, folder: Path, *, name: str = "", folders: Sequence[Path]
     text = render(study, folders=folders)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=folder, suffix=".html.part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(scratch).chmod(0o644)
-        Path(scratch).replace(path)
+        _write_whole(path, text)
     except OSError as error:
         raise StoreError(f"report {path} cannot be written: {error.strerror}; set another folder") from error
     return path
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Put a file in its place in one piece; what a write that failed or was ended leaves is gone after the next one."""
+    for pattern in (f".{glob.escape(path.name)}-*{PART}", "tmp????????.html.part"):  # the latter by cuprof 0.1.0
+        for left in path.parent.glob(pattern):
+            with contextlib.suppress(OSError):
+                if time.time() - left.lstat().st_mtime > ABANDONED_S:
+                    left.unlink()
+    with (
+        shielded(),
+        tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}-", suffix=PART, delete=False
+        ) as file,
+    ):
+        scratch = Path(file.name)
+        try:
+            file.write(text)
+            file.flush()
+            scratch.chmod(0o644)
+            scratch.replace(path)
+        except BaseException:
+            scratch.unlink(missing_ok=True)
+            raise
 
 
 def render(study: Study, *, folders: Sequence[Path] = ()) -> str:

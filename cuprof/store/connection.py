@@ -17,10 +17,14 @@ from sqlalchemy import event, exc
 from sqlalchemy.engine import URL, Engine, make_url
 
 from cuprof.errors import MissingDependencyError, StoreError
+from cuprof.interrupts import stop_if_deferred
 from cuprof.store.columns import to_json
 
 BUSY_SECONDS = 30.0
 """How long a statement waits for another process's lock before it gives up."""
+
+PIECE_SECONDS = 0.2
+"""How long a writer waits before it looks whether it was asked to stop."""
 
 _PASSWORD = re.compile(r"(?P<before>[A-Za-z][\w+.-]*://[^\s:/@'\"]*):[^\s@'\"]+@")
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
@@ -134,9 +138,27 @@ def _make_sqlite(url: URL, read_only: bool, foreign_keys: bool) -> Engine:
     # before DDL; so the driver is left in autocommit mode and SQLAlchemy begins.
     @event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+        if read_only:
+            connection.exec_driver_sql("BEGIN")
+        else:
+            _begin_writing(connection)
 
     return engine
+
+
+def _begin_writing(connection: sa.Connection) -> None:
+    # SQLite waits for other writers without hearing signals, so it waits in short pieces.
+    give_up = time.monotonic() + BUSY_SECONDS
+    connection.exec_driver_sql(f"PRAGMA busy_timeout={int(PIECE_SECONDS * 1000)}")
+    while True:
+        stop_if_deferred()
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            break
+        except exc.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+    connection.exec_driver_sql(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
 
 
 def _enter_wal(connection: sqlite3.Connection) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import URL, Connection, Engine
 
 from cuprof.errors import EmptyStoreError, StoreError
+from cuprof.interrupts import shielded
 from cuprof.records import (
     Calibration,
     Conditions,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 class Store:
     """Write and read one database.
 
-    Every method is one transaction: all of it is stored when the method returns, or nothing is when it raises.
+    Every method is one transaction: all of it is stored when the method returns, or nothing is when it raises. An
+    interrupt waits for the transaction's end; raised then, it leaves all of it stored.
     On SQLite (WAL, synchronous=NORMAL) what a method has stored outlives the end of the process, however it comes
     about; a power cut may take the last transactions back, never part of one. PostgreSQL keeps them as its server is
     set.
@@ -126,6 +128,11 @@ class Store:
         """Keep what was measured of a device in this sweep, in place of what was kept before."""
         with self._begin() as connection:
             sweeps.save_calibration(connection, sweep_id, sweeps.save_device(connection, facts), calibration)
+
+    def reuse_calibration(self, sweep_id: int, facts: DeviceFacts) -> bool:
+        """Give the sweep what was last measured of this device on the sweep's host; return False where nothing was."""
+        with self._begin() as connection:
+            return sweeps.reuse_calibration(connection, sweep_id, sweeps.save_device(connection, facts))
 
     def enlist(self, sweep_id: int, planned: Sequence[Trial]) -> None:
         """Write the sweep's trials in the order given; those that are there already stay as they are."""
@@ -246,7 +253,7 @@ class Store:
     def _begin(self) -> Iterator[Connection]:
         if os.getpid() != self._process:
             raise StoreError("a Store does not survive a fork; open the database again in the new process")
-        with explained(self.parsed_url), self.engine.begin() as connection:
+        with shielded(), explained(self.parsed_url), self.engine.begin() as connection:
             yield connection
 
 

@@ -141,3 +141,21 @@ def save_calibration(connection: Connection, sweep_id: int, device_id: int, cali
     }
     key = ["sweep_id", "device_id"]
     upsert(connection, CalibrationRow, [row], key=key, update=[name for name in row if name not in key])
+
+
+def reuse_calibration(connection: Connection, sweep_id: int, device_id: int) -> bool:
+    """Copy the newest calibration of a device from a sweep of the same host; its `measured_at` stays what it was."""
+    host = sa.select(Sweep.host).where(Sweep.id == sweep_id).scalar_subquery()
+    found = connection.execute(
+        sa.select(CalibrationRow.__table__)
+        .join(Sweep, Sweep.id == CalibrationRow.sweep_id)
+        .where(CalibrationRow.device_id == device_id, Sweep.host == host)
+        .order_by(CalibrationRow.measured_at.desc())
+        .limit(1)
+    ).one_or_none()
+    if found is None:
+        return False
+    if found.sweep_id != sweep_id:
+        row = {**found._asdict(), "sweep_id": sweep_id}
+        upsert(connection, CalibrationRow, [row], key=["sweep_id", "device_id"], update=["measured_at"])
+    return True

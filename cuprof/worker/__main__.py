@@ -1,130 +1,23 @@
-"""The worker process: owns the device, does one job after another, knows no database.
+"""The worker process; see `cuprof.worker.service`.
 
-python -m cuprof.worker PIPE_FD STATUS_FILE
+python -m cuprof.worker PIPE_FD STATUS_FILE ENGINE_PID
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import faulthandler
-import importlib
-import signal
 import sys
-import traceback
-from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 
-from cuprof.family.loader import load_family
-from cuprof.family.trace import describe
-from cuprof.worker.devices import DeviceTable
-from cuprof.worker.excerpt import excerpt
-from cuprof.worker.messages import (
-    Calibrate,
-    Calibrated,
-    Describe,
-    Described,
-    Job,
-    JobDone,
-    WorkerSettings,
-)
-from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
-from cuprof.worker.trials import TrialRunner
-from cuprof.worker.workload import Workload
-
-PR_SET_PDEATHSIG = 1
-
-
-class Worker:
-    """Answer the engine's messages until it says stop or goes away."""
-
-    def __init__(self, pipe: Connection, page: StatusPage, settings: WorkerSettings) -> None:
-        self.pipe, self.page = pipe, page
-        self.devices = DeviceTable(settings)
-        self._workload: tuple[tuple[object, ...], Workload] | None = None
-
-    def serve(self) -> None:
-        """Work until told to stop."""
-        while True:
-            self.page.enter(NO_TRIAL, Phase.IDLE)
-            try:
-                message = self.pipe.recv()
-            except EOFError:
-                return
-            if isinstance(message, Describe):
-                self.page.enter(NO_TRIAL, Phase.START)
-                self.pipe.send(Described({name: self.devices.describe(name) for name in message.backends}))
-            elif isinstance(message, Calibrate):
-                self.page.enter(NO_TRIAL, Phase.CALIBRATE)
-                self.pipe.send(self._calibrate(message.backend))
-            elif isinstance(message, Job) and not self._do(message):
-                return
-
-    def _calibrate(self, backend: str) -> Calibrated:
-        try:
-            return Calibrated(self.devices.get(backend).calibrate())
-        except Exception as error:  # a process border: the engine reports it and goes on without a calibration
-            return Calibrated(None, f"{type(error).__name__}: {error}")
-
-    def _do(self, job: Job) -> bool:
-        """Carry out a job; return False when this process can do no more."""
-        self.page.enter(NO_TRIAL, Phase.INPUTS)
-        try:
-            backend = self.devices.get(job.backend)
-        except Exception as error:  # a process border: a back end that cannot be opened skips its trials
-            self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc()), unavailable=True))
-            return True
-        try:
-            runner = TrialRunner(backend, self._get_workload(job), job, self.page.enter, self.page.begin)
-        except Exception as error:  # a process border: whatever a family raises becomes the trials' message
-            self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc())))
-            return True
-        for finished in runner.run():
-            self.pipe.send(replace(finished, has_company=self.page.read().has_company))
-            if finished.lost:
-                return False
-        self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
-        self.pipe.send(JobDone())
-        return True
-
-    def _get_workload(self, job: Job) -> Workload:
-        """Return inputs and reference, kept from the previous job where it had the same problem."""
-        key = (job.family_folder, job.problem, job.seed)
-        if self._workload is None or self._workload[0] != key:
-            self._workload = None  # free the old inputs before making new ones
-            self._workload = (key, Workload.make(load_family(job.family_folder), job))
-        return self._workload[1]
+from cuprof.guardian import guard
 
 
 def main(arguments: list[str]) -> int:
-    """Run the worker; arguments are the pipe's file descriptor and the status file."""
-    faulthandler.enable()
-    sys.dont_write_bytecode = True  # a family's files may change between two sweeps within a second
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine decides what an interrupt means
-    _die_with_parent()
-    pipe = Connection(int(arguments[0]))
-    page = StatusPage(Path(arguments[1]))
-    _import_ahead()
-    settings: WorkerSettings = pipe.recv()
-    try:
-        Worker(pipe, page, settings).serve()
-    except BrokenPipeError:
-        return 1
-    return 0
+    """Run the worker under a guardian; arguments are the pipe's file descriptor, the status file, the engine's pid."""
+    handle, status, engine = int(arguments[0]), Path(arguments[1]), int(arguments[2])
+    guard(engine, status.parent, close=(handle,))
+    from cuprof.worker.service import serve  # after the fork: the guardian stays small
 
-
-def _import_ahead() -> None:
-    """Import what most jobs need while the engine is still busy with its own start; what is absent is told later."""
-    for module in ("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.trials"):
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
-
-
-def _die_with_parent() -> None:
-    """Have Linux kill this process when the engine dies, so that no worker is left holding the device."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    return serve(handle, status)
 
 
 if __name__ == "__main__":

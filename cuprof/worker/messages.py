@@ -1,6 +1,6 @@
-"""What engine and worker say to each other, pickled over a pipe.
+"""What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
-engine → worker   Describe, Calibrate, Job
+engine → worker   WorkerSettings, Describe, Calibrate, Job
 worker → engine   Described, Calibrated, Finished (a trial), JobDone
 """
 
@@ -35,9 +35,15 @@ class Describe:
 
 @dataclass(frozen=True)
 class Described:
-    """Answer `Describe`."""
+    """Answer `Describe`: by back end, its device, or why there is none."""
 
-    devices: Mapping[str, DeviceFacts | Unavailable]
+    found: Mapping[str, DeviceFacts]
+    absent: Mapping[str, Unavailable] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> dict[str, DeviceFacts | Unavailable]:
+        """Return what there is to say of each back end."""
+        return {**self.found, **self.absent}
 
 
 @dataclass(frozen=True)
@@ -111,3 +117,7 @@ class JobDone:
     fault: str = ""
     log: str = ""
     unavailable: bool = False
+
+
+KINDS = (WorkerSettings, Describe, Described, Calibrate, Calibrated, Job, Finished, JobDone)
+"""What may travel on its own."""

@@ -7,6 +7,7 @@ was killed. Writing costs well under a microsecond, so even single samples are a
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 import time
 from dataclasses import dataclass
@@ -84,8 +85,12 @@ class StatusPage:
 
     def read(self) -> Status:
         """Return what was last said."""
-        index, phase, since_ns, begun = LAYOUT.unpack(self._map[:])
-        return Status(index, Phase(phase), since_ns, begun)
+        record = os.pread(self._file.fileno(), LAYOUT.size, 0)  # a map of a file that was cut off would end us
+        try:
+            index, phase, since_ns, begun = LAYOUT.unpack(record)
+            return Status(index, Phase(phase), since_ns, begun)
+        except (struct.error, ValueError):  # a variant wrote over it
+            return Status(NO_TRIAL, Phase.IDLE, time.monotonic_ns())
 
     def close(self) -> None:
         """Unmap."""

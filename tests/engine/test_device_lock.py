@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cuprof.engine import device_lock
 from cuprof.engine.device_lock import DeviceLocks, lock_name
 from cuprof.records import DeviceFacts
 
@@ -152,9 +154,98 @@ def test_without_a_place_for_locks_times_are_taken_all_the_same(
     assert note.startswith("Test CPU: other cuprof processes may time on it at the same time: ")
     monkeypatch.delenv("CUPROF_LOCKS")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(device_lock, "SHARED_FOLDER", tmp_path / "shared")
     with locks.hold(HOST):
-        assert [path.name for path in (tmp_path / f"cuprof-locks-{os.getuid()}").glob("*.lock")]
+        assert [path.name for path in (tmp_path / "shared").glob("*.lock")]
+    assert len(notes) == 1
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_users_own_and_the_machines_lock_are_both_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUPROF_LOCKS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(device_lock, "SHARED_FOLDER", tmp_path / "shared")
+    with DeviceLocks(print).hold(GPU):
+        assert names_in(tmp_path / "shared") == names_in(tmp_path / "cache" / "cuprof" / "locks") == ["abcd.lock"]
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "folder"])
+def test_what_is_no_plain_file_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    folder, victim = tmp_path / "locks", tmp_path / "victim"
+    folder.mkdir()
+    place = folder / "abcd.lock"
+    if "link" in kind:
+        place.symlink_to(victim)
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+    if kind == "link":
+        victim.write_text("precious")
+    monkeypatch.setenv("CUPROF_LOCKS", str(folder))
+    notes: list[str] = []
+    with DeviceLocks(notes.append).hold(GPU):
+        pass
+    assert len(notes) == 1
+    assert notes[0].startswith("Test GPU: other cuprof processes may time on it at the same time: ")
+    assert victim.read_text() == "precious" if kind == "link" else not victim.exists()
+
+
+def test_a_link_in_place_of_the_machines_folder_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "shared").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.delenv("CUPROF_LOCKS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(device_lock, "SHARED_FOLDER", tmp_path / "shared")
+    with DeviceLocks(print).hold(GPU):
+        assert names_in(tmp_path / "elsewhere") == []
+
+
+def test_what_a_lock_file_holds_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "abcd.lock").write_text("precious")
+    monkeypatch.setenv("CUPROF_LOCKS", str(tmp_path))
+    with DeviceLocks(print).hold(GPU):
+        pass
+    assert (tmp_path / "abcd.lock").read_text() == "precious"
+
+
+STRANGER = """
+import os, sys
+from cuprof.engine.device_lock import DeviceLocks
+from cuprof.records import DeviceFacts
+os.umask(0o077)
+if int(sys.argv[1]):  # that user may not be able to read what Python imports
+    os.setgroups([]); os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))
+with DeviceLocks(lambda text: print("note", text, flush=True)).hold(DeviceFacts("cuda", 0, "Test GPU", "abcd")):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
+@pytest.mark.parametrize("first", [0, 65534])
+def test_two_users_share_a_lock(monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        Path(place).chmod(0o777)
+        folder = Path(place) / "locks"
+        monkeypatch.setenv("CUPROF_LOCKS", str(folder))
+        command = [sys.executable, "-c", STRANGER]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen([*command, str(first)], **pipes) as one:
+            wait_for(one, "held")
+            assert folder.stat().st_mode & 0o7777 == 0o1777
+            assert (folder / "abcd.lock").stat().st_mode & 0o777 == 0o666
+            with subprocess.Popen([*command, str(65534 - first)], **pipes) as other:
+                note = wait_for(other, "note")
+                assert note == f"note waiting for another cuprof process (pid {one.pid}) that times on Test GPU\n"
+                begin(one)
+                wait_for(other, "held")
+                begin(other)
 
 
 def test_a_sweep_waits_for_its_turn_and_then_goes_on(

@@ -288,7 +288,7 @@ def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, 
     config = bench.config()
     with JobRunner(WorkerSettings(), config.limits, lambda *_: None) as runner:
         runner.worker.describe(("cpu",))
-        process, folder = psutil.Process(runner.worker.pid), Path(runner.worker._launched.folder.name)
+        process, folder = psutil.Process(runner.worker.pid), Path(runner.worker._launched.folder.path)
         assert process.is_running()
         assert folder.exists()
     assert not process.is_running()

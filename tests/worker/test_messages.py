@@ -26,6 +26,7 @@ from cuprof.records import (
 from cuprof.statistics.median import summarise
 from cuprof.worker import messages
 from cuprof.worker.messages import (
+    KINDS,
     Calibrate,
     Calibrated,
     Describe,
@@ -36,6 +37,7 @@ from cuprof.worker.messages import (
     JobTrial,
     WorkerSettings,
 )
+from cuprof.worker.wire import NonsenseError, decode, encode
 
 SAMPLES = tuple(Sample(number, 1000.0 + number, 1980.0, "" if number else "slow") for number in range(9))
 TIMING = Timing(Measure.COLD, "abc", SAMPLES, summarise(SAMPLES), "interval", {"batch": 1})
@@ -43,7 +45,7 @@ OUTCOME = Outcome(
     "0" * 32,
     State.WRONG_RESULT,
     "y[0] = nan",
-    "a log with ünicode",
+    "a log with ünicode, \udc80 and \x00",
     "check",
     Check(False, float("inf"), np.inf, 2.0, "y[0] = nan", 3),
     BuildFacts(32, 1024, 0, True, 10, "log"),
@@ -51,15 +53,15 @@ OUTCOME = Outcome(
     1.5,
     7,
 )
+MEMBER = JobTrial("1" * 32, "plain", Point(block=64, big=2**70, share=0.5, on=True), "text")
 MESSAGES = (
     WorkerSettings({"cuda": 1, "cpu": 4}),
     Describe(("cuda", "cpu")),
-    Described({"cuda": Unavailable("no GPU", "buy one"), "cpu": DeviceFacts("cpu", 0, "it", details={"cores": 2})}),
+    Described({"cpu": DeviceFacts("cpu", 0, "it", details={"cores": 2})}, {"cuda": Unavailable("no GPU", "buy one")}),
     Calibrate("cpu"),
     Calibrated(Calibration("cpu", 1e10, None, {"read_bytes": 5})),
     Calibrated(None, "why"),
-    JobTrial("1" * 32, "plain", Point(block=64), "text"),
-    Job(Path("/a b/ü"), "cuda", Point(n=2**24, dtype="float32"), (), 5, MeasureConfig(), {Measure.HOT: "x"}),
+    Job(Path("/a b/ü"), "cuda", Point(n=2**24, dtype="float32"), (MEMBER,), 2**70, MeasureConfig(), {Measure.HOT: "x"}),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
 )
@@ -67,7 +69,7 @@ MESSAGES = (
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_a_message_arrives_as_it_was_sent(message: object) -> None:
-    arrived = pickle.loads(pickle.dumps(message))
+    arrived = decode(encode(message))
     assert arrived == message
     assert type(arrived) is type(message)
 
@@ -76,7 +78,7 @@ def test_every_message_is_tested() -> None:
     known = {
         value for value in vars(messages).values() if is_dataclass(value) and value.__module__ == messages.__name__
     }
-    assert {type(message) for message in MESSAGES} == known
+    assert {type(message) for message in MESSAGES} == set(KINDS) == known - {JobTrial}
 
 
 def test_messages_cannot_change_on_their_way() -> None:
@@ -84,3 +86,34 @@ def test_messages_cannot_change_on_their_way() -> None:
         for field in fields(message):
             with pytest.raises(AttributeError):
                 setattr(message, field.name, None)
+
+
+def test_numbers_of_numpy_arrive_as_plain_ones() -> None:
+    outcome = Outcome("0" * 32, State.OK, duration_ns=np.int64(7), started_at=np.float32(0.5))  # type: ignore[arg-type]
+    arrived = decode(encode(Finished(np.int32(2), outcome))).outcome  # type: ignore[arg-type]
+    assert (type(arrived.duration_ns), type(arrived.started_at)) == (int, float)
+    details = {"a": np.arange(3), "nan": float("nan"), "rows": ({"b": -np.inf},), 3: "three"}
+    arrived = decode(encode(Calibrated(Calibration("cpu", details=details)))).calibration.details
+    assert arrived["a"] == [0, 1, 2]
+    assert arrived["nan"] != arrived["nan"]
+    assert arrived["rows"] == [{"b": -np.inf}]
+    assert arrived["3"] == "three"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"\xff", b"hello", b"[]", b"7", b'["Job"]', b'["Job", {}]', b'["Path", "/etc"]', b'[["Job"], {}]',
+        b'["JobDone", {"fault": 3}]', b'["Finished", {"index": "1", "outcome": null}]', b"[" * 200_000,
+        b'["Finished", {"index": 1, "outcome": {"identity": "a", "state": "splendid"}}]',
+        pickle.dumps(JobDone()),
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused(data: bytes) -> None:
+    with pytest.raises(NonsenseError):
+        decode(data)
+
+
+def test_what_a_message_cannot_hold_is_an_error_of_the_sender() -> None:
+    with pytest.raises(NotImplementedError, match="cannot hold a object"):
+        encode(Calibrated(Calibration("cpu", details={"a": object()})))

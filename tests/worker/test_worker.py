@@ -126,7 +126,7 @@ def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
 
 def test_closing_leaves_no_process_and_no_file() -> None:
     worker = WorkerProcess(WorkerSettings())
-    process, folder = psutil.Process(worker.pid), Path(worker._launched.folder.name)
+    process, folder = psutil.Process(worker.pid), Path(worker._launched.folder.path)
     worker.describe(("cpu",))
     worker.close()
     assert not process.is_running()
@@ -136,18 +136,15 @@ def test_closing_leaves_no_process_and_no_file() -> None:
 def test_a_child_left_behind_is_ended_with_the_worker(worker: WorkerProcess) -> None:
     with pytest.raises(WorkerDiedError):
         do(worker, make_job("leaves_a_child"))
-    left = [process for process in psutil.process_iter() if _group(process.pid) == worker.pid]
-    assert left
-    worker.kill()
-    _, alive = psutil.wait_procs(left, timeout=5)
-    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    assert not [process for process in psutil.process_iter() if _is_of(process, worker._launched.folder.path)]
 
 
-def _group(pid: int) -> int | None:
+def _is_of(process: psutil.Process, folder: Path) -> bool:
+    """Return whether a process is a worker with its files there, or was forked by one."""
     try:
-        return os.getpgid(pid)
-    except ProcessLookupError:
-        return None
+        return str(folder) in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def test_an_interrupt_is_the_engines_business(worker: WorkerProcess) -> None:

@@ -1,0 +1,45 @@
+"""How much memory this process may still take: what the host has, a container allows and `ulimit -v` leaves."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
+
+
+def available_bytes() -> int:
+    """Return the least of all bounds, 0 where one is reached."""
+    bounds = [int(psutil.virtual_memory().available), *_cgroup_bounds()]
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        bounds.append(limit - int(psutil.Process().memory_info().vms))
+    return max(min(bounds), 0)
+
+
+def _cgroup_bounds() -> Iterator[int]:
+    """Yield what the process's control groups, version 1 or 2, leave, each with those above it."""
+    try:
+        lines = OWN_CGROUP.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            root, limit, used = CGROUPS, "memory.max", "memory.current"
+        elif "memory" in controllers.split(","):
+            root, limit, used = CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        own = root / path.lstrip("/")
+        for folder in (own, *own.parents):
+            if folder != root and root not in folder.parents:
+                break
+            try:
+                yield int((folder / limit).read_text()) - int((folder / used).read_text())
+            except (OSError, ValueError):  # not there, or "max"
+                continue

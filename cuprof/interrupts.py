@@ -1,0 +1,135 @@
+"""Ctrl-C, SIGTERM and a closed terminal: each asks to stop, once, and tears no write apart.
+
+A request becomes a KeyboardInterrupt at whatever instruction the main thread is, but inside of `shielded` blocks, which
+it waits for. Signals are the process's, so is what this module keeps.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import FrameType
+
+INTERRUPTED = 130
+"""Exit code of what was asked to stop, as shells have it after Ctrl-C: 128 + SIGINT."""
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE_S = 5.0
+"""How long further requests are passed over, for the first one's tidying up; a later one ends the process there."""
+ORPHAN_POLL_S = 0.5
+
+_depth = 0
+_deferred = False
+_requested_at: float | None = None
+_before_stopping: Callable[[], None] | None = None
+
+
+@contextmanager
+def heard(before_stopping: Callable[[], None] | None = None) -> Iterator[None]:
+    """Let each of `STOPPING` ask the block to stop; what the process was started to ignore (nohup) stays ignored.
+
+    Args:
+        before_stopping: called in the signal's handler, before anything is interrupted.
+    """
+    global _requested_at, _before_stopping
+    if threading.current_thread() is not threading.main_thread():  # signals never arrive here
+        yield
+        return
+    outer, _before_stopping = _before_stopping, before_stopping or _before_stopping
+    handlers = {number: signal.getsignal(number) for number in STOPPING}
+    handlers = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
+    try:
+        for number in handlers:
+            signal.signal(number, _ask_to_stop)
+        yield
+    finally:
+        _before_stopping = outer
+        if _ask_to_stop not in handlers.values():  # the outermost block
+            _requested_at = None
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def shielded() -> Iterator[None]:
+    """Put a request to stop off until the outermost of these blocks has ended.
+
+    Python's own handler of Ctrl-C is replaced for as long, where nobody hears signals (`heard`).
+    """
+    global _depth, _deferred, _requested_at
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _depth += 1
+    own = _depth == 1 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    try:
+        if own:
+            signal.signal(signal.SIGINT, _ask_to_stop)
+        yield
+    finally:
+        if own:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            _requested_at = None
+        _depth -= 1
+        if not _depth:
+            stop_if_deferred()
+
+
+def stop_if_deferred() -> None:
+    """Stop here if a request came while shielded; for places in a shielded block where nothing is begun yet.
+
+    Raises:
+        KeyboardInterrupt: there was one.
+    """
+    global _deferred
+    if _deferred:
+        _deferred = False
+        raise KeyboardInterrupt
+
+
+def stop_if_requested() -> None:
+    """Stop here if there was a request at all; for long waits, should whatever ran then have swallowed the exception.
+
+    Raises:
+        KeyboardInterrupt: there was one.
+    """
+    if is_requested() and not _depth:
+        raise KeyboardInterrupt
+
+
+def is_requested() -> bool:
+    """Return whether a stop has been asked for in the current `heard` block."""
+    return _requested_at is not None
+
+
+@cache
+def stop_with_parent() -> None:
+    """Ask this process to stop when its parent has gone, as Ctrl-C does; for processes that a launcher started."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(ORPHAN_POLL_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _ask_to_stop(number: int, frame: FrameType | None) -> None:
+    global _requested_at, _deferred
+    now = time.monotonic()
+    if _requested_at is not None:
+        if now - _requested_at > PATIENCE_S:
+            os._exit(INTERRUPTED)
+        return
+    _requested_at = now
+    if _before_stopping is not None:
+        _before_stopping()
+    if _depth:
+        _deferred = True
+    else:
+        raise KeyboardInterrupt

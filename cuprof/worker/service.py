@@ -1,0 +1,126 @@
+"""What the worker process does: it owns the device, does one job after another, knows no database."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import sys
+import traceback
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from cuprof.family.loader import load_family
+from cuprof.family.trace import describe
+from cuprof.records import DeviceFacts, Unavailable
+from cuprof.worker.devices import DeviceTable
+from cuprof.worker.excerpt import excerpt
+from cuprof.worker.messages import (
+    Calibrate,
+    Calibrated,
+    Describe,
+    Described,
+    Job,
+    JobDone,
+    WorkerSettings,
+)
+from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
+from cuprof.worker.trials import TrialRunner
+from cuprof.worker.wire import Wire
+from cuprof.worker.workload import Workload
+
+
+class Worker:
+    """Answer the engine's messages until it says stop or goes away."""
+
+    def __init__(self, pipe: Wire, page: StatusPage, settings: WorkerSettings) -> None:
+        self.pipe, self.page = pipe, page
+        self.devices = DeviceTable(settings)
+        self._workload: tuple[tuple[object, ...], Workload] | None = None
+
+    def serve(self) -> None:
+        """Work until told to stop."""
+        while True:
+            self.page.enter(NO_TRIAL, Phase.IDLE)
+            try:
+                message = self.pipe.receive()
+            except (EOFError, ConnectionResetError):
+                return
+            if isinstance(message, Describe):
+                self.page.enter(NO_TRIAL, Phase.START)
+                self.pipe.send(self._describe(message.backends))
+            elif isinstance(message, Calibrate):
+                self.page.enter(NO_TRIAL, Phase.CALIBRATE)
+                self.pipe.send(self._calibrate(message.backend))
+            elif isinstance(message, Job) and not self._do(message):
+                return
+
+    def _describe(self, backends: tuple[str, ...]) -> Described:
+        devices = {name: self.devices.describe(name) for name in backends}
+        return Described(
+            {name: device for name, device in devices.items() if isinstance(device, DeviceFacts)},
+            {name: reason for name, reason in devices.items() if isinstance(reason, Unavailable)},
+        )
+
+    def _calibrate(self, backend: str) -> Calibrated:
+        try:
+            return Calibrated(self.devices.get(backend).calibrate())
+        except Exception as error:  # a process border: the engine reports it and goes on without a calibration
+            return Calibrated(None, f"{type(error).__name__}: {error}")
+
+    def _do(self, job: Job) -> bool:
+        """Carry out a job; return False when this process can do no more."""
+        self.page.enter(NO_TRIAL, Phase.INPUTS)
+        try:
+            backend = self.devices.get(job.backend)
+        except Exception as error:  # a process border: a back end that cannot be opened skips its trials
+            self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc()), unavailable=True))
+            return True
+        try:
+            runner = TrialRunner(backend, self._get_workload(job), job, self.page.enter, self.page.begin)
+        except Exception as error:  # a process border: whatever a family raises becomes the trials' message
+            self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc())))
+            return True
+        for finished in runner.run():
+            self.pipe.send(replace(finished, has_company=self.page.read().has_company))
+            if finished.lost:
+                return False
+        self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
+        self.pipe.send(JobDone())
+        return True
+
+    def _get_workload(self, job: Job) -> Workload:
+        """Return inputs and reference, kept from the previous job where it had the same problem."""
+        key = (job.family_folder, job.problem, job.seed)
+        if self._workload is None or self._workload[0] != key:
+            self._workload = None  # free the old inputs before making new ones
+            self._workload = (key, Workload.make(load_family(job.family_folder), job))
+        return self._workload[1]
+
+
+def serve(handle: int, status: Path) -> int:
+    """Work for the engine until it goes away.
+
+    Args:
+        handle: file descriptor of the pipe.
+        status: the file of the status page.
+    """
+    faulthandler.enable()
+    sys.dont_write_bytecode = True  # a family's files may change between two sweeps within a second
+    pipe = Wire(Connection(handle))
+    page = StatusPage(status)
+    _import_ahead()
+    try:
+        settings: WorkerSettings = pipe.receive()
+        Worker(pipe, page, settings).serve()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return 1
+    return 0
+
+
+def _import_ahead() -> None:
+    """Import what most jobs need while the engine is still busy with its own start; what is absent is told later."""
+    for module in ("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.trials"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
