@@ -41,9 +41,9 @@ def run_batch(
     def give_task(files: TaskFiles) -> None:
         write_task(_task(trials, setting, files.progress), files.task)
 
-    if ahead is not None:
-        give_task(ahead.files)
     with ahead or Batch(setting, _device_index(trials), give_task) as batch:
+        if ahead is not None:
+            give_task(ahead.files)
         followed = batch.files.progress
         result = batch.process.watch(followed, setting.time_limit_s, tick=lambda: on_progress(read_progress(followed)))
         progress = read_progress(followed)

@@ -1,4 +1,4 @@
-"""Nsight Compute as a profiler of cuprof's; what each part needs is imported when it is asked for."""
+"""Nsight Compute as a profiler of cuprof's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from cuprof.config.model import SweepConfig
+from cuprof.ncu.artifact import check_folder, keep_artifact
+from cuprof.ncu.collector import NcuCollector
+from cuprof.ncu.executable import get_executable
+from cuprof.ncu.head_start import Batch
 from cuprof.ncu.metrics import CATALOG
-from cuprof.ncu.setting import BACKEND, NAME
+from cuprof.ncu.ranges import named_range, range_name
+from cuprof.ncu.report_file import read_report
+from cuprof.ncu.report_frame import find_options
+from cuprof.ncu.rollup import roll_up
+from cuprof.ncu.setting import BACKEND, NAME, make_collection, make_setting
 from cuprof.profiling.contract import Collector, Profiler, Request, Tool
 from cuprof.profiling.metric import Catalog
 from cuprof.profiling.report import Report
@@ -30,66 +38,44 @@ class NsightCompute(Profiler):
 
     def find_tool(self, path: str = "") -> Tool:
         """Return the ncu at a path, or on PATH and in the usual folders."""
-        from cuprof.ncu.executable import get_executable
-
         return get_executable(path, wait=False)
 
     def make_request(self, config: SweepConfig) -> Request:
         """Return what the group `ncu` of a configuration asks for."""
-        from cuprof.ncu.setting import make_collection
-
         return make_collection(config.ncu).request
 
     def check(self, config: SweepConfig, project: Project) -> None:
         """See that there is an ncu that works, something to collect, and a folder that takes reports."""
-        from cuprof.ncu.artifact import check_folder
-        from cuprof.ncu.setting import make_setting
-
         setting = make_setting(config.ncu, project)
         check_folder(setting.artifacts)
         _ = setting.executable.version
 
     def open(self, config: SweepConfig, project: Project) -> Collector:
         """Return a collector whose ncu process is starting already."""
-        from cuprof.ncu.artifact import check_folder
-        from cuprof.ncu.collector import NcuCollector
-        from cuprof.ncu.head_start import Batch
-        from cuprof.ncu.setting import make_setting
-
         setting = make_setting(config.ncu, project)
         check_folder(setting.artifacts)
         return NcuCollector(self, setting, Batch(setting, config.device.cuda or 0))
 
     def mark(self, identity: str) -> AbstractContextManager[None]:
         """Return an NVTX range that carries the identity."""
-        from cuprof.ncu.ranges import named_range, range_name
-
         return named_range(range_name(identity))
 
     def read_report(self, path: Path) -> Report:
         """Read every counter of a .ncu-rep file."""
-        from cuprof.ncu.report_file import read_report
-
         return read_report(path)
 
     def find_conditions(self, path: Path) -> Conditions:
         """Return how launches were profiled by the report's command line, where that says nothing by ncu's defaults."""
-        from cuprof.ncu.report_frame import find_options
-
         options = find_options(path)
         cache_mode = "hot" if options.get("cache-control") == "none" else "cold"
         return Conditions(cache_mode, options.get("clock-control", "base"), options.get("replay-mode", "kernel"))
 
     def keep_report(self, path: Path, folder: Path) -> Artifact:
         """Copy a .ncu-rep file into the artifacts folder."""
-        from cuprof.ncu.artifact import keep_artifact
-
         return keep_artifact(path, folder)
 
     def roll_up(self, launches: Sequence[LaunchRecord]) -> tuple[CounterValue, ...]:
         """Return one value a metric, each by its own rule."""
-        from cuprof.ncu.rollup import roll_up
-
         return roll_up(launches)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cuprof.profiling.metric import Catalog, Metric, Sentence
-from cuprof.profiling.metric import list_telling as list_telling_of
 from cuprof.profiling.registry import PROFILERS, get_profiler
 
 
@@ -14,7 +13,7 @@ def list_metrics() -> list[Metric]:
 
 def list_telling() -> list[Metric]:
     """Return the metrics that tell most of a kernel, in the order in which they are shown."""
-    return [metric for catalog in _catalogs() for metric in list_telling_of(catalog.metrics)]
+    return sorted((metric for metric in list_metrics() if metric.telling), key=lambda metric: metric.telling)
 
 
 def list_topics() -> list[str]:

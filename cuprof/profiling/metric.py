@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -135,8 +134,3 @@ class Catalog:
     def rank(self, name: str) -> int:
         """Return the place of a metric among those listed together."""
         return next((i for i, pattern in enumerate(self.order) if re.search(pattern, name)), len(self.order))
-
-
-def list_telling(metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics that tell most of a kernel, in the order in which they are shown."""
-    return sorted((metric for metric in metrics if metric.telling), key=lambda metric: metric.telling)

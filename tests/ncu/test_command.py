@@ -9,7 +9,11 @@ from pathlib import Path
 from cuprof.ncu.command import RANGE_FILTER, Collection, build_command
 from cuprof.ncu.ranges import range_name
 
-NCU, REPORT, TARGET = Path("/opt/ncu"), Path("/tmp/x/report.ncu-rep"), ["/usr/bin/python", "-m", "w", "/tmp/x/job.json"]
+NCU, REPORT, TARGET = (
+    Path("/opt/ncu"),
+    Path("/tmp/x/report.ncu-rep"),
+    ["/usr/bin/python", "-m", "w", "/tmp/x/task.json"],
+)
 
 
 def test_the_arguments_of_a_cold_collection() -> None:

@@ -1,0 +1,101 @@
+"""The process that runs under a profiler, here carried out on the CPU under a profiler that only takes notes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cuprof.backends.cpu import CpuBackend
+from cuprof.errors import WorkerError
+from cuprof.profiling.progress import Step, read_progress
+from cuprof.profiling.task import ProfilingTask, TaskTrial, write_task
+from cuprof.worker import profile
+
+VECTOR = Path(__file__).parents[1] / "families" / "vector"
+ONE, TWO, THREE = "1" * 32, "2" * 32, "3" * 32
+
+
+class Notes:
+    """Note what is marked."""
+
+    def __init__(self) -> None:
+        self.marked: list[str] = []
+
+    @contextmanager
+    def mark(self, identity: str) -> Iterator[None]:
+        """Note an execution's beginning and end."""
+        self.marked.append(identity)
+        yield
+        self.marked.append("end")
+
+
+@pytest.fixture
+def notes(monkeypatch: pytest.MonkeyPatch) -> Notes:
+    """Return the profiler that every task here names."""
+    found = Notes()
+    monkeypatch.setattr(profile, "get_profiler", lambda name: {"notes": found}[name])
+    return found
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Return the devices that are opened, each of which is the CPU."""
+    found: list[tuple[str, int]] = []
+
+    def open_backend(name: str, index: int) -> CpuBackend:
+        found.append((name, index))
+        return CpuBackend(1)
+
+    monkeypatch.setattr(profile, "open_backend", open_backend)
+    return found
+
+
+def write(folder: Path, *trials: tuple[str, str, int]) -> Path:
+    """Write a task of (identity, variant, n) and return its file."""
+    members = tuple(
+        TaskTrial(identity, str(VECTOR), variant, {"n": n, "dtype": "float32"}, {"chunk": 16, "reverse": False})
+        for identity, variant, n in trials
+    )
+    task = ProfilingTask(members, "notes", "cpu", 0, seed=1, progress_path=str(folder / "progress"))
+    write_task(task, folder / "task.json")
+    return folder / "task.json"
+
+
+def test_each_trial_is_executed_once_inside_the_mark(tmp_path: Path, notes: Notes, opened: list) -> None:
+    task = write(tmp_path, (ONE, "cpu_whole", 64), (TWO, "cpu_chunks", 64), (THREE, "cpu_whole", 32))
+    assert profile.main([str(task)]) == 0
+    assert notes.marked == [ONE, "end", TWO, "end", THREE, "end"]
+    assert read_progress(tmp_path / "progress").steps == dict.fromkeys((ONE, TWO, THREE), Step.DONE)
+
+
+def test_a_trial_that_fails_is_said_and_the_next_goes_on(tmp_path: Path, notes: Notes, opened: list) -> None:
+    task = write(tmp_path, (ONE, "no_such_variant", 64), (TWO, "cpu_whole", 64))
+    assert profile.main([str(task)]) == 0
+    progress = read_progress(tmp_path / "progress")
+    assert progress.steps == {ONE: Step.FAILED, TWO: Step.DONE}
+    assert "no_such_variant" in progress.messages[ONE]
+
+
+@pytest.mark.parametrize(("noted", "expected"), [(0, [("cpu", 0)]), (3, [("cpu", 3), ("cpu", 0)])])
+def test_the_device_is_opened_ahead_and_anew_only_if_it_is_another(
+    tmp_path: Path, notes: Notes, opened: list, noted: int, expected: list[tuple[str, int]]
+) -> None:
+    task = write(tmp_path, (ONE, "cpu_whole", 64))
+    owner = {"pid": os.getpid(), "backend": "cpu", "device_index": noted}
+    (tmp_path / "owner.json").write_text(json.dumps(owner))
+    assert profile.main([str(task)]) == 0
+    assert opened == expected
+
+
+def test_nothing_is_done_for_a_task_that_nobody_will_write(tmp_path: Path) -> None:
+    assert profile.main([str(tmp_path / "task.json")]) == 1
+
+
+def test_a_back_end_without_counters_is_refused() -> None:
+    with pytest.raises(WorkerError, match="the cpu back end cannot"):
+        profile.open_backend("cpu", 0)
