@@ -45,7 +45,7 @@ _COMMAND = re.compile(r"^\s*(?:\$ )?(?:python -m )?cuprof (.+)$")
 _SETTING = re.compile(r"^(?P<prefix>[+~]{0,2})(?P<key>[a-z_]+(?:[./][a-zA-Z_]+)*)=(?P<value>.*)$")
 _GROUPED = re.compile(r"^(measure|check|device|limits|store|ncu|report)\.([a-z_]+)$")
 _PLACEHOLDER = re.compile(
-    r"\b(?:NAME|AXIS|FILE|DIR|URL|ID|BASE|NEW|VALUE|USER|HOST|DATABASE|SHELL|KERNEL|JOB|IDENTITY|FOLDER|[A-Z])\b|…"
+    r"\b(?:NAME|COMMAND|AXIS|FILE|DIR|URL|ID|BASE|NEW|VALUE|USER|HOST|DATABASE|SHELL|KERNEL|JOB|IDENTITY|FOLDER|[A-Z])\b|…"
 )
 
 
@@ -105,7 +105,7 @@ def _commands(document: Document) -> Iterator[str]:
             continue
         text = re.split(r" +# | \| ", match[1])[0].strip()
         command, *words = shlex.split(text)
-        if command.startswith("-"):
+        if command.startswith("-") or _PLACEHOLDER.fullmatch(command):
             continue
         if command not in COMMANDS:
             yield f"{line.strip()}: there is no command {command}"
@@ -132,7 +132,13 @@ def _try_command(command: str, words: list[str], text: str) -> None:
     names = [word.partition("=")[2] for word in kept if word.startswith(("experiment=", "family="))]
     if any((folder / "experiment" / f"{name}.yaml").exists() for folder in folders for name in names):
         return  # of the example project that cuprof init makes
-    config = hydra_app.compose(kept, PROJECT)
+    _select(tuple(kept))
+
+
+@cache
+def _select(settings: tuple[str, ...]) -> None:
+    """Compose the settings, and choose from the family what they ask for."""
+    config = hydra_app.compose(settings, PROJECT)
     family = get_family(config.family, PROJECT.kernel_folders)
     read_selection(
         family,

@@ -53,11 +53,11 @@ def test_the_table_shows_the_four_metrics_and_why_a_trial_has_none(fake_ncu, col
     fake_ncu.plays({"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}})
     assert collect() == 1  # a wrong variant is a failure of the selection
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["trial", "[1]", "[2]", "[3]", "[4]"]
-    assert lines[1].split()[-4:] == ["9", "0.288524", "0", "4"]
-    assert "wrong_result: sum[0] = 3" in lines[2]
-    assert lines[4] == "[1] launch__grid_dim_z: Blocks of the grid in z: the depth of the grid."
-    assert lines[5].startswith("[2] gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed in %: ")
+    assert lines[0].split() == ["trial", "[1]", "[2]", "[3]", "[4]", "note"]
+    assert lines[2].split()[-4:] == ["9", "0.288524", "0", "4"]
+    assert "wrong_result: sum[0] = 3" in lines[3]
+    assert lines[5] == "[1] launch__grid_dim_z: Blocks of the grid in z: the depth of the grid."
+    assert lines[6].startswith("[2] gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed in %: ")
 
 
 def test_a_second_run_prints_what_is_stored(fake_ncu, collect, capsys) -> None:

@@ -34,6 +34,10 @@ def side(kind: str, times: dict[int, float], seed: int, **changes: object) -> Si
 
 @pytest.fixture
 def found() -> Comparison:
+    return comparison()
+
+
+def comparison() -> Comparison:
     gone = Entry("reduction", "gone", Point(n=1), Point())
     broken = Entry("reduction", "last|warp", Point(n=7), Point(), state=State.CRASHED, message="SIGSEGV while timing")
     right = Entry("reduction", "last|warp", Point(n=7), Point(), series={Measure.COLD: Series(np.ones(9))})
