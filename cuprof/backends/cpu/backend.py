@@ -82,6 +82,11 @@ class CpuBackend(Backend[CpuRunnable]):
         return CpuSession(self._caches, self.threads, signature, inputs, options)
 
 
+def open_backend(threads: int | None = None) -> CpuBackend:
+    """Take the processor with so many threads, all that there are by default."""
+    return CpuBackend(threads)
+
+
 def _parallel_sum() -> Callable[[np.ndarray], float]:
     import numba
 
