@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cuprof.backends.spec import BackendSpec
+from cuprof.backends.spec import BackendSpec, ListedDevice
 from cuprof.errors import UnknownNameError
+from cuprof.records import DeviceFacts
+
+if TYPE_CHECKING:
+    from cuprof.backends.contract import Backend, Runnable
 
 PACKAGES = {
     "cuda": "cuprof.backends.cuda",
@@ -36,6 +40,33 @@ def get_spec(backend: str) -> BackendSpec:
     return spec
 
 
+def open_backend(backend: str, number: int | None = None) -> Backend[Runnable]:
+    """Open a back end; `number` is what `BackendSpec` says it is.
+
+    Raises:
+        CuprofError: it cannot be opened here; the message says why.
+    """
+    opened: Backend[Runnable] = _load(get_spec(backend).opener)(number)
+    return opened
+
+
+def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:
+    """Return the facts of the device that would be opened; None where only the opened back end can tell."""
+    reader = get_spec(backend).facts_reader
+    facts: DeviceFacts | None = _load(reader)(number) if reader else None
+    return facts
+
+
+def list_devices(backend: str) -> list[ListedDevice]:
+    """Return the devices of a back end, opening none of them."""
+    return list(_load(get_spec(backend).lister)())
+
+
 def is_host(backend: str, details: Mapping[str, Any]) -> bool:
     """Return whether a device with these details is the host's own processor, which OpenCL may offer too."""
     return (backend in PACKAGES and get_spec(backend).is_host) or details.get("type") == "CPU"
+
+
+def _load(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
 
-from cuprof.records import DeviceFacts, Measure
-
-if TYPE_CHECKING:
-    from cuprof.backends.contract import Backend
+from cuprof.records import Measure
 
 
 class SweepNoise(StrEnum):
@@ -45,7 +40,7 @@ class ListedDevice:
 
 @dataclass(frozen=True)
 class BackendSpec:
-    """Describe a back end: the one place for each fact about it.
+    """Describe a back end: the one place for each fact about it. Functions are named as "module:function".
 
     A back end's number, which `setting` takes from the configuration, means what that back end says: the ordinal of a
     device, or how many threads to use. None stands for its default.
@@ -56,9 +51,9 @@ class BackendSpec:
         timing_version: raised whenever a change of its timing changes what a number means; part of every method's hash.
         measures: what it can time.
         setting: the setting that holds its number ("cuda" of `device.cuda`).
-        open: number → the opened back end. Raises `CuprofError` where it cannot be opened here, saying why.
-        list_devices: yields its devices, opening none.
-        read_facts: number → the device's facts without opening it, where that is quicker; raises as `open`.
+        opener: number → the opened `Backend`. Raises `CuprofError` where it cannot be opened here, saying why.
+        lister: yields its devices as `ListedDevice`, opening none.
+        facts_reader: number → the device's facts without opening it, where that is quicker; raises as `opener`.
         unheeded: settings of `measure` without an effect on it.
         is_host: its device is the host's own processor.
         runs_in_process: its variants' own code runs in the worker's process, already while they are built, so that
@@ -77,9 +72,9 @@ class BackendSpec:
     timing_version: int
     measures: tuple[Measure, ...]
     setting: str
-    open: Callable[[int | None], Backend[Any]]
-    list_devices: Callable[[], Iterable[ListedDevice]]
-    read_facts: Callable[[int | None], DeviceFacts] | None = None
+    opener: str
+    lister: str
+    facts_reader: str = ""
     unheeded: frozenset[str] = frozenset()
     is_host: bool = False
     runs_in_process: bool = False

@@ -119,10 +119,11 @@ def list_devices(project: Project, names: Sequence[str] = ()) -> Iterator[dict[s
     """Yield one record a device, without opening any of them."""
     from dataclasses import asdict
 
-    from cuprof.backends.registry import get_spec, list_backends
+    from cuprof.backends.registry import list_backends
+    from cuprof.backends.registry import list_devices as find_devices
 
     for backend in list_backends():
-        for device in get_spec(backend).list_devices():
+        for device in find_devices(backend):
             yield {"backend": backend, **asdict(device)}
 
 

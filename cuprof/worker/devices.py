@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuprof.backends.contract import Backend, Runnable
-from cuprof.backends.registry import get_spec
+from cuprof.backends.registry import find_facts, open_backend
 from cuprof.errors import CuprofError, MissingDependencyError
 from cuprof.family.trace import describe
 from cuprof.records import DeviceFacts, Unavailable
@@ -24,14 +24,13 @@ class DeviceTable:
             CuprofError: it cannot be opened here; the message says why.
         """
         if backend not in self._open:
-            self._open[backend] = get_spec(backend).open(self.settings.numbers.get(backend))
+            self._open[backend] = open_backend(backend, self.settings.numbers.get(backend))
         return self._open[backend]
 
     def describe(self, backend: str) -> DeviceFacts | Unavailable:
         """Return the device's facts, or why there is none."""
         try:
-            read_facts = get_spec(backend).read_facts
-            return read_facts(self.settings.numbers.get(backend)) if read_facts else self.get(backend).facts()
+            return find_facts(backend, self.settings.numbers.get(backend)) or self.get(backend).facts()
         except MissingDependencyError as error:
             return Unavailable(f"{error.what} is not available", error.remedy)
         except CuprofError as error:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import correlate
 
-from cuprof.backends.opencl.presence import list_devices
+from cuprof.backends.opencl.presence import find_devices
 from cuprof.engine.check import check_variant
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Family, Fill, Launch, Point
@@ -28,7 +28,7 @@ def family() -> Family:
 @pytest.fixture
 def opencl() -> None:
     try:
-        devices = list_devices()
+        devices = find_devices()
     except MissingDependencyError as error:
         pytest.skip(str(error))
     if not devices:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.engine.worker_process import LOG_TAIL_BYTES, WorkerDiedError, WorkerProcess
 from cuprof.errors import LaunchError, MissingDependencyError
@@ -154,10 +152,10 @@ def test_an_interrupt_is_the_engines_business(worker: WorkerProcess) -> None:
 
 
 def table(monkeypatch: pytest.MonkeyPatch, error: Exception) -> DeviceTable:
-    def refuse(number: int | None) -> Any:
+    def refuse(backend: str, number: int | None) -> Any:
         raise error
 
-    monkeypatch.setattr(devices, "get_spec", lambda backend: replace(get_spec(backend), open=refuse))
+    monkeypatch.setattr(devices, "open_backend", refuse)
     return DeviceTable(WorkerSettings())
 
 

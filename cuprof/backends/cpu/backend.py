@@ -97,3 +97,8 @@ class CpuBackend(Backend[CpuRunnable]):
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> CpuSession:
         """Copy the inputs and allocate outputs, guard bytes around each."""
         return CpuSession(self._caches, self.threads, signature, inputs, options)
+
+
+def open_backend(threads: int | None = None) -> CpuBackend:
+    """Take the processor with so many threads, all that there are by default."""
+    return CpuBackend(threads)

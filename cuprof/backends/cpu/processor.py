@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
+
+from cuprof.backends.spec import ListedDevice
 
 DEFAULT_CACHE_BYTES = 32 << 20
 """Assumed size of the last-level cache where the operating system does not tell."""
+
+
+def list_devices() -> Iterator[ListedDevice]:
+    """Yield the processor."""
+    yield ListedDevice(0, cpu_name(), f"{cpu_count()} cores usable")
 
 
 def cpu_name() -> str:

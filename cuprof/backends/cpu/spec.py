@@ -2,27 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from cuprof.backends.spec import BackendSpec, ListedDevice, SweepNoise
+from cuprof.backends.spec import BackendSpec, SweepNoise
 from cuprof.records import Measure
-
-if TYPE_CHECKING:
-    from cuprof.backends.cpu.backend import CpuBackend
-
-
-def _open(threads: int | None) -> CpuBackend:
-    from cuprof.backends.cpu.backend import CpuBackend
-
-    return CpuBackend(threads)
-
-
-def _list_devices() -> Iterator[ListedDevice]:
-    from cuprof.backends.cpu.processor import cpu_count, cpu_name
-
-    yield ListedDevice(0, cpu_name(), f"{cpu_count()} cores usable")
-
 
 SPEC = BackendSpec(
     name="cpu",
@@ -30,8 +11,8 @@ SPEC = BackendSpec(
     timing_version=2,
     measures=(Measure.COLD, Measure.HOT),  # there is no transfer that total time could include
     setting="cpu_threads",
-    open=_open,
-    list_devices=_list_devices,
+    opener="cuprof.backends.cpu.backend:open_backend",
+    lister="cuprof.backends.cpu.processor:list_devices",
     unheeded=frozenset({"blocking", "graph", "timer", "clock_tolerance", "energy"}),
     is_host=True,
     runs_in_process=True,

@@ -10,6 +10,7 @@ from cuprof.backends.cuda.build_cache import BuildCache
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import on_stream
 from cuprof.backends.cuda.facts import read_facts
+from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaRunnable, CudaSession
 from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.device_state import find_other_processes
@@ -79,3 +80,9 @@ class CudaBackend(Backend[CudaRunnable]):
                 defines=program.defines,
                 options=program.options,
             )
+
+
+def open_backend(index: int | None = None) -> CudaBackend:
+    """Open a device by its ordinal, the first by default; raises as `require_device` and `CudaBackend` do."""
+    require_device(index or 0)
+    return CudaBackend(index or 0)

@@ -8,10 +8,17 @@ from typing import Any
 
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.nvrtc import nvrtc_version
+from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.spec import SPEC
 from cuprof.records import DeviceFacts
 
 CUPY_DISTRIBUTIONS = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
+
+
+def find_facts(index: int | None = None) -> DeviceFacts:
+    """Return a device's facts without CuPy and a context, which cost a second; raises as `require_device` too."""
+    require_device(index or 0)
+    return read_facts(index or 0)
 
 
 def read_facts(index: int) -> DeviceFacts:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from cuprof.backends.spec import ListedDevice
 from cuprof.errors import CuprofError, MissingDependencyError
 
 
@@ -50,6 +52,17 @@ def find_driver() -> Driver | None:
         return None
     finally:
         pynvml.nvmlShutdown()
+
+
+def list_devices() -> Iterator[ListedDevice]:
+    """Yield the GPUs that the driver's management library lists; none without a driver."""
+    driver = find_driver()
+    if driver is None:
+        return
+    for gpu in driver.gpus:
+        memory = f"{gpu.memory_bytes / 2**30:.1f} GiB"
+        details = f"compute capability {gpu.compute_capability}, {memory}, driver {driver.version}"
+        yield ListedDevice(gpu.index, gpu.name, details)
 
 
 def require_device(index: int) -> None:

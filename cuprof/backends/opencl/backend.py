@@ -21,7 +21,7 @@ FUNCTION_BITS = 3
 
 
 class OpenClBackend(Backend[OpenClRunnable]):
-    """One OpenCL device, chosen by ordinal in `list_devices`, with a context and an in-order queue of its own."""
+    """One OpenCL device, chosen by ordinal in `find_devices`, with a context and an in-order queue of its own."""
 
     spec = SPEC
 
@@ -104,3 +104,8 @@ class OpenClBackend(Backend[OpenClRunnable]):
         """Copy the inputs to the device and allocate outputs and the scratch arena."""
         with self.device.errors("set up the buffers"):
             return OpenClSession(self.device, signature, inputs, options, scratch_bytes)
+
+
+def open_backend(index: int | None = None) -> OpenClBackend:
+    """Open a device by its ordinal in `find_devices`, the first by default."""
+    return OpenClBackend(index or 0)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from cuprof.backends.contract import DeviceLostError
-from cuprof.backends.opencl.presence import import_pyopencl, list_devices
+from cuprof.backends.opencl.presence import find_devices, import_pyopencl
 from cuprof.backends.opencl.timing import OpenClTimer
 from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
 from cuprof.family import Program
@@ -23,7 +23,7 @@ LOST_CODES = frozenset({-5, -36, -9999})
 
 
 class OpenClDevice:
-    """One device, chosen by ordinal in `list_devices`, with a context and an in-order queue of its own.
+    """One device, chosen by ordinal in `find_devices`, with a context and an in-order queue of its own.
 
     Attributes:
         cl: the module pyopencl.
@@ -32,7 +32,7 @@ class OpenClDevice:
 
     def __init__(self, index: int = 0) -> None:
         self.cl = import_pyopencl()
-        devices = list_devices()
+        devices = find_devices()
         if not devices:
             raise MissingDependencyError("an OpenCL device", NO_DEVICE_REMEDY)
         if index >= len(devices):

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cuprof.backends.spec import ListedDevice
 from cuprof.errors import MissingDependencyError
 
 OPENCL_VENDORS = Path("/etc/OpenCL/vendors")
+
+
+def list_devices() -> Iterator[ListedDevice]:
+    """Yield the devices under the numbers that open them; none where PyOpenCL is missing."""
+    try:
+        devices = find_devices()
+    except MissingDependencyError:
+        return
+    for index, device in enumerate(devices):
+        platform = device.platform
+        yield ListedDevice(index, device.name.strip(), f"{platform.name.strip()}, {platform.version.strip()}")
 
 
 @dataclass(frozen=True)
@@ -29,7 +42,7 @@ def import_pyopencl() -> Any:
     return pyopencl
 
 
-def list_devices() -> list[Any]:
+def find_devices() -> list[Any]:
     """Return every OpenCL device: GPUs first, then others, CPUs last, each kind in the platforms' order.
 
     Raises:

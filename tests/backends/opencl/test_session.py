@@ -15,7 +15,7 @@ from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.opencl import backend as backend_module
 from cuprof.backends.opencl import device as device_module
 from cuprof.backends.opencl.backend import OpenClBackend
-from cuprof.backends.opencl.presence import list_devices
+from cuprof.backends.opencl.presence import find_devices
 from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
 from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Variant
 from cuprof.measure.sampling import Sampler
@@ -89,7 +89,7 @@ def test_an_nvidia_device_has_the_uuid_that_nvml_tells_for_its_pci_address(monke
 
 def test_gpus_come_before_processors() -> None:
     try:
-        kinds = ["CPU" in str(device.type) for device in list_devices()]
+        kinds = ["CPU" in str(device.type) for device in find_devices()]
     except MissingDependencyError as error:
         pytest.skip(str(error))
     assert kinds == sorted(kinds)
@@ -215,7 +215,7 @@ def test_a_device_that_is_not_there_is_refused_with_the_numbers(backend: OpenClB
 
 
 def test_without_any_device_the_remedy_is_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_module, "list_devices", list)
+    monkeypatch.setattr(device_module, "find_devices", list)
     with pytest.raises(MissingDependencyError, match=r"an OpenCL device is not available.*pocl-opencl-icd"):
         OpenClBackend()
 
