@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import importlib
@@ -9,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from cuprof import __version__
 from cuprof.errors import CuprofError, StoreError, suggest
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code: 0 fine, 1 something failed, 2 bad input, 130 interrupted.
 
     Args:
-        argv: the words after the program's name; None takes them from the process.
+        argv: the words after the program's name; None takes them from the process, which ends here if interrupted.
     """
     with heard():
         try:
@@ -60,7 +61,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not is_requested():
                 raise
             code = INTERRUPTED  # a terminal that was closed makes whatever is written to it fail
-        return INTERRUPTED if code and is_requested() else code
+        if not (code and is_requested()):
+            return code
+    if argv is None:
+        _leave_at_once()
+    return INTERRUPTED
+
+
+def _leave_at_once() -> NoReturn:
+    """End without taking a thousand modules apart, for which a busy machine takes seconds."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or none
+            stream.flush()
+    os._exit(INTERRUPTED)
 
 
 def _run(words: list[str]) -> int:
