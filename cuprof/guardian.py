@@ -23,6 +23,8 @@ PR_SET_CHILD_SUBREAPER = 36
 END_LIMIT_S = 10.0
 """How long killed processes are waited for; one that hangs in a driver cannot be ended."""
 POLL_S = 0.002
+MARK = "CUPROF_WORKER_FOLDER"
+"""Environment variable of a worker and all that it starts."""
 _AWAITED = {signal.SIGCHLD, signal.SIGTERM}
 
 
@@ -44,6 +46,7 @@ def guard(engine: int, folder: Path, close: tuple[int, ...] = ()) -> None:
     control(PR_SET_CHILD_SUBREAPER, 1)
     control(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != engine:  # it ended before it could be watched
+        _remove(folder)
         os._exit(1)
     me = os.getpid()
     worker = os.fork()
@@ -56,6 +59,15 @@ def guard(engine: int, folder: Path, close: tuple[int, ...] = ()) -> None:
         os._exit(1)
     os.setsid()  # a variant that signals its own process group does not reach the guardian
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
+
+
+def end_marked(folder: Path) -> None:
+    """End what still runs with this folder in its environment: a guardian that was killed could not do it."""
+    mark = f"{MARK}={folder}\0".encode()
+    for process in Path("/proc").glob("[1-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
@@ -72,9 +84,7 @@ def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
                 pass
             time.sleep(POLL_S)
     if os.getppid() != engine:
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
     _end_like(signal.SIGKILL if status is None else status)
 
 
@@ -104,6 +114,12 @@ def _descendants(root: int) -> list[int]:
         found += below
         left += below
     return found
+
+
+def _remove(folder: Path) -> None:
+    import shutil  # rarely needed
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _end_like(status: int) -> NoReturn:

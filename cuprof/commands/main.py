@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from cuprof import __version__
 from cuprof.errors import CuprofError, StoreError, suggest
@@ -54,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     the work is done.
 
     Args:
-        argv: the words after the program's name; None takes them from the process.
+        argv: the words after the program's name; None takes them from the process, which ends here if interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     with heard(), guarded_output() as output:
@@ -64,7 +67,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         if lost:
             print_message(f"error: {lost}")
             code = max(code, lost.exit_code)
-        return INTERRUPTED if code and is_requested() else code
+        if not (code and is_requested()):
+            return code
+    if argv is None:
+        _leave_at_once()
+    return INTERRUPTED
+
+
+def _leave_at_once() -> NoReturn:
+    """End without taking a thousand modules apart, for which a busy machine takes seconds."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or none
+            stream.flush()
+    os._exit(INTERRUPTED)
 
 
 def _run(words: list[str]) -> int:

@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
 from cuprof.child import child_command, child_environment
+from cuprof.guardian import MARK, end_marked
 from cuprof.interrupts import shielded
 from cuprof.scratch import ScratchFolder
 from cuprof.worker.status_page import StatusPage
@@ -53,6 +54,7 @@ class Launched:
         """End the worker and remove its files. What it found out has been received; nothing in it is worth a wait."""
         with shielded():
             self.kill()
+            end_marked(self.folder.path)
             self.pipe.close()
             self.page.close()
             self.folder.cleanup()
@@ -101,7 +103,7 @@ def _launch() -> Launched:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**child_environment(), "PYTHONUNBUFFERED": "1"},
+                env={**child_environment(), "PYTHONUNBUFFERED": "1", MARK: str(folder.path)},
             )
         theirs.close()
         return Launched(process, ours, page, log_path, folder)

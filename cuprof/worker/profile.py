@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session
-from cuprof.backends.registry import get_spec
+from cuprof.backends.registry import open_backend
 from cuprof.family import Family, Point, Program
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
@@ -98,12 +98,12 @@ def main(arguments: list[str]) -> int:
     path = Path(arguments[0])
     owner = find_owner(path)
     opened = None if owner is None else (owner.backend, owner.device_index)
-    backend = None if opened is None else _open(*opened)
+    backend = None if opened is None else open_backend(*opened)
     if not wait_for_task(path):
         return 1
     task = read_task(path)
     if backend is None or opened != (task.backend, task.device_index):
-        backend = _open(task.backend, task.device_index)
+        backend = open_backend(task.backend, task.device_index)
     with ProgressWriter(task.progress_path) as progress:
         try:
             Profiling(task, progress, backend).run()
@@ -111,10 +111,6 @@ def main(arguments: list[str]) -> int:
             sys.stderr.write(f"{error}\n")
             return 1
     return 0
-
-
-def _open(name: str, index: int) -> Backend[Runnable]:
-    return get_spec(name).open(index)
 
 
 if __name__ == "__main__":

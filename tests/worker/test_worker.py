@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,52 @@ def _is_of(process: psutil.Process, folder: Path) -> bool:
         return str(folder) in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
+
+
+def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
+    folder = FAULTY.parent / "restless"
+    with WorkerProcess(WorkerSettings(cpu_threads=1)) as worker:
+        assert do(worker, make_job("leaves_daemons", folder=folder))[0] == {"leaves_daemons": State.OK}
+        files = worker._launched.folder.path
+        assert len([process for process in psutil.process_iter() if _is_of(process, files)]) == 4
+    assert not [process for process in psutil.process_iter() if _is_of(process, files)]
+
+
+def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
+    folder = FAULTY.parent / "restless"
+    with WorkerProcess(WorkerSettings(cpu_threads=1)) as worker:
+        do(worker, make_job("leaves_daemons", folder=folder))
+        files = worker._launched.folder.path
+        os.kill(worker.pid, signal.SIGKILL)
+    give_up = time.monotonic() + 5
+    while (left := [each for each in psutil.process_iter() if _is_of(each, files)]) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    assert not left
+
+
+def test_files_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("random", "types", "numpy", "msgspec"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('a stranger')\n")
+    with WorkerProcess(WorkerSettings(cpu_threads=1)) as worker:
+        assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
+
+
+def test_a_worker_that_cannot_even_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "msgspec.py").write_text("raise RuntimeError('a broken installation')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    why = r"the worker process died \(exit code 1: RuntimeError: a broken installation\)"
+    with pytest.raises(WorkerDiedError, match=why), WorkerProcess(WorkerSettings(cpu_threads=1)) as worker:
+        worker.describe(("cpu",))
+
+
+def test_a_page_that_was_written_over_or_cut_off_says_nothing(worker: WorkerProcess) -> None:
+    worker.describe(("cpu",))
+    path = worker._launched.folder.path / "status"
+    path.write_bytes(b"\xff" * 32)
+    assert (worker.page.read().index, worker.page.read().phase) == (NO_TRIAL, Phase.IDLE)
+    path.write_bytes(b"")
+    assert worker.page.read().phase is Phase.IDLE
 
 
 def test_an_interrupt_is_the_engines_business(worker: WorkerProcess) -> None:

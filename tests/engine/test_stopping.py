@@ -1,0 +1,246 @@
+"""Commands that are interrupted or killed at random moments: no row is lost or doubled, and nothing is left behind.
+
+`pytest -m slow tests/engine/test_stopping.py` takes many more moments; CUPROF_SEED chooses others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+FAMILIES = Path(__file__).parents[1] / "families"
+SEED = int(os.environ.get("CUPROF_SEED", "1"))
+SIZES = tuple(range(1, 9))
+TRIALS = 2 * len(SIZES)
+SWEEP = [
+    "sweep", "family=restless", f"problem.n={','.join(map(str, SIZES))}", "report=none", "measure.modes=[cold]",
+    "measure.target=0.5", "measure.min_samples=3", "measure.max_samples=6", "measure.settle_seconds=0.02",
+    "measure.flush=none",
+]  # fmt: skip
+ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SERVER = """
+import json, os, signal, sys
+from cuprof.commands.main import main
+import cuprof.commands.sweep, cuprof.commands.hydra_app, cuprof.engine.sweep, cuprof.terminal.progress
+import cuprof.analysis, cuprof.terminal.results, hydra
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(log, 1), os.dup2(log, 2)
+        sys.stdin.close()
+        sys.argv = ["cuprof", *json.loads(line)]
+        sys.exit(main())
+    print(pid, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+class Forge:
+    """Start commands in processes that need not import anything, and look at what they leave."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.temporary, self.locks = root, root / "tmp", root / "locks"
+        self.temporary.mkdir(parents=True)
+        self.locks.mkdir()
+        (root / "cuprof.toml").touch()
+        shutil.copytree(FAMILIES / "restless", root / "kernels" / "restless")
+        environment = {**os.environ, "TMPDIR": str(self.temporary), "CUPROF_LOCKS": str(self.locks)}
+        self.server = subprocess.Popen(
+            [sys.executable, "-c", SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=root,
+            env=environment,
+        )
+
+    def start(self, argv: list[str]) -> int:
+        """Start a command and return its process id."""
+        assert self.server.stdin is not None
+        self.server.stdin.write(json.dumps(argv) + "\n")
+        self.server.stdin.flush()
+        return self._number()
+
+    def end(self) -> int:
+        """Wait for the command's end and return its exit code, negative for a signal."""
+        return self._number()
+
+    def _number(self) -> int:
+        assert self.server.stdout is not None
+        return int(self.server.stdout.readline())
+
+    def close(self) -> None:
+        with self.server:
+            assert self.server.stdin is not None
+            self.server.stdin.close()
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        path = self.root / "db" / "cuprof.sqlite"
+        if not path.exists():
+            return []
+        connection = sqlite3.connect(path)
+        try:
+            return connection.execute(sql).fetchall()
+        except sqlite3.OperationalError as error:  # killed before it had tables
+            if "no such table" not in str(error):
+                raise
+            return []
+        finally:
+            connection.close()
+
+    def runs(self) -> int:
+        found = self.query("SELECT COUNT(*) FROM run")
+        return int(found[0][0]) if found else 0
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the workers, and what they started, that are still there."""
+        return [process for process in psutil.process_iter() if self._is_ours(process)]
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        try:
+            named = str(self.temporary) in " ".join(process.cmdline())
+            return named and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+    def assert_nothing_is_left(self, within_s: float = 0.0) -> None:
+        give_up = time.monotonic() + within_s
+        while (self.processes() or list(self.temporary.iterdir())) and time.monotonic() < give_up:
+            time.sleep(0.05)
+        assert self.processes() == []
+        assert [path.name for path in self.temporary.iterdir()] == []
+        for path in self.locks.iterdir():
+            with path.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def assert_rows_are_whole(self) -> None:
+        assert self.query("PRAGMA integrity_check") in ([("ok",)], [])
+        assert self.query("SELECT trial_id FROM run GROUP BY trial_id HAVING COUNT(*) > 1") == []
+        torn = "SELECT r.id FROM run r LEFT JOIN timing t ON t.run_id = r.id WHERE r.state = 'ok' AND t.id IS NULL"
+        assert self.query(torn) == []
+
+    def finish(self) -> None:
+        """Run the sweep to its end: every trial has one run, those stored before among them."""
+        self.start(SWEEP)
+        assert self.end() == 0
+        self.assert_rows_are_whole()
+        assert self.runs() == TRIALS
+        assert self.query("SELECT DISTINCT state FROM sweep") == [("finished",)]
+        self.assert_nothing_is_left()
+
+
+@pytest.fixture
+def forge(tmp_path: Path) -> Iterator[Forge]:
+    made = Forge(tmp_path / "my prüf")
+    yield made
+    made.close()
+
+
+def length_of_a_sweep(forge: Forge) -> float:
+    """Return the seconds that the whole sweep takes here, and forget it."""
+    started = time.monotonic()
+    forge.finish()
+    taken = time.monotonic() - started
+    shutil.rmtree(forge.root / "db")
+    return taken
+
+
+def interrupt_often(forge: Forge, count: int, within_s: float) -> None:
+    chance, length = random.Random(SEED), length_of_a_sweep(forge)
+    for _ in range(count):
+        before = forge.runs()
+        engine = forge.start(SWEEP)
+        time.sleep(chance.uniform(0.05, length))
+        sent, asked = chance.choice(ASKING), time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(engine, sent)
+            if chance.random() < 0.3:  # an impatient user
+                time.sleep(chance.uniform(0, 0.2))
+                os.kill(engine, sent)
+        code, taken = forge.end(), time.monotonic() - asked
+        assert code in (130, 0), (sent, (forge.root / "log").read_text())
+        assert taken < within_s, sent
+        states = {state for (state,) in forge.query("SELECT state FROM sweep")}
+        assert states <= {"interrupted", *(["finished"] if forge.runs() == TRIALS else [])}, sent
+        assert forge.runs() >= before
+        forge.assert_rows_are_whole()
+        forge.assert_nothing_is_left()
+        if not code or forge.runs() == TRIALS:
+            shutil.rmtree(forge.root / "db", ignore_errors=True)
+    forge.finish()
+
+
+def kill_often(forge: Forge, count: int) -> None:
+    chance, length = random.Random(SEED), length_of_a_sweep(forge)
+    for _ in range(count):
+        before = forge.runs()
+        engine = forge.start(SWEEP)
+        time.sleep(chance.uniform(0.05, length))
+        victim = chance.choice(["engine", "group", "guardian", "worker"])
+        try:
+            found = [engine, *(process.pid for process in psutil.Process(engine).children(recursive=True))]
+            if victim == "group":
+                os.killpg(engine, signal.SIGKILL)
+            else:  # the guardian is the engine's child, the worker the guardian's
+                os.kill(found[min(["engine", "guardian", "worker"].index(victim), len(found) - 1)], signal.SIGKILL)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            pass
+        assert forge.end() in (-signal.SIGKILL, 0, 1, 2), victim
+        assert forge.runs() >= before
+        forge.assert_rows_are_whole()
+        forge.assert_nothing_is_left(within_s=5.0)
+        shutil.rmtree(forge.root / "db", ignore_errors=True)
+    forge.finish()
+
+
+def test_a_few_requests_to_stop(forge: Forge) -> None:
+    interrupt_often(forge, 3, within_s=20.0)  # other tests run beside it
+
+
+def test_a_few_kills(forge: Forge) -> None:
+    kill_often(forge, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_many_requests_to_stop(forge: Forge) -> None:
+    interrupt_often(forge, 100, within_s=2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_many_kills(forge: Forge) -> None:
+    kill_often(forge, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [*ASKING, signal.SIGKILL])
+def test_jobs_in_processes_of_a_launcher(forge: Forge, sent: signal.Signals) -> None:
+    jobs = ["measure.target=0.4,0.5", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "measure.settle_seconds=0.5"]
+    engine = forge.start([*(word for word in SWEEP if "settle" not in word), *jobs])
+    give_up = time.monotonic() + 60
+    while not forge.runs() and time.monotonic() < give_up:
+        time.sleep(0.05)
+    os.kill(engine, sent)
+    assert forge.end() == (-sent if sent is signal.SIGKILL else 130)
+    forge.assert_nothing_is_left(within_s=5.0)
+    time.sleep(0.5)
+    assert {state for (state,) in forge.query("SELECT state FROM sweep")} == {"interrupted"}
+    forge.assert_rows_are_whole()

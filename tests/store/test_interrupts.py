@@ -1,0 +1,111 @@
+"""Interrupts at random instructions of a write: the row is whole or absent, and the store goes on at once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from store_samples import FACTS, make_outcome, make_timing, make_trial
+
+from cuprof.interrupts import heard
+from cuprof.store import Store
+
+SEED = int(os.environ.get("CUPROF_SEED", "1"))
+SAMPLES = 20
+
+
+class Interrupter:
+    """Send a signal to this process at the given instruction of what is run; count them where it is None."""
+
+    def __init__(self, at: int | None = None, number: int = signal.SIGINT) -> None:
+        self.at, self.number, self.count = at, number, 0
+
+    def __enter__(self) -> Interrupter:
+        sys.settrace(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.count += 1
+            if self.count == self.at:
+                signal.raise_signal(self.number)
+        return self
+
+
+def interrupt_writes(path: Path, count: int, hear: bool) -> None:
+    chance = random.Random(SEED)
+    with Store.open(f"sqlite:///{path}") as store:
+        trials = [make_trial(n=n) for n in range(1, count + 3)]
+        sweep = store.begin_sweep(FACTS)
+        store.enlist(sweep, trials)
+        for trial in trials[:2]:  # the first one prepares statements
+            with Interrupter() as counter:
+                store.record(sweep, make_outcome(trial, make_timing(SAMPLES, samples=SAMPLES)))
+        interrupted = absent = 0
+        for trial in trials[2:]:
+            before = _count(path, "run")
+            outcome = make_outcome(trial, make_timing(SAMPLES, samples=SAMPLES))
+            with heard() if hear else nullcontext():
+                try:
+                    with Interrupter(chance.randint(1, counter.count)):
+                        store.record(sweep, outcome)
+                except KeyboardInterrupt:
+                    interrupted += 1
+                started = time.monotonic()
+                store.finish_sweep(sweep, "interrupted")
+                assert time.monotonic() - started < 2.0
+            added = _count(path, "run") - before
+            absent += not added
+            assert added in (0, 1)
+            assert _count(path, "sample") == SAMPLES * _count(path, "run")
+        assert interrupted >= count * 0.9
+        assert absent < count * 0.2, "interrupts wait for the write's end"
+
+
+def _count(path: Path, table: str) -> int:
+    connection = sqlite3.connect(path)
+    try:
+        return int(connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0])
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("hear", [True, False])
+def test_interrupts_at_some_instructions_of_a_write(tmp_path: Path, hear: bool) -> None:
+    interrupt_writes(tmp_path / "a.sqlite", 20, hear)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("hear", [True, False])
+def test_interrupts_at_many_instructions_of_a_write(tmp_path: Path, hear: bool) -> None:
+    interrupt_writes(tmp_path / "a.sqlite", 600, hear)
+
+
+def test_a_writer_that_waits_for_another_one_can_be_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with Store.open(f"sqlite:///{path}") as store:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        started = time.monotonic()
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt), heard():
+            store.begin_sweep(FACTS)
+        assert time.monotonic() - started < 5.0
+        other.execute("ROLLBACK")
+        other.close()
+        assert store.begin_sweep(FACTS) == 1
