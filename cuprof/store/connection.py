@@ -22,6 +22,9 @@ from cuprof.store.columns import to_json
 BUSY_SECONDS = 30.0
 """How long a statement waits for another process's lock before it gives up."""
 
+READING = "cuprof_reading"
+"""Execution option of a connection that only reads: on SQLite its transactions take no lock that keeps writers off."""
+
 _PASSWORD = re.compile(r"(?P<before>[A-Za-z][\w+.-]*://[^\s:/@'\"]*):[^\s@'\"]+@")
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
 REMEDIES = {
@@ -126,15 +129,14 @@ def _make_sqlite(url: URL, read_only: bool, foreign_keys: bool) -> Engine:
             raise
         return connection
 
-    engine = sa.create_engine(
-        "sqlite+pysqlite://", creator=connect, poolclass=sa.pool.QueuePool, json_serializer=to_json
-    )
+    engine = sa.create_engine(url, creator=connect, poolclass=sa.pool.QueuePool, json_serializer=to_json)
 
     # The driver would begin transactions by itself, too late for a read that decides what is written, and never
     # before DDL; so the driver is left in autocommit mode and SQLAlchemy begins.
     @event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+        reads = read_only or connection.get_execution_options().get(READING)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
 

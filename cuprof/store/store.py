@@ -23,7 +23,7 @@ from cuprof.records import (
     Trial,
 )
 from cuprof.store import counters, imports, migrate, outcomes, sweeps, trials
-from cuprof.store.connection import database_file, explained, make_engine, parse_url, show
+from cuprof.store.connection import READING, database_file, explained, make_engine, parse_url, show
 from cuprof.store.models import REVISION
 from cuprof.store.trials import StoredTrial
 
@@ -234,11 +234,24 @@ class Store:
         return query_store(self, sql, params) if self.read_only else query(self.url, sql, params)
 
     @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Yield a connection for the functions of `cuprof.reading`: all of them see one state of the database.
+
+        It keeps nobody from writing. Errors of the database become `StoreError`s of one line.
+        """
+        self._check_process()
+        with explained(self.parsed_url), self.engine.connect() as connection:
+            yield connection.execution_options(**{READING: True})
+
+    @contextmanager
     def _begin(self) -> Iterator[Connection]:
-        if os.getpid() != self._process:
-            raise StoreError("a Store does not survive a fork; open the database again in the new process")
+        self._check_process()
         with explained(self.parsed_url), self.engine.begin() as connection:
             yield connection
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise StoreError("a Store does not survive a fork; open the database again in the new process")
 
 
 def _check_file(url: URL, create: bool) -> None:
