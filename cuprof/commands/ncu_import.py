@@ -21,7 +21,7 @@ def main(argv: Sequence[str]) -> int:
     """Take in each report, or none where one cannot be read."""
     arguments = _parse(argv)
     from cuprof.ncu.importing import ImportSetting, import_report, list_identities
-    from cuprof.reading.trials import read_labels
+    from cuprof.reading.labels import read_labels
     from cuprof.store import Store
 
     project = find_project()

@@ -14,7 +14,6 @@ from cuprof.family.point import Point
 from cuprof.reading.intact import intact
 from cuprof.records import BuildFacts, Check, Energy, Measure, State, Summary, Unavailable
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Trial, Variant
-from cuprof.store.rows import chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +130,6 @@ def list_trials(connection: Connection, sweep_ids: Sequence[int], variants: Coll
         trial = _trial(row, families[row.variant_id], problems[row.problem_id], timings.get(row.run_id, {}))
         found[row.sweep_id].append(trial)
     return [trial for trials in found.values() for trial in trials]
-
-
-def read_labels(connection: Connection, identities: Sequence[str]) -> dict[str, str]:
-    """Return identity → label of those trials that are stored."""
-    found: dict[str, str] = {}
-    for chunk in chunks(identities):
-        rows = connection.execute(sa.select(Trial.identity, Trial.label).where(Trial.identity.in_(chunk)))
-        found.update((identity, label) for identity, label in rows)
-    return found
 
 
 def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> list[str]:

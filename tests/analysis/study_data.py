@@ -13,6 +13,7 @@ import pytest
 
 from cuprof.analysis import Study, load_study
 from cuprof.family import Point
+from cuprof.reading.trials import list_trials
 from cuprof.records import (
     Calibration,
     Check,
@@ -120,7 +121,8 @@ def add_counters(
         rollups: metric → rule; "max" for those left out.
     """
     rules = rollups or {}
-    trial = next(trial for trial in store.list_trials(sweep) if trial.variant == variant)
+    with store.snapshot() as connection:
+        trial = list_trials(connection, [sweep], [variant])[0]
     records = tuple(
         LaunchRecord(
             i,
