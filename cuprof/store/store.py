@@ -154,7 +154,7 @@ class Store:
             return trials.stored(connection, identities, methods)
 
     def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
-        """Write one profile with its launches, counters and findings, and return its key.
+        """Write one profile with its launches, counters and advice, and return its key.
 
         Args:
             sweep_id: the sweep it was collected in; None for reports taken in from elsewhere.

@@ -15,13 +15,13 @@ from cuprof.analysis import Study, load_study
 from cuprof.family import Point
 from cuprof.reading.trials import list_trials
 from cuprof.records import (
+    Advice,
     Calibration,
     Check,
     Conditions,
     CounterValue,
     DeviceFacts,
     Energy,
-    Finding,
     LaunchRecord,
     Measure,
     Outcome,
@@ -134,8 +134,8 @@ def add_counters(
                 CounterValue(name, value, unit, rules.get(name, "max"), "a test")
                 for name, (value, unit) in values.items()
             ),
-            findings=(
-                Finding(
+            advice=(
+                Advice(
                     "TestRule", "OPT", f"Advice on {kernel}: coalesce @url:docs:https://example.invalid@", "Test rule"
                 ),
             ),
