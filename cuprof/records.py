@@ -324,7 +324,7 @@ class CounterValue:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Advice:
     """One piece of advice of a rule of Nsight Compute about one launch.
 
     Args:
@@ -360,7 +360,7 @@ class LaunchRecord:
     shared_dynamic_bytes: int | None = None
     duration_ns: float | None = None
     counters: tuple[CounterValue, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    advice: tuple[Advice, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
 

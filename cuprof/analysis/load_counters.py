@@ -49,7 +49,7 @@ def read_counters(session: Session, trials: pd.DataFrame) -> Counters:
     """
     trial_ids = [int(trial) for trial in trials["trial_id"]]
     profile, launch, metric = tables.Profile, tables.Launch, tables.Metric
-    rolled, counter, finding = tables.TrialCounter, tables.Counter, tables.Finding
+    rolled, counter, finding = tables.TrialCounter, tables.Counter, tables.Advice
     named = (metric.name, metric.unit)
     selects = (
         sa.select(

@@ -27,8 +27,8 @@ def main(argv: Sequence[str]) -> int:
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.project import find_project
-    from cuprof.store import list_queries, query
-    from cuprof.store.export import to_text, write_file, write_frame
+    from cuprof.reading.export import to_text, write_file, write_frame
+    from cuprof.reading.queries import list_queries, query
     from cuprof.terminal.frame import frame_lines
     from cuprof.terminal.output import print_lines, terminal_width
 

@@ -25,6 +25,8 @@ BUSY_SECONDS = 30.0
 
 PIECE_SECONDS = 0.2
 """How long a writer waits before it looks whether it was asked to stop."""
+READING = "cuprof_reading"
+"""Execution option of a connection that only reads: on SQLite its transactions take no lock that keeps writers off."""
 
 _PASSWORD = re.compile(r"(?P<before>[A-Za-z][\w+.-]*://[^\s:/@'\"]*):[^\s@'\"]+@")
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
@@ -130,15 +132,13 @@ def _make_sqlite(url: URL, read_only: bool, foreign_keys: bool) -> Engine:
             raise
         return connection
 
-    engine = sa.create_engine(
-        "sqlite+pysqlite://", creator=connect, poolclass=sa.pool.QueuePool, json_serializer=to_json
-    )
+    engine = sa.create_engine(url, creator=connect, poolclass=sa.pool.QueuePool, json_serializer=to_json)
 
     # The driver would begin transactions by itself, too late for a read that decides what is written, and never
     # before DDL; so the driver is left in autocommit mode and SQLAlchemy begins.
     @event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
-        if read_only:
+        if read_only or connection.get_execution_options().get(READING):
             connection.exec_driver_sql("BEGIN")
         else:
             _begin_writing(connection)

@@ -13,14 +13,15 @@ import pytest
 
 from cuprof.analysis import Study, load_study
 from cuprof.family import Point
+from cuprof.reading.trials import list_trials
 from cuprof.records import (
+    Advice,
     Calibration,
     Check,
     Conditions,
     CounterValue,
     DeviceFacts,
     Energy,
-    Finding,
     LaunchRecord,
     Measure,
     Outcome,
@@ -120,7 +121,8 @@ def add_counters(
         rollups: metric → rule; "max" for those left out.
     """
     rules = rollups or {}
-    trial = next(trial for trial in store.list_trials(sweep) if trial.variant == variant)
+    with store.snapshot() as connection:
+        trial = list_trials(connection, [sweep], [variant])[0]
     records = tuple(
         LaunchRecord(
             i,
@@ -132,8 +134,8 @@ def add_counters(
                 CounterValue(name, value, unit, rules.get(name, "max"), "a test")
                 for name, (value, unit) in values.items()
             ),
-            findings=(
-                Finding(
+            advice=(
+                Advice(
                     "TestRule", "OPT", f"Advice on {kernel}: coalesce @url:docs:https://example.invalid@", "Test rule"
                 ),
             ),

@@ -1,0 +1,139 @@
+"""Sweeps: all of them, one by its number, the newest of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.errors import SelectionError, UnknownNameError
+from cuprof.reading.intact import intact
+from cuprof.records import FAILED
+from cuprof.store.models import Run, Sweep, SweepTrial, Timing
+
+FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """One sweep, without its configuration (`read_configurations`).
+
+    Args:
+        purpose: "timing", "profiling", or another word of the command that made it.
+        state: "running", "interrupted" or "finished".
+        started_at, finished_at: seconds since the epoch; None where it has not ended.
+    """
+
+    id: int
+    name: str
+    experiment: str
+    family: str
+    baseline: str
+    purpose: str
+    state: str
+    command_line: str
+    host: str
+    git: Mapping[str, Any]
+    software: Mapping[str, Any]
+    started_at: float | None
+    finished_at: float | None
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether every trial of it has had its turn."""
+        return self.state == FINISHED
+
+
+_COLUMNS = tuple(getattr(Sweep, name) for name in SweepRow.__slots__)
+
+
+@intact
+def list_sweeps(connection: Connection) -> list[SweepRow]:
+    """Return every sweep, the oldest first."""
+    return _rows(connection, sa.select(*_COLUMNS))
+
+
+@intact
+def list_tried_sweeps(connection: Connection) -> list[SweepRow]:
+    """Return the sweeps that timed something or saw it fail, the oldest first; those for a profiler are left out."""
+    members = sa.select(SweepTrial.sweep_id).where(SweepTrial.sweep_id == Sweep.id)
+    timed = members.join(Timing, Timing.run_id == SweepTrial.run_id).exists()
+    failed = members.join(Run, Run.id == SweepTrial.run_id).where(Run.state.in_([*FAILED])).exists()
+    return _rows(connection, sa.select(*_COLUMNS).where(Sweep.purpose != "profiling", timed | failed))
+
+
+@intact
+def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = None) -> SweepRow:
+    """Return the newest timing sweep of an experiment, or the sweep of that number.
+
+    Args:
+        experiment: name of the experiment; for sweeps without one, the family's or the sweep's name.
+        sweep_id: a sweep of that name, or of any where the name is empty.
+
+    Raises:
+        UnknownNameError: no sweep of that name is stored.
+        SelectionError: no sweep of that number is stored, it is another experiment's, or it only collected counters.
+    """
+    if sweep_id is not None:
+        return _get_numbered(connection, experiment, sweep_id)
+    for column in (Sweep.experiment, Sweep.family, Sweep.name):
+        newest = sa.select(sa.func.max(Sweep.id)).where(column == experiment, Sweep.purpose == "timing")
+        if experiment and (
+            found := _rows(connection, sa.select(*_COLUMNS).where(Sweep.id == newest.scalar_subquery()))
+        ):
+            return found[0]
+    known = [name for name in connection.scalars(sa.select(Sweep.experiment).distinct()) if name]
+    raise UnknownNameError("stored experiment", experiment, known, "(run python -m cuprof sweep experiment=NAME first)")
+
+
+def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
+    """Return the newest earlier timing sweep of the same experiment that was finished, None without one."""
+    found: int | None = connection.scalar(
+        sa.select(sa.func.max(Sweep.id)).where(
+            Sweep.id < sweep.id,
+            Sweep.experiment == sweep.experiment,
+            Sweep.family == sweep.family,
+            Sweep.purpose == "timing",
+            Sweep.state == FINISHED,
+        )
+    )
+    return found
+
+
+@intact
+def read_configurations(connection: Connection, sweep_ids: Collection[int]) -> dict[int, dict[str, Any]]:
+    """Return sweep → its composed configuration, as plain data."""
+    rows = connection.execute(sa.select(Sweep.id, Sweep.configuration).where(Sweep.id.in_(sweep_ids)))
+    return {key: configuration or {} for key, configuration in rows}
+
+
+def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> SweepRow:
+    found = next(iter(_rows(connection, sa.select(*_COLUMNS).where(Sweep.id == sweep_id))), None)
+    if found is None:
+        newest = connection.scalar(sa.select(sa.func.max(Sweep.id)))
+        raise SelectionError(
+            f"there is no sweep {sweep_id}; " + (f"the newest is {newest}" if newest else "none is stored")
+        )
+    if not experiment:
+        return found
+    # a family's name finds a sweep of its own only where it is no experiment's name, as without a number
+    is_experiment = connection.scalar(sa.select(sa.exists().where(Sweep.experiment == experiment)))
+    names = {found.experiment, *(() if found.experiment and is_experiment else (found.family, found.name))}
+    if experiment not in names:
+        what = f"experiment={found.experiment}" if found.experiment else f"family={found.family}"
+        raise SelectionError(
+            f"sweep {sweep_id} is of {what}, not of {experiment}; write {what} report.sweep={sweep_id}"
+        )
+    if found.purpose == "profiling":
+        raise SelectionError(
+            f"sweep {sweep_id} collected counters, which the pages of timing sweeps show; "
+            f"python -m cuprof query sweeps lists those of {experiment}"
+        )
+    return found
+
+
+def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
+    return [SweepRow(*row) for row in connection.execute(query.order_by(Sweep.id))]

@@ -1,0 +1,12 @@
+"""Reading is tested on the databases of the store's tests, filled with their samples."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
+
+from databases import postgres, sqlite_url, store, url
+
+__all__ = ["postgres", "sqlite_url", "store", "url"]
