@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import make_parser, report, start
-from cuprof.comparison import Judgement, Rule, Series, contrast, judge
 from cuprof.config.model import LimitsConfig, MeasureConfig
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import CuprofError
@@ -29,6 +28,7 @@ from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
 from cuprof.measure.method import methods
 from cuprof.records import Measure, Outcome, State, Timing
+from cuprof.statistics import Judgement, Rule, Series, contrast, judge
 from cuprof.worker.messages import Job, TrialJob, WorkerSettings
 
 FOLDER = Path(__file__).with_name("project") / "kernels" / "padded_read"

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.comparison import Contrast, Rule, Series, Verdict, contrast, judge
-from cuprof.comparison.contrast import Noise
-from cuprof.comparison.noise import estimate_scale
-from cuprof.measure.statistics import median_interval
 from cuprof.measure.stopping import GROWTH, StoppingRule
+from cuprof.statistics import Contrast, Noise, Rule, Series, Verdict, contrast, judge
+from cuprof.statistics.median import median_interval
+from cuprof.statistics.sweep_noise import estimate_scale
 
 TICK_NS = 32.0
 STOPPING = StoppingRule()

@@ -21,9 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cuprof.comparison import Entry, Options, Side, Verdict, compare
+from cuprof.comparison import Entry, Options, Side, compare
 from cuprof.comparison.stored import list_sweeps, read_entries
 from cuprof.records import Measure
+from cuprof.statistics import Verdict
 from cuprof.store import Store
 
 SEED = 1

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from cuprof.analysis.quantities import count
-from cuprof.measure.statistics import is_mere_range
+from cuprof.statistics.median import is_mere_range
 
 MEASURES = ("cold", "hot", "total", "time")
 

@@ -66,10 +66,11 @@ def main(argv: Sequence[str]) -> int:
 
 def _compare(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
-    from cuprof.comparison import Options, Rule, compare, load_sides
+    from cuprof.comparison import Options, compare, load_sides
     from cuprof.comparison.sample_more import reason_against, sample_more
     from cuprof.project import find_project
     from cuprof.records import Measure
+    from cuprof.statistics import Rule
     from cuprof.terminal.comparison import print_comparison
     from cuprof.terminal.progress import make_observer
 

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cuprof.comparison.contrast import are_together, contrast
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, match
-from cuprof.comparison.noise import PREPARED, SweepNoise, find_noises, noise_within
-from cuprof.comparison.rule import Judgement, Rule, Verdict, judge
+from cuprof.comparison.noise import PREPARED, find_noises, noise_between, noise_within
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
+from cuprof.statistics.contrast import contrast
+from cuprof.statistics.sweep_noise import SweepNoise
+from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedTrial:
     """One measure of one matched trial with its verdict; times in ns."""
 
     match: Match
@@ -91,7 +92,7 @@ class Comparison:
     base: Side
     new: Side
     options: Options
-    rows: tuple[Row, ...]
+    rows: tuple[ComparedTrial, ...]
     only_base: tuple[Entry, ...] = ()
     only_new: tuple[Entry, ...] = ()
     broken: tuple[Broken, ...] = ()
@@ -111,11 +112,11 @@ class Comparison:
     @property
     def noise_within(self) -> str:
         """Return what is assumed beside `noises` of times that were taken together; empty where nothing is."""
-        within = [row for row in self.rows if _is_within(row.match, row.measure)]
+        within = [row for row in self.rows if row.match.is_together(row.measure)]
         return PREPARED.text() if any(noise_within(row.match, row.measure).value for row in within) else ""
 
     @property
-    def undecided(self) -> tuple[Row, ...]:
+    def undecided(self) -> tuple[ComparedTrial, ...]:
         """Return the rows without a verdict."""
         return tuple(row for row in self.rows if row.verdict is Verdict.UNDECIDED)
 
@@ -156,13 +157,15 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         contrast(
             pair.base.series[measure],
             pair.new.series[measure],
-            noise_within(pair, measure) if _is_within(pair, measure) else noises[pair.device].of(pair, measure),
+            noise_within(pair, measure)
+            if pair.is_together(measure)
+            else noise_between(noises[pair.device], pair, measure),
         )
         for pair, measure in pairs
     ]
     choices = sum(pair.choices for pair, _ in pairs)
     rows = tuple(
-        Row(pair, measure, pair.base.series[measure].median_ns, pair.new.series[measure].median_ns, judgement)
+        ComparedTrial(pair, measure, pair.base.series[measure].median_ns, pair.new.series[measure].median_ns, judgement)
         for (pair, measure), judgement in zip(pairs, judge(contrasts, options.rule, choices), strict=True)
     )
     return Comparison(
@@ -184,9 +187,9 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
 
 def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
     """Return a comparison with the rows that a later one decided anew in place of its own."""
-    anew = {_row_key(row, comparison.options): row for row in later.rows}
+    anew = {_key_of(row, comparison.options): row for row in later.rows}
     rows = tuple(
-        anew.get(_row_key(row, comparison.options), row) if row.verdict is Verdict.UNDECIDED else row
+        anew.get(_key_of(row, comparison.options), row) if row.verdict is Verdict.UNDECIDED else row
         for row in comparison.rows
     )
     return replace(
@@ -197,11 +200,7 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
     )
 
 
-def _is_within(match: Match, measure: Measure) -> bool:
-    return are_together(match.base.series[measure], match.new.series[measure])
-
-
-def _row_key(row: Row, options: Options) -> Hashable:
+def _key_of(row: ComparedTrial, options: Options) -> Hashable:
     """Return what a row of a comparison of two variants is about; the best tunables may be others a second time."""
     base, new = row.match.base, row.match.new
     tunables = () if options.tunables == "best" else (base.tunables, new.tunables)
@@ -225,7 +224,7 @@ def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Meas
             asked = ", ".join(measure.value for measure in measures) or "any"
             reasons.append(f"{pair.base.label}: the sides do not both have {asked} time")
         for measure in shared:
-            reason = _method_difference(pair, measure)
+            reason = method_difference(pair, measure)
             if reason:
                 reasons.append(f"{pair.base.label}: {reason}")
             else:
@@ -233,7 +232,7 @@ def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Meas
     return pairs, tuple(reasons)
 
 
-def _method_difference(pair: Match, measure: Measure) -> str:
+def method_difference(pair: Match, measure: Measure) -> str:
     """Return how the timing methods differ; times of different methods are never compared."""
     if pair.base.methods.get(measure) == pair.new.methods.get(measure):
         return ""
@@ -250,7 +249,7 @@ def _method_difference(pair: Match, measure: Measure) -> str:
     )
 
 
-def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Row]) -> tuple[str, ...]:
+def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[ComparedTrial]) -> tuple[str, ...]:
     texts = [*base.notes, *new.notes]
     for pair in matching.matches:
         if pair.base.device != pair.new.device:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuprof.comparison.contrast import Series
 from cuprof.family.point import Point, format_coordinate
 from cuprof.records import Measure, State
+from cuprof.statistics.series import Series
 
 
 @dataclass(frozen=True)

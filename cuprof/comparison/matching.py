@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cuprof.comparison.entries import Entry, Side
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure, State
+from cuprof.statistics.series import are_together
 
 TUNABLES = ("best", "equal")
 """How two variants are compared: each at its own fastest tunables, or each choice with its equal."""
@@ -47,6 +48,10 @@ class Match:
     def is_skipped(self) -> bool:
         """Return whether neither side could run it."""
         return self.base.state is State.SKIPPED and self.new.state is State.SKIPPED
+
+    def is_together(self, measure: Measure) -> bool:
+        """Return whether the sides' samples of a measure, which both have, were taken side by side."""
+        return are_together(self.base.series[measure], self.new.series[measure])
 
 
 @dataclass(frozen=True)

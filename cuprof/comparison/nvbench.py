@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.comparison.contrast import Series
 from cuprof.comparison.entries import Entry, Side
 from cuprof.errors import UsageError
 from cuprof.family.point import Coordinate, Point
 from cuprof.records import Measure, State
+from cuprof.statistics.series import Series
 
 SAMPLES = "nv/json/bin:nv/cold/sample_times"
 MEAN = "nv/cold/time/gpu/mean"

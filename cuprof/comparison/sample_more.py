@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from cuprof.comparison.compare import Comparison, Row, compare, judge_anew
+from cuprof.comparison.compare import ComparedTrial, Comparison, compare, judge_anew
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.noise import PREPARED, noise_within
 from cuprof.comparison.stored import FOLLOW_UP, read_configuration, read_entries
@@ -89,7 +89,7 @@ def sample_more(
     return _with_hopeless(judge_anew(comparison, again))
 
 
-def _may_decide(row: Row, comparison: Comparison) -> bool:
+def _may_decide(row: ComparedTrial, comparison: Comparison) -> bool:
     """Return whether more samples may tell a row, given what is reckoned with beside them in one sweep."""
     rule = comparison.options.rule
     effect, known = (
@@ -110,7 +110,7 @@ def _with_hopeless(comparison: Comparison) -> Comparison:
 
 
 def _narrowed(
-    stored: SweepConfig, problem: Point, rows: Sequence[Row], comparison: Comparison, url: str
+    stored: SweepConfig, problem: Point, rows: Sequence[ComparedTrial], comparison: Comparison, url: str
 ) -> SweepConfig:
     """Return the configuration that times both variants of one problem together."""
     entries = [entry for row in rows for entry in (row.match.base, row.match.new)]
@@ -148,8 +148,8 @@ def _narrowed(
     )
 
 
-def _by_problem(rows: Sequence[Row]) -> dict[Point, list[Row]]:
-    grouped: dict[Point, list[Row]] = {}
+def _by_problem(rows: Sequence[ComparedTrial]) -> dict[Point, list[ComparedTrial]]:
+    grouped: dict[Point, list[ComparedTrial]] = {}
     for row in rows:
         grouped.setdefault(row.match.base.problem, []).append(row)
     return grouped

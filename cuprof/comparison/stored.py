@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cuprof.comparison.contrast import Series
 from cuprof.comparison.entries import Entry
 from cuprof.family.point import Point
 from cuprof.measure.method import relevant_settings
 from cuprof.records import FAILED, Measure, State, is_host
+from cuprof.statistics.series import Series
 from cuprof.store import Store
 
 SWEEPS = """

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.special  # noqa: F401  (statistics needs it: read in before sampling, as a pause amid rounds changes a clock)
 
 from cuprof.backends.base import PHASES_MATTER_NS, Reading, Runnable, Session
 from cuprof.backends.device_state import DeviceState, StateMonitor
-from cuprof.measure.statistics import summarise
 from cuprof.measure.stopping import StoppingRule
 from cuprof.records import Measure, Sample, Timing
+from cuprof.statistics.median import summarise
 
 HOT_BATCH_NS = 100_000
 """A hot batch lasts about this long, so that the events' resolution and own cost vanish in it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuprof.measure.statistics import least_count, summarise
 from cuprof.records import Sample, Summary
+from cuprof.statistics.median import least_count, summarise
 
 GROWTH = 1.15
 """The interval is looked at again when the samples have grown by this factor: looking after every sample would stop

@@ -11,9 +11,9 @@ from cuprof.terminal.table import Column, Line, Row, layout
 
 if TYPE_CHECKING:
     from cuprof.comparison import Comparison
-    from cuprof.comparison.compare import Row as ComparisonRow
+    from cuprof.comparison.compare import ComparedTrial
     from cuprof.comparison.entries import Entry, Side
-    from cuprof.comparison.noise import SweepNoise
+    from cuprof.statistics.sweep_noise import SweepNoise
 
 FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
@@ -250,7 +250,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _row(row: ComparisonRow) -> dict[str, Any]:
+def _row(row: ComparedTrial) -> dict[str, Any]:
     judgement = row.judgement
     return {
         "verdict": judgement.verdict.value,
@@ -258,7 +258,7 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
         "ratio": judgement.ratio,
         "low": judgement.low,
         "high": judgement.high,
-        "interval_error_rate": judgement.error_rate,
+        "error_rate": judgement.error_rate,
         "paired": judgement.paired,
         "base_ns": row.base_ns,
         "new_ns": row.new_ns,

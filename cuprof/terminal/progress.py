@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from cuprof.measure.statistics import is_mere_range
 from cuprof.records import FAILED, Measure, Outcome, State, Summary, Trial
+from cuprof.statistics.median import is_mere_range
 from cuprof.terminal.marks import is_expected, mark_of
 from cuprof.terminal.text import format_duration, format_time
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from benchmarks import aa_ab
-from cuprof.comparison import Judgement, Verdict
 from cuprof.config.model import LimitsConfig, MeasureConfig
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import CuprofError
 from cuprof.family import Point
 from cuprof.family.loader import load_family
-from cuprof.measure.statistics import summarise
 from cuprof.records import Measure, Sample, Timing
+from cuprof.statistics import Judgement, Verdict
+from cuprof.statistics.median import summarise
 from cuprof.worker.messages import WorkerSettings
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from benchmarks.repeated_sweeps import CONTROLS, false_differences, recorded_medians
-from cuprof.comparison import Entry, Options, Series
+from cuprof.comparison import Entry, Options
 from cuprof.family.point import Point
 from cuprof.records import Measure
+from cuprof.statistics import Series
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "comparison" / "eight_sweeps_on_an_h200.json").read_text(encoding="utf-8")

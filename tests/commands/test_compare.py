@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.comparison import Verdict, compare, load_sides
+from cuprof.comparison import compare, load_sides
 from cuprof.comparison.compare import Options
-from cuprof.comparison.rule import Rule
 from cuprof.comparison.sample_more import sample_more
 from cuprof.engine.observer import SilentObserver
 from cuprof.errors import WorkerError
 from cuprof.project import Project
 from cuprof.records import State
+from cuprof.statistics import Rule, Verdict
 from cuprof.store import Store
 from tests.conftest import Result
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from cuprof.family.point import Point
-from cuprof.measure.statistics import summarise
 from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, SweepFacts, Timing, Trial
+from cuprof.statistics.median import summarise
 from cuprof.store import Store
 
 GPU = DeviceFacts("cuda", 0, "Test GPU 9000", "u0", 2**34, {"name": "Test GPU 9000", "driver": "999.1"})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.comparison import Verdict
+from cuprof.statistics import Verdict
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

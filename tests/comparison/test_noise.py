@@ -8,7 +8,7 @@ import pytest
 from made import GPU, HOST, Made, fill
 from scipy import stats
 
-from cuprof.comparison import Comparison, Contrast, Entry, Options, Series, Verdict, compare, load_sides
+from cuprof.comparison import Comparison, Entry, Options, compare, load_sides
 from cuprof.comparison.matching import Match
 from cuprof.comparison.noise import (
     HOST as ON_HOST,
@@ -18,14 +18,15 @@ from cuprof.comparison.noise import (
     OPENCL,
     SEVERAL_LAUNCHES,
     TRANSFERS,
-    Model,
-    SweepNoise,
     assumed_model,
-    estimate_scale,
+    noise_between,
 )
-from cuprof.comparison.shift import Shift
 from cuprof.family.point import Point
 from cuprof.records import DeviceFacts, Measure
+from cuprof.statistics import Contrast, Series, Verdict
+from cuprof.statistics.noise import NoiseModel
+from cuprof.statistics.shift import Shift
+from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
 from cuprof.store import Store
 
 GPU_BY_OPENCL = DeviceFacts("opencl", 0, "Test GPU 9000", "u0", 2**34, {"name": "x"}, {"type": "GPU"})
@@ -52,13 +53,13 @@ def test_what_is_assumed_depends_on_what_is_timed_and_on_how_long_it_takes() -> 
     assert assumed_model(entry(1.0, backend="opencl", several_launches=True), Measure.COLD) is OPENCL
     assert assumed_model(entry(1.0), Measure.TOTAL) is TRANSFERS
     assert assumed_model(entry(1.0, backend="opencl", on_host=True), Measure.TOTAL) is ON_HOST
-    assert Model("", 0.003, 40.0).deviation(10_000.0) == pytest.approx(0.005)
+    assert NoiseModel("", 0.003, 40.0).deviation(10_000.0) == pytest.approx(0.005)
     assert ONE_LAUNCH.deviation(3_000.0) > 10 * ONE_LAUNCH.deviation(300_000.0)
 
 
 def test_the_noise_of_a_comparison_is_that_of_both_its_times() -> None:
     noise = SweepNoise("assumed", (ONE_LAUNCH, SEVERAL_LAUNCHES))
-    found = noise.of(Match(entry(5_000.0), entry(10_000.0, several_launches=True)), Measure.COLD)
+    found = noise_between(noise, Match(entry(5_000.0), entry(10_000.0, several_launches=True)), Measure.COLD)
     sides = ONE_LAUNCH.deviation(5_000.0), SEVERAL_LAUNCHES.deviation(10_000.0)
     assert found.value == pytest.approx(math.sqrt(sum(each**2 for each in sides) / 2))
     assert found.freedom == math.inf
@@ -101,8 +102,9 @@ def test_a_stated_noise_is_a_plain_share_of_every_time(store: Store, url: str) -
     fill(store, [replace(each, source="x") for each in trials], seed=2)
     found = run(url, Options(noise=0.01))
     (noise,) = found.noises.values()
-    assert [noise.of(row.match, row.measure).value for row in found.rows] == pytest.approx([0.01, 0.01])
-    assert run(url, Options(noise=0.0)).noises[GPU.name].of(found.rows[0].match, Measure.COLD).value == 0.0
+    assert [noise_between(noise, row.match, row.measure).value for row in found.rows] == pytest.approx([0.01, 0.01])
+    (none,) = run(url, Options(noise=0.0)).noises.values()
+    assert noise_between(none, found.rows[0].match, Measure.COLD).value == 0.0
 
 
 def test_few_unchanged_trials_show_a_noise_above_the_assumed_one(store: Store, url: str) -> None:
@@ -170,7 +172,7 @@ def test_many_unchanged_trials_are_taken_for_what_they_show(store: Store, url: s
     found = run(url)
     noise = found.noises[GPU.name]
     assert "estimated from 30 trials in which nothing has changed; the ratio" in noise.text
-    assert 0.004 < noise.of(found.rows[0].match, Measure.COLD).value < 0.012
+    assert 0.004 < noise_between(noise, found.rows[0].match, Measure.COLD).value < 0.012
     assert found.counts[Verdict.SLOWER] == found.counts[Verdict.FASTER] == 0
 
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from made import Made, fill
 
-from cuprof.comparison import Comparison, Options, Verdict, compare, load_sides
+from cuprof.comparison import Comparison, Options, compare, load_sides
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.errors import SelectionError, UsageError
 from cuprof.records import Measure, State
+from cuprof.statistics import Verdict
 from cuprof.store import Store
 
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cuprof.measure.statistics import summarise
 from cuprof.measure.stopping import StoppingRule, is_narrow
 from cuprof.records import Sample
+from cuprof.statistics.median import summarise
 
 RULE = StoppingRule(target=0.01, min_samples=20, max_samples=100, max_ns=1e9, patience_ns=10e9)
 

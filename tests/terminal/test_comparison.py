@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cuprof.comparison import Comparison, Entry, Options, Series, Side, compare
+from cuprof.comparison import Comparison, Entry, Options, Side, compare
 from cuprof.family.point import Point
 from cuprof.records import Measure, State
+from cuprof.statistics import Series
 from cuprof.terminal.comparison import comparison_lines, markdown_lines, print_comparison, summary
 
 

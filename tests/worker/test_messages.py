@@ -11,7 +11,6 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.family import Point
-from cuprof.measure.statistics import summarise
 from cuprof.records import (
     BuildFacts,
     Calibration,
@@ -24,6 +23,7 @@ from cuprof.records import (
     Timing,
     Unavailable,
 )
+from cuprof.statistics.median import summarise
 from cuprof.worker import messages
 from cuprof.worker.messages import (
     Calibrate,

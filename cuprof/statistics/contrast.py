@@ -6,13 +6,15 @@ Everything is done on logarithms, so that a ratio and its inverse are treated al
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.comparison.shift import Shift, critical, shift_between, shift_of_pairs, spread_ties
-from cuprof.measure.statistics import spread_over_tick
+from cuprof.statistics.critical import critical
+from cuprof.statistics.noise import NO_NOISE, Noise
+from cuprof.statistics.series import Series, are_together
+from cuprof.statistics.shift import Shift, shift_between, shift_of_pairs
+from cuprof.statistics.ticks import spread_ties
 
 LEAST_SHARED = 0.25
 """The shared rounds alone count when they are at least this part of the longer series. A trial that was known after 20
@@ -21,6 +23,7 @@ CLEARLY_NARROWER = 0.95
 """Two trials of the same rounds are paired unless the interval without pairs is narrower by this factor: pairs cancel a
 drift that both share, but without one they only add the outliers of both."""
 ONE_SIGMA = 0.3173
+"""Error rate of an interval of one standard deviation to either side."""
 LEAST_PAIRS = 5
 TICK_SHARE = 0.125
 """What spreading ties over the timer's tick leaves unknown, as a share of the tick: the median of a duration whose
@@ -28,61 +31,6 @@ readings fall on two ticks is off by at most 0.09 of one, however they fall."""
 
 BASE_SEED, NEW_SEED = 20231, 20232
 """Fixed, so that the same samples always give the same interval."""
-
-
-@dataclass(frozen=True)
-class Series:
-    """The counted samples of one measure of one trial, in the order in which they were taken.
-
-    Args:
-        durations: ns, not empty; a series of which only a summary is known has one value.
-        rounds: number of each sample's round; empty where there were no rounds.
-        together: samples of two series with the same mark and round were taken side by side; empty: never.
-        tick_ns: the step in which its durations were read; 0 where that is not known.
-        relative_error: for a series known by a summary: relative standard error of its value, else 0.
-    """
-
-    durations: np.ndarray
-    rounds: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    together: str = ""
-    relative_error: float = 0.0
-    tick_ns: float = 0.0
-
-    @cached_property
-    def median_ns(self) -> float:
-        """Return the median of the samples, as it is stored: of readings spread over their tick."""
-        return float(np.median(spread_over_tick(np.sort(self.durations), self.tick_ns)))
-
-
-@dataclass(frozen=True)
-class Noise:
-    """How much a time varies, beside what its samples show: from sweep to sweep, or from one preparation to another.
-
-    Args:
-        deviation: relative standard deviation of a time.
-        freedom: degrees of freedom behind it; infinite where it is taken for known.
-        least: a deviation taken for known, which holds where the other one reaches less far.
-    """
-
-    deviation: float = 0.0
-    freedom: float = math.inf
-    least: float = 0.0
-
-    @property
-    def value(self) -> float:
-        """Return the relative standard deviation that is reckoned with."""
-        return max(self.deviation, self.least)
-
-    def times(self, factor: float) -> Noise:
-        """Return the noise of times that vary by so many times as much."""
-        return Noise(factor * self.deviation, self.freedom, factor * self.least)
-
-    def reach(self, error_rate: float) -> float:
-        """Return the deviation from the truth that a time exceeds with a chance of `error_rate`."""
-        return max(critical(error_rate, self.freedom) * self.deviation, critical(error_rate, math.inf) * self.least)
-
-
-NO_NOISE = Noise()
 
 
 @dataclass(frozen=True)
@@ -102,6 +50,11 @@ class Contrast:
     known_error: float = 0.0
     resolution: float = 0.0
     noise: Noise = NO_NOISE
+
+    @property
+    def ratio(self) -> float:
+        """Return the ratio NEW / BASE."""
+        return math.exp(self.log_ratio)
 
     @property
     def log_ratio(self) -> float:
@@ -137,11 +90,6 @@ def contrast(base: Series, new: Series, noise: Noise = NO_NOISE) -> Contrast:
     known = math.hypot(base.relative_error, new.relative_error)
     shift = _unpaired(base, new, base_log, new_log)
     return Contrast(False, shift, known, resolution, noise)
-
-
-def are_together(base: Series, new: Series) -> bool:
-    """Return whether the samples of two series were taken side by side."""
-    return bool(base.together) and base.together == new.together
 
 
 def _of_shared_rounds(base_log: np.ndarray, new_log: np.ndarray, resolution: float, noise: Noise) -> Contrast:

@@ -7,14 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cuprof.comparison.contrast import Contrast
 from cuprof.errors import SelectionError
-
-MEANING = """\
-slower     the interval of the ratio NEW/BASE lies above 1, and the ratio is at least 1 + effect
-faster     the interval lies below 1, and the ratio is at most 1 / (1 + effect)
-same       the whole interval lies within 1 / (1 + effect) and 1 + effect: no difference that matters
-undecided  neither: more samples would tell"""
+from cuprof.statistics.contrast import Contrast
 
 
 class Verdict(StrEnum):

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuprof.records import Sample, Summary
+from cuprof.statistics.series import quartiles
+from cuprof.statistics.ticks import spread_over_tick
 
 TICK_ERROR = 0.09
 """The median of readings that fall on two neighbouring ticks, each spread over its tick, is off by at most this share
 of one: the largest of 0.5 / (1 - f) - 0.5 - f, where a share f of them falls on the farther tick."""
-
-SAME_TICK = 0.05
-"""Readings nearer than this share of a tick are of the same one: a mean of several is rounded in its last digits."""
 
 
 def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: float = 0.0) -> Summary:
@@ -36,11 +35,11 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: floa
     spread = spread_over_tick(counted, tick_ns)
     low, high = median_interval(spread, confidence)
     reached = range_level(counted.size) if is_mere_range(counted.size, confidence) else confidence
-    q1, median, q3 = np.quantile(spread, (0.25, 0.5, 0.75))
+    q1, median, q3 = quartiles(spread)
     return Summary(
         count=int(counted.size),
         excluded=len(samples) - int(counted.size),
-        median_ns=float(median),
+        median_ns=median,
         low_ns=max(low - TICK_ERROR * tick_ns, 0.0),
         high_ns=high + TICK_ERROR * tick_ns,
         confidence=reached,
@@ -48,28 +47,9 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: floa
         stdev_ns=float(counted.std(ddof=1)) if counted.size > 1 else 0.0,
         min_ns=float(counted[0]),
         max_ns=float(counted[-1]),
-        q1_ns=float(q1),
-        q3_ns=float(q3),
+        q1_ns=q1,
+        q3_ns=q3,
     )
-
-
-def spread_over_tick(ordered: np.ndarray, tick_ns: float) -> np.ndarray:
-    """Return ascending samples with equal ones spread evenly over their tick, so that quantiles are of grouped data.
-
-    Args:
-        ordered: ascending samples, ns.
-        tick_ns: the step in which they were read; where two of them are nearer, that is the step. 0 spreads nothing.
-    """
-    if tick_ns <= 0.0 or ordered.size == 0:
-        return ordered
-    steps = np.diff(ordered)
-    apart = steps > SAME_TICK * tick_ns
-    step = float(steps[apart].min(initial=tick_ns))
-    counts = np.diff(np.concatenate(([0], np.flatnonzero(apart) + 1, [ordered.size])))
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    share = (np.arange(ordered.size) - first + 0.5) / np.repeat(counts, counts) - 0.5
-    spread: np.ndarray = ordered + step * share
-    return spread
 
 
 def median_interval(ordered: np.ndarray, confidence: float) -> tuple[float, float]:
@@ -108,11 +88,8 @@ def is_mere_range(count: int, confidence: float) -> bool:
 @functools.lru_cache(maxsize=8192)
 def interval_rank(count: int, confidence: float) -> int:
     """Return the zero-based rank of the interval's lower end among `count` ascending samples."""
-    tail, allowed = 0.0, (1.0 - confidence) / 2.0
-    log_half_power = -count * math.log(2.0)
-    for k in range(count // 2):
-        log_term = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1) + log_half_power
-        tail += math.exp(log_term)
-        if tail > allowed:
-            return max(k - 1, 0) if k > 0 else 0
-    return max(count // 2 - 1, 0)
+    from scipy import special
+
+    ranks = np.arange(max(1, count // 2))
+    below = special.bdtr(ranks, count, 0.5)  # P(Binomial(count, ½) <= rank)
+    return max(0, int(np.searchsorted(below, (1.0 - confidence) / 2.0, side="right")) - 1)

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cuprof.comparison import Series, contrast
-from cuprof.comparison.contrast import Noise
+from cuprof.statistics import Noise, Series, contrast
 
 ROUNDS = np.arange(60)
 

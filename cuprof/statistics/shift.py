@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 
-from cuprof.measure.statistics import spread_over_tick
+from cuprof.statistics.critical import critical
 
 MOST_LAGS = 400
 LEAST_FOR_LAGS = 8
@@ -176,60 +175,6 @@ def _constant(*ordered: np.ndarray) -> float:
 
 def _bounded(freedom: float, samples: int) -> float:
     return max(freedom, LEAST_FREEDOM) if samples >= MANY else freedom
-
-
-def spread_ties(durations: np.ndarray, seed: int = 0, tick_ns: float = 0.0) -> tuple[np.ndarray, float]:
-    """Return the durations with ties spread evenly over their tick, and the tick.
-
-    A timer that counts in ticks (32 ns for CUDA's events) puts many samples on one value. Quantiles of the spread
-    samples are those of grouped data; the same samples always spread alike.
-
-    Args:
-        durations: ns, in the order in which they were taken.
-        seed: orders equal samples; two series that are paired need two seeds.
-        tick_ns: the step of the timer; where it is not known (0), the least difference among tied samples is taken.
-    """
-    values = np.unique(durations)
-    if tick_ns <= 0.0 and (values.size == durations.size or values.size < 2):
-        return durations, 0.0
-    tick = tick_ns if tick_ns > 0.0 else float(np.diff(values).min())
-    shuffled = np.random.default_rng(seed).permutation(durations.size)
-    by_value = shuffled[np.argsort(durations[shuffled], kind="stable")]
-    spread = durations.astype(np.float64)
-    spread[by_value] = spread_over_tick(spread[by_value], tick)
-    return spread, tick
-
-
-def critical(error_rate: float, freedom: float) -> float:
-    """Return the t that |T| exceeds with this probability; the normal distribution's for infinite freedom.
-
-    Small freedoms by Hill, Algorithm 396, CACM 13(10), 1970, at the next whole number below.
-    """
-    normal = -NormalDist().inv_cdf(error_rate / 2)
-    if freedom > 1e6:
-        return normal
-    n, p = float(max(1, math.floor(freedom + 1e-9))), error_rate
-    if n == 1:
-        return 1.0 / math.tan(p * math.pi / 2)
-    if n == 2:
-        return math.sqrt(2.0 / (p * (2.0 - p)) - 2.0)
-    a = 1.0 / (n - 0.5)
-    b = 48.0 / a**2
-    c = ((20700.0 * a / b - 98.0) * a - 16.0) * a + 96.36
-    d = ((94.5 / (b + c) - 3.0) / b + 1.0) * math.sqrt(a * math.pi / 2) * n
-    y = (d * p) ** (2.0 / n)
-    if y > 0.05 + a:
-        x = -normal
-        y = x * x
-        if n < 5:
-            c += 0.3 * (n - 4.5) * (x + 0.6)
-        c += (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b
-        y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x
-        y = math.expm1(a * y * y)
-    else:
-        e = ((n + 6.0) / (n * y) - 0.089 * d - 0.822) * (n + 2.0) * 3.0
-        y = ((1.0 / e + 0.5 / (n + 4.0)) * y - 1.0) * (n + 1.0) / (n + 2.0) + 1.0 / y
-    return math.sqrt(n * y)
 
 
 def _placements(samples: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuprof.measure.statistics import (
+from cuprof.records import Sample
+from cuprof.statistics.median import (
     TICK_ERROR,
     interval_rank,
     is_mere_range,
     least_count,
     median_interval,
     range_level,
-    spread_over_tick,
     summarise,
 )
-from cuprof.records import Sample
 
 CONFIDENCES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
@@ -141,26 +140,6 @@ def test_equal_readings_have_an_interval_as_wide_as_their_tick_allows() -> None:
     assert found.high_ns - 960.0 == pytest.approx(32 * (4.5 / 20 + TICK_ERROR))  # the sixth from either end of twenty
     assert (found.min_ns, found.max_ns, found.stdev_ns) == (960.0, 960.0, 0.0)
     assert summarise(samples(*[960.0] * 20)).high_ns == 960.0
-
-
-def test_spread_readings_stay_in_order_and_within_their_tick() -> None:
-    ordered = np.sort(read_in_ticks(300.0, 20.0, 200, np.random.default_rng(3)))
-    spread = spread_over_tick(ordered, 32.0)
-    assert np.all(np.diff(spread) > 0)
-    assert np.abs(spread - ordered).max() < 16
-    assert spread_over_tick(np.array([1.0, 1.0, 5.0]), 32.0) == pytest.approx([0.0, 2.0, 5.0])
-
-
-def test_means_of_readings_in_single_precision_keep_their_tick() -> None:
-    """A cold sample of several launches is the mean of eight readings, whose float32 totals differ in a last digit."""
-    rng = np.random.default_rng(5)
-    ticks = rng.integers(158, 161, (400, 8))
-    read = (ticks.astype(np.float32) * np.float32(32e-6)).astype(np.float64) * 1e6  # milliseconds to ns
-    means = np.sort(read.mean(axis=1))
-    assert 0 < np.diff(np.unique(means)).min() < 1e-2, "there are values that only rounding tells apart"
-    spread = spread_over_tick(means, 4.0)
-    assert np.abs(spread - means).max() == pytest.approx(2.0, abs=0.2)
-    assert np.all(np.diff(spread) > -1e-3)
 
 
 def test_the_interval_of_readings_near_zero_does_not_go_below() -> None:

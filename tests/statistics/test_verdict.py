@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from cuprof.comparison import Rule, Series, Verdict, contrast, judge
 from cuprof.errors import SelectionError
+from cuprof.statistics import Rule, Series, Verdict, contrast, judge
 
 
 @pytest.mark.parametrize(

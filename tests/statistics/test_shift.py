@@ -6,19 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuprof.comparison.shift import critical, effective_count, shift_between, shift_of_pairs, spread_ties
+from cuprof.statistics.shift import effective_count, shift_between, shift_of_pairs
 
 RNG = np.random.default_rng
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 40, 1000])
-@pytest.mark.parametrize("error_rate", [0.5, 0.05, 1e-3, 1e-6])
-def test_critical_values_are_students(freedom: int, error_rate: float) -> None:
-    assert critical(error_rate, freedom) == pytest.approx(stats.t.isf(error_rate / 2, freedom), rel=2e-3)
-
-
-def test_infinite_freedom_is_the_normal_distribution() -> None:
-    assert critical(0.05, math.inf) == pytest.approx(1.959964, abs=1e-5)
 
 
 def test_the_estimates_are_those_of_hodges_and_lehmann() -> None:
@@ -114,23 +104,3 @@ def test_effective_count_of_independent_and_correlated_samples() -> None:
 
 def test_a_trend_leaves_few_independent_samples() -> None:
     assert effective_count(np.arange(200.0)) < 20
-
-
-def test_ties_are_spread_evenly_over_their_tick() -> None:
-    durations = np.array([64.0, 96.0, 96.0, 96.0, 96.0, 160.0])
-    spread, tick = spread_ties(durations)
-    assert tick == 32.0
-    assert sorted(spread) == pytest.approx([64.0, 84.0, 92.0, 100.0, 108.0, 160.0])
-    assert np.abs(spread - durations).max() <= tick / 2
-
-
-@pytest.mark.parametrize("durations", [[1.0, 2.0, 4.5], [7.0, 7.0, 7.0], [3.0]])
-def test_samples_without_ties_or_without_a_second_value_stay(durations: list[float]) -> None:
-    spread, tick = spread_ties(np.array(durations))
-    assert (spread.tolist(), tick) == (durations, 0.0)
-
-
-def test_a_known_tick_spreads_what_fell_on_one_value() -> None:
-    spread, tick = spread_ties(np.full(4, 96.0), tick_ns=32.0)
-    assert tick == 32.0
-    assert sorted(spread) == pytest.approx([84.0, 92.0, 100.0, 108.0])

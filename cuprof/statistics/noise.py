@@ -1,0 +1,65 @@
+"""How much a time varies beside what its samples show."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cuprof.statistics.critical import critical
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much a time varies, beside what its samples show: from sweep to sweep, or from one preparation to another.
+
+    Args:
+        deviation: relative standard deviation of a time.
+        freedom: degrees of freedom behind it; infinite where it is taken for known.
+        least: a deviation taken for known, which holds where the other one reaches less far.
+    """
+
+    deviation: float = 0.0
+    freedom: float = math.inf
+    least: float = 0.0
+
+    @property
+    def value(self) -> float:
+        """Return the relative standard deviation that is reckoned with."""
+        return max(self.deviation, self.least)
+
+    def times(self, factor: float) -> Noise:
+        """Return the noise of times that vary by so many times as much."""
+        return Noise(factor * self.deviation, self.freedom, factor * self.least)
+
+    def reach(self, error_rate: float) -> float:
+        """Return the deviation from the truth that a time exceeds with a chance of `error_rate`."""
+        return max(critical(error_rate, self.freedom) * self.deviation, critical(error_rate, math.inf) * self.least)
+
+
+NO_NOISE = Noise()
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """The standard deviation of a time from sweep to sweep: a share of the time and a constant, added by squares.
+
+    Args:
+        what: the times that it is of, for people.
+        relative: share of the time.
+        absolute_ns: the same for a time of any length.
+    """
+
+    what: str
+    relative: float
+    absolute_ns: float = 0.0
+
+    def deviation(self, time_ns: float) -> float:
+        """Return the relative standard deviation of a time."""
+        return math.hypot(self.relative, self.absolute_ns / time_ns)
+
+    def text(self, factor: float = 1.0) -> str:
+        """Return the figures, times a factor, and what they are of."""
+        relative = f"{100 * factor * self.relative:.2g}%" if self.relative or not self.absolute_ns else ""
+        absolute = f"{factor * self.absolute_ns:.0f} ns" if self.absolute_ns else ""
+        figures = " and ".join(filter(None, (relative, absolute)))
+        return f"{figures} of a time" + (f" ({self.what})" if self.what else "")

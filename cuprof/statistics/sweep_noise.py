@@ -1,0 +1,105 @@
+"""How much times vary from sweep to sweep: stated, assumed, or estimated from trials in which nothing has changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cuprof.statistics.contrast import ONE_SIGMA, Contrast
+from cuprof.statistics.noise import Noise, NoiseModel
+
+MANY_CONTROLS = 8
+"""Unchanged trials from which a robust estimate is made that is then taken for known."""
+CAUTION = 1.5
+"""That estimate, from k trials, is raised by this over √k, about its own standard error: too small a deviation would
+call noise a difference, too large a one costs power alone."""
+NORMAL_MAD = 1.4826
+"""Median absolute value of normal numbers to their standard deviation."""
+TAIL, NORMAL_TAIL = 0.9, 1.6449
+"""The share of normal numbers whose absolute value is below so many standard deviations: the median alone would not see
+that a third of the trials vary far more than the rest."""
+
+
+AS_MODELLED = Noise(1.0)
+
+
+@dataclass(frozen=True)
+class SweepNoise:
+    """The noise of one device's times from sweep to sweep.
+
+    Args:
+        source: "stated", "assumed" or "estimated".
+        models: of the kinds of times that are compared.
+        scale: what the models' deviations are multiplied by, itself a `Noise` in multiples of them.
+        controls: unchanged trials behind the scale, of each model.
+        farthest_ratio: of the control whose ratio NEW / BASE is farthest from 1; 1 without controls.
+    """
+
+    source: str
+    models: tuple[NoiseModel, ...]
+    scale: Noise = AS_MODELLED
+    controls: tuple[int, ...] = ()
+    farthest_ratio: float = 1.0
+
+    @property
+    def trials(self) -> int:
+        """Return the number of unchanged trials behind the estimate."""
+        return sum(self.controls)
+
+    def factor(self, model: NoiseModel) -> float:
+        """Return the multiple of a model's deviation that is reckoned with."""
+        return self._scale(model).value
+
+    def of(self, base: NoiseModel, new: NoiseModel, base_ns: float, new_ns: float) -> Noise:
+        """Return the noise of either of two times; where theirs differ, the root mean square."""
+        models = [self.models[0] if self.source == "stated" else model for model in (base, new)]
+        squares = [model.deviation(time) ** 2 for model, time in zip(models, (base_ns, new_ns), strict=True)]
+        scale = max(map(self._scale, models), key=lambda each: each.value)
+        return scale.times(math.sqrt(sum(squares) / 2))
+
+    @property
+    def text(self) -> str:
+        """Return the figures and where they come from, in one line."""
+        figures = "; ".join(model.text(self.factor(model)) for model in self.models)
+        if self.source == "stated":
+            return f"{figures}, as given by --noise"
+        if self.source == "assumed":
+            return f"{figures}: assumed, not measured; --noise sets it"
+        few = ", few, so by Student's t and no less than would be assumed" if self.trials < MANY_CONTROLS else ""
+        return (
+            f"{figures}: estimated from {self.trials} trial{'s' if self.trials > 1 else ''} in which nothing has "
+            f"changed{few}; the ratio among them that is farthest from 1 is {self.farthest_ratio:.4f}"
+        )
+
+    def _scale(self, model: NoiseModel) -> Noise:
+        """Return the scale for one kind of times; below 1 only where enough trials of that kind have shown it."""
+        own = self.controls[self.models.index(model)] if self.controls else MANY_CONTROLS
+        return self.scale if own >= MANY_CONTROLS or self.scale.value >= 1.0 else AS_MODELLED
+
+
+def estimate_scale(contrasts: Sequence[Contrast], deviations: Sequence[float], trials: int) -> Noise:
+    """Return by how much times vary more than modelled, from trials in which nothing has changed.
+
+    Each log ratio is divided by the deviation that its model gives it, so that short and long times tell of one figure.
+    It is taken about 0, so a shift common to all counts as noise.
+
+    From many, the root of a robust variance less what the samples within the sweeps explain (taken from their 68 %
+    intervals); robust is the larger of what the median and what the 90 % quantile of the ratios' sizes give. From few,
+    the root mean square with nothing taken off: a further ratio of the same spread, over it, is distributed as
+    Student's t with a degree of freedom a trial, so the error rate holds however few they are.
+
+    Args:
+        deviations: of a time by its model, one a contrast; relative.
+        trials: that the contrasts are of; two measures of one trial vary together and are one degree of freedom.
+    """
+    units = math.sqrt(2.0) * np.array(deviations)
+    sizes = np.abs([each.log_ratio for each in contrasts]) / units
+    if trials < MANY_CONTROLS:
+        return Noise(math.sqrt(float(np.mean(np.square(sizes)))), trials, 1.0)
+    within = np.array([(high - low) / 2 for low, high in (each.log_bounds(ONE_SIGMA) for each in contrasts)]) / units
+    seen = max(NORMAL_MAD * float(np.median(sizes)), float(np.quantile(sizes, TAIL)) / NORMAL_TAIL)
+    scale = math.sqrt(max(0.0, seen**2 - float(np.median(np.square(within)))))
+    return Noise(scale * (1.0 + CAUTION / math.sqrt(trials)))

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+import math
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from made import GPU, HOST, OTHER_GPU, Made, fill
+
+from cuprof.commands.compare import main
+from cuprof.comparison import Entry, VariantComparisons
+from cuprof.comparison.pairs import Contender
+from cuprof.comparison.stored import read_entries
+from cuprof.records import Measure, State
+from cuprof.statistics import Verdict, contrast
+from cuprof.store import Store
+
+BOTH = (Measure.COLD, Measure.HOT)
+STORED = Path(__file__).parents[1] / "data" / "db" / "0002.sqlite"
+
+
+def pick(entries: list[Entry], variant: str, n: int = 2**20, block: int = 64, device: str = GPU.name) -> str:
+    """Return the identity of one trial."""
+    (found,) = (
+        entry.identity
+        for entry in entries
+        if (entry.variant, entry.problem["n"], entry.tunables.get("block"), entry.device) == (variant, n, block, device)
+    )
+    return found
+
+
+def fill_sweep(store: Store) -> list[Entry]:
+    """Write a sweep of three variants at two problems, with two tunables, on two devices, and return its trials."""
+    times = {"first": 50.0, "second": 50.4, "third": 56.0}
+    made = [
+        Made(name, time * (1.1 if block == 128 else 1.0) * n / 2**20, n=n, tune={"block": block}, measures=BOTH)
+        for name, time in times.items()
+        for n in (2**20, 2**21)
+        for block in (64, 128)
+    ]
+    made += [Made(name, time * 3, device=OTHER_GPU) for name, time in times.items() if name != "third"]
+    made += [Made("host", 400.0, device=HOST), Made("apart", 50.1, rotation="two"), Made("wrong", expected="wrong")]
+    made.append(Made("broken", state=State.WRONG_RESULT))
+    return read_entries(store, [fill(store, made)])
+
+
+def compared_by_command(base: str, new: str, url: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    """Return the rows that `cuprof compare --json` prints; none where it refuses."""
+    code = main([base, new, "--json", "--url", url])
+    printed = capsys.readouterr().out
+    assert (code == 2) is (not printed)
+    return list(json.loads(printed)["rows"]) if printed else []
+
+
+def test_every_pair_is_what_the_command_says_to_the_last_digit(
+    store: Store, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entries = fill_sweep(store)
+    comparisons = VariantComparisons(entries)
+    rows = 0
+    for base, new in permutations(("first", "second", "third", "host", "apart", "wrong", "broken"), 2):
+        found = comparisons.rows(Contender(base), Contender(new))
+        printed = compared_by_command(f"invented/{base}", f"invented/{new}", url, capsys)
+        assert len(found) == len(printed)
+        for row, said in zip(found, printed, strict=True):
+            judgement = row.judgement
+            numbers = (judgement.ratio, judgement.low, judgement.high, judgement.error_rate, row.base_ns, row.new_ns)
+            names = ("ratio", "low", "high", "error_rate", "base_ns", "new_ns")
+            assert numbers == tuple(said[name] for name in names)
+            assert (row.verdict.value, row.measure.value) == (said["verdict"], said["measure"])
+            assert row.match.base.identity == said["base"]["identity"]  # type: ignore[index]
+        rows += len(found)
+    assert rows == 40
+
+
+def test_a_database_of_the_first_revisions_gives_the_same_by_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{STORED}"
+    with Store.open(url, create=False, read_only=True) as store:
+        comparisons = VariantComparisons(read_entries(store, [1]))
+    (row,) = comparisons.rows(Contender("interleaved"), Contender("last_warp"))
+    (said,) = compared_by_command("reduction/interleaved", "reduction/last_warp", url, capsys)
+    assert [said[name] for name in ("ratio", "low", "high")] == [
+        row.judgement.ratio,
+        row.judgement.low,
+        row.judgement.high,
+    ]
+
+
+def test_two_trials_have_the_row_of_their_variants(store: Store) -> None:
+    entries = fill_sweep(store)
+    comparisons = VariantComparisons(entries)
+    row = comparisons.find(pick(entries, "first"), pick(entries, "third"), Measure.HOT)
+    assert row is not None
+    assert row in comparisons.rows(Contender("first"), Contender("third"))
+    assert (row.verdict, row.measure, row.match.choices) == (Verdict.SLOWER, Measure.HOT, 4)
+    assert comparisons.find(pick(entries, "first"), pick(entries, "third"), Measure.TOTAL) is None
+    assert comparisons.find(pick(entries, "first"), pick(entries, "third", block=128), Measure.COLD) is None
+    assert comparisons.find(pick(entries, "first"), pick(entries, "third", n=2**21), Measure.COLD) is None
+    assert comparisons.find(pick(entries, "first"), pick(entries, "broken"), Measure.COLD) is None
+    assert comparisons.find(pick(entries, "first"), "unknown", Measure.COLD) is None
+
+
+def test_each_device_has_its_row_and_two_devices_have_one(store: Store) -> None:
+    entries = fill_sweep(store)
+    comparisons = VariantComparisons(entries)
+    here, there = (pick(entries, "first", device=each.name) for each in (GPU, OTHER_GPU))
+    for device in (GPU, OTHER_GPU):
+        identities = (pick(entries, name, device=device.name) for name in ("first", "second"))
+        row = comparisons.find(*identities, Measure.COLD)
+        assert row is not None
+        assert row.match.device == device.name
+    across = comparisons.find(here, there, Measure.COLD)
+    assert across is not None
+    assert across in comparisons.rows(Contender("first", GPU.name), Contender("first", OTHER_GPU.name))
+    assert across.judgement.ratio == pytest.approx(3.0, rel=0.01)
+    hosted = comparisons.find(here, pick(entries, "host", device=HOST.name), Measure.COLD)
+    assert hosted is not None
+    assert hosted.verdict is Verdict.SLOWER
+
+
+def test_a_ratio_is_the_rows_or_by_the_same_estimator(store: Store) -> None:
+    entries = fill_sweep(store)
+    comparisons = VariantComparisons(entries)
+    first, third = pick(entries, "first"), pick(entries, "third")
+    row = comparisons.find(first, third, Measure.COLD)
+    assert row is not None
+    assert comparisons.find_ratio(first, third, Measure.COLD) == row.judgement.ratio
+    slow = pick(entries, "third", block=128)
+    series = [next(each for each in entries if each.identity == name).series[Measure.COLD] for name in (first, slow)]
+    assert comparisons.find_ratio(first, slow, Measure.COLD) == contrast(*series).ratio
+    assert comparisons.find_ratio(first, first, Measure.COLD) == 1.0
+    assert comparisons.find_ratio(first, pick(entries, "broken"), Measure.COLD) is None
+    assert comparisons.find_ratio(first, third, Measure.TOTAL) is None
+    assert comparisons.find_ratio(first, "unknown", Measure.COLD) is None
+
+
+def test_a_comparison_is_made_once(store: Store) -> None:
+    comparisons = VariantComparisons(fill_sweep(store))
+    pair = Contender("first"), Contender("second")
+    assert comparisons.rows(*pair) is comparisons.rows(*pair)
+    assert all(math.isfinite(row.judgement.high) for row in comparisons.rows(*pair))
