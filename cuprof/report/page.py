@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from cuprof.analysis import Study, Table, counter_section, load_study, pivot_table, steps_table, values_table, verdict
+from cuprof.analysis import Study, Table, conclude, counter_section, load_study, pivot_table, steps_table, values_table
 from cuprof.analysis.experiment import STANDARD
 from cuprof.analysis.failures import failure_groups
 from cuprof.analysis.quantities import format_ratio
@@ -20,7 +20,7 @@ from cuprof.errors import StoreError
 from cuprof.project import bundled, find_project
 from cuprof.report.figure import Figure, Styles
 from cuprof.report.markdown import to_html
-from cuprof.report.provenance import provenance
+from cuprof.report.provenance import moment, provenance
 from cuprof.report.standard_figures import standard_figures
 from cuprof.report.study_figures import study_figure
 from cuprof.report.visible import visible
@@ -99,11 +99,12 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
     environment.filters["ratio"] = format_ratio
+    environment.filters["moment"] = moment
     environment.filters["breakable"] = breakable
     figures = study_figures(study)
     return environment.get_template("page.html").render(
         study=study,
-        verdict=verdict(study),
+        conclusions=conclude(study),
         tables=study_tables(study),
         figures=figures,
         specs={figure.id: figure.spec for figure in figures},
@@ -123,7 +124,7 @@ def study_tables(study: Study) -> list[Table]:
 
 def study_figures(study: Study) -> list[Figure]:
     """Return the figures that the study asks for and that there is data for."""
-    styles = Styles.of(study.trials.sort_values("order", kind="stable")["contender"])
+    styles = Styles.of(trial.contender for trial in sorted(study.trials, key=lambda trial: trial.order))
     figures: list[Figure] = []
     for index, spec in enumerate(study.experiment.figures):
         if isinstance(spec, str):

@@ -171,7 +171,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(make_study, tmp_path: Path) ->
 
 def test_a_users_own_template_comes_first(make_study, tmp_path: Path) -> None:
     (tmp_path / "templates").mkdir()
-    (tmp_path / "templates" / "page.html").write_text("mine: {{ verdict.headline }}", encoding="utf-8")
+    (tmp_path / "templates" / "page.html").write_text("mine: {{ conclusions.headline }}", encoding="utf-8")
     assert render(make_study([Made("a")]), folders=[tmp_path]).startswith("mine: a is the only variant")
 
 
