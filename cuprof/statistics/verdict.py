@@ -83,14 +83,15 @@ def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[J
             was chosen, each of which might have been the fastest by luck.
     """
     total = max(choices, len(contrasts), 1)
-    different = 0
+    level = rule.error_rate / total
+    left = list(contrasts)
     while True:
-        level = rule.error_rate / max(1, total - different)
-        bounds = [contrast.log_bounds(level) for contrast in contrasts]
-        found = sum(low > 0 or high < 0 for low, high in bounds)
-        if found <= different:
+        still = [contrast for contrast in left if not _excludes_1(contrast, level)]
+        if len(still) == len(left):
             break
-        different = found
+        left = still
+        level = rule.error_rate / max(1, total - (len(contrasts) - len(left)))
+    bounds = [contrast.log_bounds(level) for contrast in contrasts]
     return [
         Judgement(
             rule.decide(contrast.log_ratio, low, high),
@@ -102,3 +103,8 @@ def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[J
         )
         for contrast, (low, high) in zip(contrasts, bounds, strict=True)
     ]
+
+
+def _excludes_1(contrast: Contrast, error_rate: float) -> bool:
+    low, high = contrast.log_bounds(error_rate)
+    return low > 0 or high < 0

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cuprof.statistics.sums import Sums
+
+RNG = np.random.default_rng(8)
+DRAWN = {
+    "normal": RNG.standard_normal,
+    "heavy tails": RNG.standard_cauchy,
+    "ties": lambda count: RNG.integers(0, 4, count).astype(float),
+    "rounded thirds": lambda count: RNG.integers(0, 5, count) / 3,
+    "around 0": lambda count: RNG.integers(-1, 2, count).astype(float),
+    "constant": lambda count: np.full(count, 0.1),
+    "two far apart": lambda count: RNG.choice([0.0, 1e9], count) + RNG.standard_normal(count),
+}
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 60), (3, 500), (47, 48), (70, 90), (400, 300)])
+def test_a_sum_is_found_by_its_rank(kind: str, sizes: tuple[int, int]) -> None:
+    first, second = (np.sort(DRAWN[kind](size)) for size in sizes)
+    every = np.sort((first[:, None] + second).ravel())
+    sums = Sums(first, second)
+    assert (sums.count, sums.lowest, sums.highest) == (every.size, every[0], every[-1])
+    for share in (0.0, 1e-4, 0.03, 0.5, 0.97, 0.9999, 1.0):
+        rank = max(1, math.ceil(share * every.size))
+        assert sums.select(rank) == pytest.approx(every[rank - 1], rel=1e-12, abs=1e-12 * max(1.0, every[-1]))
+
+
+def test_ten_thousand_equal_elements_are_not_listed() -> None:
+    sums = Sums(np.full(10_000, 0.1), np.full(10_000, 0.2))
+    assert sums.select(sums.count // 2) == pytest.approx(0.3)
