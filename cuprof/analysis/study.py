@@ -17,7 +17,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.family.point import Point
 from cuprof.reading.sweeps import SweepRow
 from cuprof.records import Calibration, DeviceFacts, Measure
-from cuprof.statistics import Verdict
+from cuprof.statistics import Verdict, contrast
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +142,14 @@ class Study:
     def ratio(self, base: StudyTrial, new: StudyTrial) -> float | None:
         """Return how many times as long `new` takes as `base`, as `cuprof compare` estimates it.
 
-        Returns:
-            None where the two have no measure in common.
+        Two back ends' times are not compared by methods that mean something else, but their ratio is still told: by the
+        same estimator, without an interval or a verdict. It is None without samples of a common measure.
         """
         measure = _shared_measure(base, new)
-        return self.comparisons.find_ratio(base.identity, new.identity, measure) if measure else None
+        if measure is None or base.entry is None or new.entry is None:
+            return None
+        found = self.comparisons.find_ratio(base.identity, new.identity, measure)
+        return contrast(base.entry.series[measure], new.entry.series[measure]).ratio if found is None else found
 
     def compare(self, base: StudyTrial, new: StudyTrial) -> ComparedTrial | None:
         """Return what `cuprof compare` says of two variants' best trials at one problem; None where it says nothing."""
@@ -169,5 +172,6 @@ class Study:
 
 
 def _shared_measure(base: StudyTrial, new: StudyTrial) -> Measure | None:
-    """Return the measure that both have been ranked by or could be, None without one."""
-    return next((measure for measure in RANKING if measure in base.timings and measure in new.timings), None)
+    """Return the ranking measure that both have samples of, None without one."""
+    ours, theirs = (each.entry.series if each.entry else {} for each in (base, new))
+    return next((measure for measure in RANKING if measure in ours and measure in theirs), None)
