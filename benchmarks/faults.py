@@ -73,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not (FAMILY / "family.py").is_file():
         print(f"there is no family in {FAMILY}")
         return 2
+    from cuprof.reading.queries import query
     from cuprof.store import Store
 
     with tempfile.TemporaryDirectory(prefix="cuprof-faults-") as folder:
@@ -85,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         url = f"sqlite:///{project / 'db' / 'cuprof.sqlite'}"
         with Store.open(url, create=False, read_only=True) as store:
-            rows = [make_row(stored) for stored in store.query(QUERY).to_dict("records")]
+            rows = [make_row(stored) for stored in query(store.url, QUERY).to_dict("records")]
     print(f"the whole sweep: {ended.wall_s:.1f} s")
     if any(row["state"] == "planned" for row in rows):
         print(f"the sweep broke off; it printed last:\n{ended.printed}")

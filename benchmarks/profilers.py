@@ -82,10 +82,11 @@ def run_cuprof(work: Path, cache: str, *, timed_before: bool) -> Answer:
     ended = run(collect, work, folder=project, environment=environment)
     if ended.fault:
         return ended
+    from cuprof.reading.queries import query
     from cuprof.store import Store
 
     with Store.open(f"sqlite:///{project / 'db' / 'cuprof.sqlite'}", create=False, read_only=True) as store:
-        counted = store.query(COUNT).iloc[0]
+        counted = query(store.url, COUNT).iloc[0]
     return Answer(ended.wall_s, {"launches": int(counted["trials"]), "note": f"{counted['metrics']} metrics stored"})
 
 

@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from cuprof.comparison import Entry, Options, Side, compare
-from cuprof.comparison.stored import list_sweeps, read_entries
+from cuprof.comparison.stored import read_entries
+from cuprof.reading.sweeps import list_tried_sweeps
 from cuprof.records import Measure
 from cuprof.statistics import Verdict
 from cuprof.store import Store
@@ -50,11 +51,11 @@ def read_repetitions(files: Iterable[str], without: str = "") -> dict[str, list[
     """
     found: dict[str, list[list[Entry]]] = defaultdict(list)
     for file in files:
-        with Store.open(f"sqlite:///{file}", create=False, read_only=True) as store:
-            for sweep in list_sweeps(store):
+        with Store.open(f"sqlite:///{file}", create=False, read_only=True) as store, store.snapshot() as connection:
+            for sweep in list_tried_sweeps(connection):
                 entries = [
                     entry
-                    for entry in read_entries(store, [sweep.id])
+                    for entry in read_entries(connection, [sweep.id])
                     if entry.series and not (without and re.search(without, entry.variant))
                 ]
                 found[sweep.experiment or sweep.family].append(entries)

@@ -78,10 +78,11 @@ def run_cuprof(work: Path, environment: Mapping[str, str], *settings: str) -> An
 
 def read_sweep(url: str) -> dict[str, Any]:
     """Return what a sweep stored, in the form of the other tools' answers."""
+    from cuprof.reading.queries import query
     from cuprof.store import Store
 
     with Store.open(url, create=False, read_only=True) as store:
-        rows = store.query(QUERY).to_dict("records")
+        rows = query(store.url, QUERY).to_dict("records")
     indices = []
     for row in rows:
         tunables = json.loads(row["tunables"])

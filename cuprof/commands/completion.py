@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _words(command: str) -> tuple[str, ...]:
     if command == "query":
-        from cuprof.store import list_queries
+        from cuprof.reading.queries import list_queries
 
         return (*list_queries(), *WORDS[command])
     return WORDS.get(command, ())

@@ -158,7 +158,10 @@ def _print_counters(
 
 
 def _read_counters(store: Store, conditions: Conditions) -> pd.DataFrame:
-    return store.query(
+    from cuprof.reading.queries import query
+
+    return query(
+        store.url,
         "SELECT identity, metric, value, unit, text FROM counters WHERE identity IS NOT NULL "
         "AND cache_mode = :cache_mode AND clock_control = :clock_control AND replay = :replay",
         asdict(conditions),

@@ -6,13 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.project import find_project
-
-if TYPE_CHECKING:
-    from cuprof.store import Store
 
 EXAMPLES = """\
 examples:
@@ -25,12 +21,15 @@ def main(argv: Sequence[str]) -> int:
     """Take in each report, or none where one cannot be read."""
     arguments = _parse(argv)
     from cuprof.ncu.importing import ImportSetting, import_report, list_identities
+    from cuprof.reading.labels import read_labels
     from cuprof.store import Store
 
     project = find_project()
     identities = list_identities(arguments.files)
     with Store.open(arguments.store or project.database_url) as store:
-        setting = ImportSetting(project.artifacts, _labels(store, identities), arguments.name, arguments.cache_mode)
+        with store.snapshot() as connection:
+            labels = read_labels(connection, identities)
+        setting = ImportSetting(project.artifacts, labels, arguments.name, arguments.cache_mode)
         for path in arguments.files:
             result = import_report(path, setting, store)
             print(f"{path}: {result.describe()}")
@@ -56,13 +55,3 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--store", default="", metavar="URL", help="another database, any SQLAlchemy URL")
     return parser.parse_args(argv)
-
-
-def _labels(store: Store, identities: Sequence[str]) -> dict[str, str]:
-    """Return identity → label of those trials that are stored."""
-    if not identities:
-        return {}
-    places = {f"i{place}": identity for place, identity in enumerate(identities)}
-    names = ", ".join(f":{place}" for place in places)
-    frame = store.query(f"SELECT identity, label FROM trial WHERE identity IN ({names})", places)
-    return dict(zip(frame.identity, frame.label, strict=True))

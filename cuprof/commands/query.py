@@ -26,8 +26,8 @@ def main(argv: Sequence[str]) -> int:
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.project import find_project
-    from cuprof.store import list_queries, query
-    from cuprof.store.export import to_text, write_frame
+    from cuprof.reading.export import to_text, write_frame
+    from cuprof.reading.queries import list_queries, query
     from cuprof.terminal.output import terminal_width
 
     if not arguments.query:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cuprof.comparison.compare import ComparedTrial, Comparison, compare, judge_anew
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.noise import PREPARED, noise_within
-from cuprof.comparison.stored import FOLLOW_UP, read_configuration, read_entries
+from cuprof.comparison.stored import FOLLOW_UP, read_entries
 from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
 from cuprof.engine.observer import Observer
@@ -18,6 +18,7 @@ from cuprof.engine.provenance import typed_command
 from cuprof.engine.sweep import run_sweep
 from cuprof.family.point import Coordinate, Point
 from cuprof.project import Project
+from cuprof.reading.sweeps import read_configurations
 from cuprof.store import Store
 
 SHARE_OF_EFFECT = 0.2
@@ -58,9 +59,10 @@ def sample_more(
     if not rows:
         return _with_hopeless(comparison)
     url = comparison.base.url
-    with Store.open(url, create=False, read_only=True) as store:
-        # A sweep that was made here has no configuration of its own: it was narrowed from an earlier one's.
-        configuration = next(filter(None, (read_configuration(store, each) for each in comparison.base.sweeps)), {})
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+        configurations = read_configurations(connection, comparison.base.sweeps)
+    # A sweep that was made here has no configuration of its own: it was narrowed from an earlier one's.
+    configuration = next(filter(None, map(configurations.get, comparison.base.sweeps)), {})
     stored = build_config(configuration, experiment="", command_line="")
     bases: list[Entry] = []
     news: list[Entry] = []
@@ -69,8 +71,8 @@ def sample_more(
         with observe() as observer:
             result = run_sweep(_narrowed(stored, problem, of_problem, comparison, url), project, observer)
         sweeps.append(result.sweep_id)
-        with Store.open(url, create=False, read_only=True) as store:
-            found = read_entries(store, [result.sweep_id])
+        with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+            found = read_entries(connection, [result.sweep_id])
         bases += _chosen(found, [row.match.base for row in of_problem])
         news += _chosen(found, [row.match.new for row in of_problem])
     before = {id(row.match): row.match for row in rows}.values()

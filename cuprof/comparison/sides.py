@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+
+from sqlalchemy.engine import Connection
 
 from cuprof.comparison.entries import Side
 from cuprof.comparison.nvbench import read_nvbench
-from cuprof.comparison.stored import Standing, StoredSweep, list_sweeps, read_entries, read_standings
+from cuprof.comparison.stored import FOLLOW_UP, read_entries
 from cuprof.errors import UnknownNameError, UsageError
 from cuprof.family.point import Point
 from cuprof.project import find_project
+from cuprof.reading.standings import Standing, list_standings
+from cuprof.reading.sweeps import SweepRow, list_tried_sweeps
+from cuprof.reading.trials import list_variant_names
 from cuprof.records import FAILED
 from cuprof.store import Store
+from cuprof.store.connection import parse_url, show
 
 FORMS = (
     "a side is a sweep (12, latest, latest~1), a variant (reduction/last_warp, or last_warp with "
@@ -61,6 +70,11 @@ class Finder:
     experiment: str = ""
     sweep: int | None = None
 
+    @property
+    def place(self) -> str:
+        """Return the database for people."""
+        return show(parse_url(self.url))
+
     def is_variant(self, text: str) -> bool:
         """Return whether the text can only be a variant, or is the name of a stored one."""
         if text.endswith(".json") or _SWEEP.fullmatch(text) or _DATABASE.fullmatch(text) or _URL.fullmatch(text):
@@ -94,10 +108,10 @@ class Finder:
 
         One that failed there stands with its failure, so that the comparison can tell of it.
         """
-        with self._open() as store:
-            sweeps = [sweep for sweep in list_sweeps(store) if self._fits(sweep)]
+        with self._open() as connection:
+            sweeps = [sweep for sweep in list_tried_sweeps(connection) if self._fits(sweep)]
             if self.sweep is not None:
-                sweeps = [self._pick(store, sweeps, str(self.sweep))]
+                sweeps = [self._pick(sweeps, str(self.sweep))]
             families = tuple(self._family(text, sweeps) for text in (base, new))
             names = base.rpartition("/")[2], new.rpartition("/")[2]
             if families[0] != families[1]:
@@ -106,10 +120,10 @@ class Finder:
                     "of one"
                 )
             candidates = {sweep.id: sweep for sweep in reversed(sweeps) if sweep.family == families[0]}
-            standings = read_standings(store, families[0])
-            ran = [self._ran(store, families[0], name, standings, candidates) for name in names]
+            standings = list_standings(connection, families[0])
+            ran = [self._ran(connection, families[0], name, standings, candidates) for name in names]
             sides = [
-                self._variant_side(store, text, name, chosen, candidates)
+                self._variant_side(connection, text, name, chosen, candidates)
                 for text, name, chosen in zip((base, new), names, _newest_common(*ran), strict=True)
             ]
         failed = next((entry for entry in sides[0].entries if entry.state in FAILED), None)
@@ -121,37 +135,52 @@ class Finder:
         return sides[0], sides[1]
 
     def _ran(
-        self, store: Store, family: str, name: str, standings: Mapping[str, Standing], candidates: Iterable[int]
+        self,
+        connection: Connection,
+        family: str,
+        name: str,
+        standings: Iterable[Standing],
+        candidates: Mapping[int, SweepRow],
     ) -> dict[Point, list[int]]:
         """Return problem → which of the candidates timed the variant at it, or found it failing, the newest first."""
-        standing = standings.get(name, Standing())
-        if standing.is_expected_wrong:
+        own = [standing for standing in standings if standing.variant == name]
+        if own and own[-1].is_expected_wrong:
             raise UsageError(f"{family}/{name} is kept as known wrong and is never ranked; compare another variant")
-        found = {
-            problem: [sweep for sweep in candidates if sweep in sweeps] for problem, sweeps in standing.sweeps.items()
-        }
+        found: dict[Point, list[int]] = defaultdict(list)
+        for standing in reversed(own):
+            if (
+                standing.is_tried
+                and standing.sweep_id in candidates
+                and standing.sweep_id not in found[standing.problem]
+            ):
+                found[standing.problem].append(standing.sweep_id)
         if any(found.values()):
             return {problem: sweeps for problem, sweeps in found.items() if sweeps}
-        stored = _variant_names(store, list(candidates))
+        stored = list_variant_names(connection, list(candidates))
         if name in stored:
-            raise UsageError(f"{family}/{name} has no timing in {store.place}; run a sweep of it first")
-        raise UnknownNameError("variant", name, stored, f"of family {family} in {store.place}")
+            raise UsageError(f"{family}/{name} has no timing in {self.place}; run a sweep of it first")
+        raise UnknownNameError("variant", name, stored, f"of family {family} in {self.place}")
 
     def _variant_side(
-        self, store: Store, text: str, name: str, chosen: Mapping[Point, int], sweeps: Mapping[int, StoredSweep]
+        self,
+        connection: Connection,
+        text: str,
+        name: str,
+        chosen: Mapping[Point, int],
+        sweeps: Mapping[int, SweepRow],
     ) -> Side:
         used = tuple(sweep for sweep in sweeps if sweep in chosen.values())
         entries = [
             entry
             for sweep in used
-            for entry in read_entries(store, [sweep], [name])
+            for entry in read_entries(connection, [sweep], [name])
             if chosen.get(entry.problem) == sweep
         ]
-        where = ", ".join(sweeps[sweep].description for sweep in used[:MOST_SWEEPS])
+        where = ", ".join(_describe(sweeps[sweep]) for sweep in used[:MOST_SWEEPS])
         where += f" and {len(used) - MOST_SWEEPS} more" if len(used) > MOST_SWEEPS else ""
         return Side(text, "variant", f"{entries[0].name} in {where}", entries, self.url, used)
 
-    def _family(self, text: str, sweeps: Sequence[StoredSweep]) -> str:
+    def _family(self, text: str, sweeps: Sequence[SweepRow]) -> str:
         family, slash, _ = text.rpartition("/")
         known = sorted({sweep.family for sweep in sweeps})
         if slash:
@@ -165,36 +194,36 @@ class Finder:
         return known[0]
 
     def _sweep(self, text: str) -> Side:
-        with self._open() as store:
-            sweeps = list_sweeps(store)
-            sweep = self._pick(store, sweeps, text)
-            entries = read_entries(store, [sweep.id])
-        return Side(text, "sweep", sweep.description, entries, self.url, (sweep.id,), _unfinished(sweep))
+        with self._open() as connection:
+            sweeps = list_tried_sweeps(connection)
+            sweep = self._pick(sweeps, text)
+            entries = read_entries(connection, [sweep.id])
+        return Side(text, "sweep", _describe(sweep), entries, self.url, (sweep.id,), _unfinished(sweep))
 
-    def _pick(self, store: Store, sweeps: Sequence[StoredSweep], text: str) -> StoredSweep:
+    def _pick(self, sweeps: Sequence[SweepRow], text: str) -> SweepRow:
         if text.isdigit():
             for sweep in sweeps:
                 if sweep.id == int(text):
                     return sweep
             numbers = _list([str(sweep.id) for sweep in sweeps[-8:]])
-            raise UsageError(f"there is no sweep {text} with timings in {store.place} (newest: {numbers}); {FORMS}")
-        fitting = [sweep for sweep in sweeps if self._fits(sweep) and not sweep.is_follow_up]
+            raise UsageError(f"there is no sweep {text} with timings in {self.place} (newest: {numbers}); {FORMS}")
+        fitting = [sweep for sweep in sweeps if self._fits(sweep) and sweep.purpose != FOLLOW_UP]
         if not fitting:
             where = f" of experiment {self.experiment!r}" if self.experiment else ""
-            raise UsageError(f"no sweep{where} with timings is stored in {store.place}; run a sweep first")
+            raise UsageError(f"no sweep{where} with timings is stored in {self.place}; run a sweep first")
         newest = fitting[-1]
         like = [each for each in fitting if (each.experiment, each.family) == (newest.experiment, newest.family)]
         back = int(text.partition("~")[2] or 0)
         if back >= len(like):
             raise UsageError(
-                f"{text!r} goes back {back} sweeps, but {store.place} holds {len(like)} of "
+                f"{text!r} goes back {back} sweeps, but {self.place} holds {len(like)} of "
                 f"{newest.experiment or newest.family}; {FORMS}"
             )
         return like[-1 - back]
 
     def _commit(self, text: str, revision: str) -> Side:
-        with self._open() as store:
-            sweeps = [sweep for sweep in list_sweeps(store) if self._fits(sweep)]
+        with self._open() as connection:
+            sweeps = [sweep for sweep in list_tried_sweeps(connection) if self._fits(sweep)]
             commits = {str(sweep.git.get("commit") or "") for sweep in sweeps} - {""}
             prefix = revision.lower()
             matching = sorted(commit for commit in commits if prefix and commit.startswith(prefix))
@@ -210,12 +239,12 @@ class Finder:
                     what = f"is commit {resolved[:10]}, at which no stored sweep was measured"
                 raise UsageError(f"{text!r} {what} (stored: {known}); {FORMS}")
             at_commit = [sweep for sweep in sweeps if sweep.git.get("commit") == matching[0]]
-            chosen = [sweep for sweep in at_commit if not sweep.is_follow_up] or at_commit
+            chosen = [sweep for sweep in at_commit if sweep.purpose != FOLLOW_UP] or at_commit
             clean = [sweep for sweep in chosen if not sweep.git.get("dirty")]
             notes = () if clean else (f"{matching[0][:10]} was only measured with uncommitted changes",)
             used = clean or chosen
             ids = tuple(sweep.id for sweep in used)
-            entries = read_entries(store, ids)
+            entries = read_entries(connection, ids)
         name = f"commit {matching[0][:10]} (sweep{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))})"
         unfinished = tuple(note for sweep in used for note in _unfinished(sweep))
         return Side(text, "commit", name, entries, self.url, ids, (*notes, *unfinished))
@@ -227,18 +256,20 @@ class Finder:
         where = Path(file).name if file else url.rpartition("/")[2]
         return Side(text, "database", f"{found.description} of {where}", found.entries, url, found.sweeps, found.notes)
 
-    def _fits(self, sweep: StoredSweep) -> bool:
+    def _fits(self, sweep: SweepRow) -> bool:
         return not self.experiment or self.experiment in (sweep.experiment, sweep.family, sweep.name)
 
     def _is_stored_variant(self, text: str) -> bool:
         if not self.experiment:
             return False
-        with self._open() as store:
-            ids = [sweep.id for sweep in list_sweeps(store) if self._fits(sweep)]
-            return text in _variant_names(store, ids)
+        with self._open() as connection:
+            ids = [sweep.id for sweep in list_tried_sweeps(connection) if self._fits(sweep)]
+            return text in list_variant_names(connection, ids)
 
-    def _open(self) -> Store:
-        return Store.open(self.url, create=False, read_only=True)
+    @contextmanager
+    def _open(self) -> Iterator[Connection]:
+        with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
+            yield connection
 
 
 def _newest_common(
@@ -256,17 +287,6 @@ def _newest_common(
     return choose(base), choose(new)
 
 
-def _variant_names(store: Store, sweep_ids: Sequence[int]) -> list[str]:
-    if not sweep_ids:
-        return []
-    keys = ",".join(map(str, sweep_ids[-400:]))
-    frame = store.query(
-        "SELECT DISTINCT v.name FROM sweep_trial m JOIN trial t ON t.id = m.trial_id "
-        f"JOIN variant v ON v.id = t.variant_id WHERE m.sweep_id IN ({keys})"
-    )
-    return [str(name) for name in frame["name"]]
-
-
 def _resolve(revision: str) -> str:
     """Return the commit that git knows under a name such as HEAD~1 in the project; empty where it knows none."""
     command = ["git", "-C", str(find_project().root), "rev-parse", "--verify", "--quiet", "--end-of-options"]
@@ -279,8 +299,13 @@ def _resolve(revision: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _unfinished(sweep: StoredSweep) -> tuple[str, ...]:
-    return () if sweep.state == "finished" else (f"sweep {sweep.id} is not finished ({sweep.state})",)
+def _describe(sweep: SweepRow) -> str:
+    started = datetime.fromtimestamp(sweep.started_at or 0.0, UTC)
+    return f"sweep {sweep.id} ({sweep.experiment or sweep.name}, {started:%Y-%m-%d %H:%M})"
+
+
+def _unfinished(sweep: SweepRow) -> tuple[str, ...]:
+    return () if sweep.is_finished else (f"sweep {sweep.id} is not finished ({sweep.state})",)
 
 
 def _list(names: Sequence[str]) -> str:

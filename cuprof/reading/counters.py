@@ -11,14 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.store import counter_models as tables
-from cuprof.store.models import SweepTrial, Trial
+from cuprof.store.models import SweepTrial
 
 
 class TrialCounter(NamedTuple):
     """One metric of one profile, rolled up over the launches of its trial; `value` is None for text or no number."""
 
     trial_id: int
-    identity: str
     profile_id: int
     metric: str
     unit: str
@@ -26,7 +25,6 @@ class TrialCounter(NamedTuple):
     meaning: str
     cache_mode: str
     clock_control: str
-    replay: str
     value: float | None
     text: str | None
 
@@ -74,12 +72,11 @@ def list_trial_counters(connection: Connection, sweep_id: int) -> list[TrialCoun
     rolled = tables.TrialCounter
     rows = connection.execute(
         sa.select(
-            *(_PROFILE.trial_id, Trial.identity, _PROFILE.id, *_NAMED, _METRIC.meaning),
-            *(rolled.cache_mode, _PROFILE.clock_control, _PROFILE.replay, rolled.value, rolled.text),
+            *(_PROFILE.trial_id, _PROFILE.id, *_NAMED, _METRIC.meaning),
+            *(rolled.cache_mode, _PROFILE.clock_control, rolled.value, rolled.text),
         )
         .join(rolled, rolled.profile_id == _PROFILE.id)
         .join(_METRIC, _METRIC.id == rolled.metric_id)
-        .join(Trial, Trial.id == _PROFILE.trial_id)
         .where(_of_sweep(sweep_id))
         .order_by(_PROFILE.id, _METRIC.name)
     )

@@ -14,7 +14,6 @@ from cuprof.family.point import Point
 from cuprof.reading.intact import intact
 from cuprof.records import BuildFacts, Check, Energy, Measure, State, Summary, Unavailable
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Trial, Variant
-from cuprof.store.rows import chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,52 +116,33 @@ def list_trials(connection: Connection, sweep_ids: Sequence[int], variants: Coll
     Args:
         variants: only those of these names, all when empty.
     """
-    of_variant = Variant.name.in_(variants) if variants else sa.true()
-    families = {row.id: row for row in connection.execute(_VARIANTS.where(of_variant))}
-    problems: dict[int, Point] = {}
-    rows: list[TrialRow] = []
-    for sweep_id in sweep_ids:
-        members = _MEMBERS.where(SweepTrial.sweep_id == sweep_id)
-        if variants:
-            members = members.where(Trial.variant_id.in_(families))
-        timings = _read_timings(connection, sweep_id)
-        for row in connection.execute(members):
-            if row.problem_id not in problems:
-                problems |= _read_problems(connection, sweep_id)
-            rows.append(_trial(row, families[row.variant_id], problems[row.problem_id], timings))
-    return rows
-
-
-def read_labels(connection: Connection, identities: Sequence[str]) -> dict[str, str]:
-    """Return identity → label of those trials that are stored."""
-    found: dict[str, str] = {}
-    for chunk in chunks(identities):
-        rows = connection.execute(sa.select(Trial.identity, Trial.label).where(Trial.identity.in_(chunk)))
-        found.update((identity, label) for identity, label in rows)
-    return found
+    chosen = [SweepTrial.sweep_id.in_(sweep_ids), *([Variant.name.in_(variants)] if variants else [])]
+    families = {
+        row.id: row for row in connection.execute(_VARIANTS.where(Variant.id.in_(_of(Trial.variant_id, chosen))))
+    }
+    points = connection.execute(_PROBLEMS.where(Problem.id.in_(_of(Trial.problem_id, chosen))))
+    problems = {key: Point(coordinates) for key, coordinates in points}
+    timings: dict[int, dict[Measure, TimingRow]] = {}
+    for row in connection.execute(_TIMINGS.where(Timing.run_id.in_(_of(SweepTrial.run_id, chosen)))):
+        timings.setdefault(row.run_id, {})[Measure(row.measure)] = _timing(row)
+    found: dict[int, list[TrialRow]] = {sweep_id: [] for sweep_id in sweep_ids}
+    for row in connection.execute(_MEMBERS.where(*chosen)):
+        trial = _trial(row, families[row.variant_id], problems[row.problem_id], timings.get(row.run_id, {}))
+        found[row.sweep_id].append(trial)
+    return [trial for trials in found.values() for trial in trials]
 
 
 def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> list[str]:
     """Return the names of the variants that are members of these sweeps."""
-    members = (
-        sa.select(Trial.variant_id)
-        .join(SweepTrial, SweepTrial.trial_id == Trial.id)
-        .where(SweepTrial.sweep_id.in_(sweep_ids))
-    )
+    members = _of(Trial.variant_id, [SweepTrial.sweep_id.in_(sweep_ids)])
     return list(connection.scalars(sa.select(Variant.name).where(Variant.id.in_(members)).distinct()))
 
 
 _VARIANTS = sa.select(
-    Variant.id,
-    Variant.family,
-    Variant.name,
-    Variant.ordinal,
-    Variant.kind,
-    Variant.backend,
-    Variant.expected,
-    Variant.description,
-    Variant.origin,
+    *(Variant.id, Variant.family, Variant.name, Variant.ordinal, Variant.kind, Variant.backend),
+    *(Variant.expected, Variant.description, Variant.origin),
 )
+_PROBLEMS = sa.select(Problem.id, Problem.coordinates)
 _RUN = (
     Run.sweep_id.label("run_sweep_id"),
     Run.device_id.label("run_device_id"),
@@ -182,6 +162,7 @@ _MEMBERS = (
         *_RUN,
     )
     .join(Trial, Trial.id == SweepTrial.trial_id)
+    .join(Variant, Variant.id == Trial.variant_id)
     .outerjoin(Run, Run.id == SweepTrial.run_id)
     .order_by(SweepTrial.ordinal)
 )
@@ -189,38 +170,26 @@ _FIGURES = (
     *(Timing.median_ns, Timing.low_ns, Timing.high_ns, Timing.confidence, Timing.mean_ns),
     *(Timing.stdev_ns, Timing.min_ns, Timing.max_ns, Timing.q1_ns, Timing.q3_ns),
 )
-_TIMINGS = (
-    sa.select(
-        *(Timing.id, Timing.run_id, Timing.measure, Timing.method, Timing.stopped_by),
-        *(Timing.details, Timing.rotation, Timing.energy_j, Timing.mean_w, Timing.idle_w),
-        *(Timing.sample_count, Timing.excluded_count, *_FIGURES),
+_TIMINGS = sa.select(
+    *(Timing.id, Timing.run_id, Timing.measure, Timing.method, Timing.stopped_by),
+    *(Timing.details, Timing.rotation, Timing.energy_j, Timing.mean_w, Timing.idle_w),
+    *(Timing.sample_count, Timing.excluded_count, *_FIGURES),
+).order_by(Timing.id)
+
+
+def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
+    """Return the values of a column among the members that were chosen."""
+    return (
+        sa.select(column)
+        .select_from(SweepTrial)
+        .join(Trial, Trial.id == SweepTrial.trial_id)
+        .join(Variant, Variant.id == Trial.variant_id)
+        .where(*chosen)
     )
-    .join(SweepTrial, SweepTrial.run_id == Timing.run_id)
-    .order_by(Timing.id)
-)
 
 
-def _read_timings(connection: Connection, sweep_id: int) -> dict[int, dict[Measure, TimingRow]]:
-    found: dict[int, dict[Measure, TimingRow]] = {}
-    for row in connection.execute(_TIMINGS.where(SweepTrial.sweep_id == sweep_id)):
-        timing = _timing(row)
-        found.setdefault(timing.run_id, {})[timing.measure] = timing
-    return found
-
-
-def _read_problems(connection: Connection, sweep_id: int) -> dict[int, Point]:
-    members = (
-        sa.select(Trial.problem_id)
-        .join(SweepTrial, SweepTrial.trial_id == Trial.id)
-        .where(SweepTrial.sweep_id == sweep_id)
-    )
-    rows = connection.execute(sa.select(Problem.id, Problem.coordinates).where(Problem.id.in_(members)))
-    return {key: Point(coordinates) for key, coordinates in rows}
-
-
-def _trial(row: Any, variant: Any, problem: Point, timings: Mapping[int, Mapping[Measure, TimingRow]]) -> TrialRow:
+def _trial(row: Any, variant: Any, problem: Point, timings: Mapping[Measure, TimingRow]) -> TrialRow:
     reason = row.unavailable_reason
-    run = None if row.run_id is None else _run(row)
     return TrialRow(
         id=row.id,
         sweep_id=row.sweep_id,
@@ -241,8 +210,8 @@ def _trial(row: Any, variant: Any, problem: Point, timings: Mapping[int, Mapping
         flops=row.flops,
         device_id=next(filter(None, (row.run_device_id, row.device_id, row.trial_device_id)), None),
         unavailable=None if reason is None else Unavailable(reason, row.unavailable_remedy or ""),
-        run=run,
-        timings=timings.get(row.run_id, {}),
+        run=None if row.run_id is None else _run(row),
+        timings=timings,
     )
 
 

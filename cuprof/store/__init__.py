@@ -8,19 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cuprof.store.loading import load
-    from cuprof.store.queries import list_queries, query
     from cuprof.store.store import Store
     from cuprof.store.trials import StoredTrial
 
-__all__ = ["Store", "StoredTrial", "list_queries", "load", "query"]
+__all__ = ["Store", "StoredTrial"]
 
 _HOMES = {
     "Store": "store",
     "StoredTrial": "trials",
-    "list_queries": "queries",
-    "load": "loading",
-    "query": "queries",
 }
 
 

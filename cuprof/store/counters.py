@@ -11,7 +11,6 @@ from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
 from cuprof.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
-from cuprof.records import Finding as FindingRecord
 from cuprof.store.counter_models import Artifact as ArtifactRow
 from cuprof.store.counter_models import Counter, Finding, Launch, Metric, TrialCounter
 from cuprof.store.counter_models import Profile as ProfileRow
@@ -114,77 +113,6 @@ def _condition_columns(conditions: Conditions) -> dict[str, str]:
         "clock_control": conditions.clock_control,
         "replay": conditions.replay,
     }
-
-
-def get_profile(connection: Connection, profile_id: int) -> Profile:
-    """Return a profile as it was recorded (times to the microsecond); raises `StoreError` where there is none."""
-    found = connection.execute(
-        sa.select(ProfileRow, Trial.identity)
-        .outerjoin(Trial, Trial.id == ProfileRow.trial_id)
-        .where(ProfileRow.id == profile_id)
-    ).first()
-    if found is None:
-        raise StoreError(f"there is no profile {profile_id} in the database")
-    rolled = _read_values(connection, TrialCounter, TrialCounter.profile_id, profile_id)
-    launches = connection.execute(sa.select(Launch).where(Launch.profile_id == profile_id).order_by(Launch.ordinal))
-    return Profile(
-        identity=found.identity,
-        name=found.name,
-        state=State(found.state),
-        conditions=Conditions(found.cache_mode, found.clock_control, found.replay),
-        message=found.message,
-        log=found.log,
-        metric_set=found.metric_set,
-        metrics=tuple(found.metrics),
-        missing=found.missing,
-        artifact=_read_artifact(connection, found.artifact_id),
-        launches=tuple(_read_launch(connection, row) for row in launches.all()),
-        rolled=rolled,
-        started_at=found.started_at or 0.0,
-        duration_ns=found.duration_ns,
-    )
-
-
-def _read_launch(connection: Connection, row: Any) -> LaunchRecord:
-    findings = connection.execute(sa.select(Finding).where(Finding.launch_id == row.id).order_by(Finding.ordinal))
-    return LaunchRecord(
-        ordinal=row.ordinal,
-        kernel=row.kernel,
-        grid=(row.grid_x, row.grid_y, row.grid_z),
-        block=(row.block_x, row.block_y, row.block_z),
-        registers=row.registers,
-        shared_static_bytes=row.shared_static_bytes,
-        shared_dynamic_bytes=row.shared_dynamic_bytes,
-        duration_ns=row.duration_ns,
-        counters=_read_values(connection, Counter, Counter.launch_id, row.id),
-        findings=tuple(
-            FindingRecord(found.rule, found.severity, found.text, found.title, found.section, found.speedup)
-            for found in findings
-        ),
-        details=row.details,
-    )
-
-
-def _read_values(
-    connection: Connection, model: type[Counter] | type[TrialCounter], owner: Any, key: int
-) -> tuple[CounterValue, ...]:
-    rows = connection.execute(
-        sa.select(Metric.name, Metric.unit, Metric.rollup, Metric.meaning, model.value, model.text, model.instances)
-        .join(Metric, Metric.id == model.metric_id)
-        .where(owner == key)
-        .order_by(Metric.name)
-    )
-    return tuple(
-        CounterValue(name, value, unit, rollup, meaning, instances or {}, text or "")
-        for name, unit, rollup, meaning, value, text, instances in rows
-    )
-
-
-def _read_artifact(connection: Connection, key: int | None) -> Artifact | None:
-    row = connection.execute(sa.select(ArtifactRow).where(ArtifactRow.id == key)).first()
-    if row is None:
-        return None
-    return Artifact(row.path, row.sha256, row.size_bytes, row.kind, row.tool_version, tuple(row.command))
 
 
 def _record_launch(

@@ -1,8 +1,7 @@
-"""Runs with their timings and samples: written in one transaction, read back as the records they were."""
+"""Runs with their timings and samples, written in one transaction a run."""
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
@@ -10,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
-from cuprof.records import BuildFacts, Check, Energy, Measure, Outcome, Sample, State, Summary, Timing
+from cuprof.records import BuildFacts, Check, Outcome, State, Timing
 from cuprof.store.models import Run, SweepTrial, Trial
 from cuprof.store.models import Sample as SampleRow
 from cuprof.store.models import Timing as TimingRow
@@ -57,37 +56,6 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome) -> int:
     return run_id
 
 
-def get_outcome(connection: Connection, run_id: int) -> Outcome:
-    """Return a run as it was recorded (times to the microsecond).
-
-    Raises:
-        StoreError: there is no such run.
-    """
-    found = (
-        connection.execute(sa.select(Run, Trial.identity).join(Trial, Trial.id == Run.trial_id).where(Run.id == run_id))
-        .mappings()
-        .first()
-    )
-    if found is None:
-        raise StoreError(f"there is no run {run_id} in the database")
-    row = dict(found)
-    timings = connection.execute(
-        sa.select(TimingRow).where(TimingRow.run_id == run_id).order_by(TimingRow.id)
-    ).mappings()
-    return Outcome(
-        identity=row["identity"],
-        state=State(row["state"]),
-        message=row["message"],
-        log=row["log"],
-        phase=row["phase"],
-        check=_read_check(row),
-        build=_read_build(row),
-        timings=tuple(_read_timing(connection, dict(timing)) for timing in timings.all()),
-        started_at=row["started_at"] or 0.0,
-        duration_ns=row["duration_ns"],
-    )
-
-
 def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
     summary = timing.summary
     row = {
@@ -118,25 +86,6 @@ def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
         connection.execute(sa.insert(SampleRow), samples)
 
 
-def _read_timing(connection: Connection, row: dict[str, Any]) -> Timing:
-    samples = connection.execute(
-        sa.select(SampleRow.round, SampleRow.duration_ns, SampleRow.sm_clock_mhz, SampleRow.excluded)
-        .where(SampleRow.timing_id == row["id"])
-        .order_by(SampleRow.ordinal)
-    )
-    figures = {name: _number(row[name]) for name in _FIGURES}
-    return Timing(
-        measure=Measure(row["measure"]),
-        method=row["method"],
-        samples=tuple(Sample(turn, _number(length), clock, excluded) for turn, length, clock, excluded in samples),
-        summary=Summary(count=row["sample_count"], excluded=row["excluded_count"], **figures),
-        stopped_by=row["stopped_by"],
-        details=row["details"],
-        rotation=row["rotation"],
-        energy=None if row["energy_j"] is None else Energy(*(row[name] for name in _ENERGY)),
-    )
-
-
 _ENERGY = ("energy_j", "mean_w", "idle_w")
 _FIGURES = (
     "median_ns",
@@ -164,19 +113,6 @@ def _check_columns(check: Check | None) -> dict[str, Any]:
     }
 
 
-def _read_check(row: dict[str, Any]) -> Check | None:
-    if row["check_passed"] is None:
-        return None
-    return Check(
-        passed=row["check_passed"],
-        error=_number(row["check_error"]),
-        error_absolute=_number(row["check_error_absolute"]),
-        error_relative=_number(row["check_error_relative"]),
-        message=row["check_message"],
-        seed=int(row["check_seed"]),
-    )
-
-
 def _build_columns(build: BuildFacts | None) -> dict[str, Any]:
     return {
         "build_registers": None if build is None else build.registers,
@@ -186,20 +122,3 @@ def _build_columns(build: BuildFacts | None) -> dict[str, Any]:
         "build_ns": None if build is None else build.build_ns,
         "build_log": None if build is None else build.log,
     }
-
-
-def _read_build(row: dict[str, Any]) -> BuildFacts | None:
-    if row["build_cached"] is None:
-        return None
-    return BuildFacts(
-        registers=row["build_registers"],
-        shared_bytes=row["build_shared_bytes"],
-        spill_bytes=row["build_spill_bytes"],
-        cached=row["build_cached"],
-        build_ns=row["build_ns"],
-        log=row["build_log"],
-    )
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value

@@ -1,4 +1,4 @@
-"""The store: one database that sweeps are written to and read from."""
+"""The store: one database that sweeps are written to; `cuprof.reading` reads it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import URL, Connection, Engine
 
@@ -26,9 +25,6 @@ from cuprof.store import counters, imports, migrate, outcomes, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, make_engine, parse_url, show
 from cuprof.store.models import REVISION
 from cuprof.store.trials import StoredTrial
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Store:
@@ -117,11 +113,6 @@ class Store:
         with self._begin() as connection:
             sweeps.finish(connection, sweep_id, state)
 
-    def save_device(self, facts: DeviceFacts) -> int:
-        """Return the device's key; its details are those given last."""
-        with self._begin() as connection:
-            return sweeps.save_device(connection, facts)
-
     def save_calibration(self, sweep_id: int, facts: DeviceFacts, calibration: Calibration) -> None:
         """Keep what was measured of a device in this sweep, in place of what was kept before."""
         with self._begin() as connection:
@@ -144,25 +135,14 @@ class Store:
         with self._begin() as connection:
             return outcomes.record(connection, sweep_id, outcome)
 
-    def reuse(
-        self, sweep_id: int, reused: StoredTrial | Sequence[StoredTrial] | str, run_id: int | None = None
-    ) -> None:
-        """Let the sweep go by runs that are stored already; takes what `stored` returned, many in one transaction.
-
-        An identity alone stands for the newest run of that trial.
+    def reuse(self, sweep_id: int, reused: Sequence[StoredTrial]) -> None:
+        """Let the sweep go by runs that are stored already: those that `stored` returned, all in one transaction.
 
         Raises:
-            StoreError: a trial was not enlisted for this sweep, or has no run.
+            StoreError: a trial was not enlisted for this sweep.
         """
         with self._begin() as connection:
-            if isinstance(reused, str):
-                found = run_id if run_id is not None else trials.newest_run(connection, reused)
-                pairs = [(reused, found)]
-            elif isinstance(reused, StoredTrial):
-                pairs = [(reused.identity, reused.run_id)]
-            else:
-                pairs = [(entry.identity, entry.run_id) for entry in reused]
-            trials.reuse(connection, sweep_id, pairs)
+            trials.reuse(connection, sweep_id, [(entry.identity, entry.run_id) for entry in reused])
 
     def stored(self, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
         """Return what is stored of those trials that have been run; others are left out.
@@ -172,16 +152,6 @@ class Store:
         """
         with self._begin() as connection:
             return trials.stored(connection, identities, methods)
-
-    def get_outcome(self, run_id: int) -> Outcome:
-        """Return a run as it was recorded, samples included; raises `StoreError` where there is none."""
-        with self._begin() as connection:
-            return outcomes.get_outcome(connection, run_id)
-
-    def list_trials(self, sweep_id: int) -> list[Trial]:
-        """Return the trials of a sweep in their order, as they were enlisted."""
-        with self._begin() as connection:
-            return trials.list_trials(connection, sweep_id)
 
     def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
         """Write one profile with its launches, counters and findings, and return its key.
@@ -195,11 +165,6 @@ class Store:
         """
         with self._begin() as connection:
             return counters.record_profile(connection, sweep_id, profile)
-
-    def get_profile(self, profile_id: int) -> Profile:
-        """Return a profile as it was recorded; raises `StoreError` where there is none."""
-        with self._begin() as connection:
-            return counters.get_profile(connection, profile_id)
 
     def profiled(
         self, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
@@ -226,12 +191,6 @@ class Store:
         """
         with self._begin() as connection:
             return imports.taken_in(connection, sha256)
-
-    def query(self, sql: str, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
-        """Return the rows of a named query, a view, a table or a SELECT; see `cuprof.store.query`."""
-        from cuprof.store.queries import query, query_store
-
-        return query_store(self, sql, params) if self.read_only else query(self.url, sql, params)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:

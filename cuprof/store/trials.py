@@ -10,9 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
-from cuprof.family.point import Point
-from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial, Unavailable
-from cuprof.store.models import Device, Problem, Run, SweepTrial, Timing, Variant
+from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial
+from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow
 from cuprof.store.rows import chunks, fingerprint, upsert
 from cuprof.store.sweeps import save_device
@@ -103,20 +102,6 @@ def reuse(connection: Connection, sweep_id: int, runs: Sequence[tuple[str, int]]
         connection.execute(statement, [{"trial": keys[identity], "run": run_id} for identity, run_id in runs])
 
 
-def newest_run(connection: Connection, identity: str) -> int:
-    """Return the newest run of a trial, a skipped one only where there is no other; raises `StoreError` if none."""
-    found = connection.execute(
-        sa.select(Run.id)
-        .join(TrialRow, TrialRow.id == Run.trial_id)
-        .where(TrialRow.identity == identity)
-        .order_by(sa.case((Run.state == State.SKIPPED.value, 1), else_=0), Run.id.desc())
-        .limit(1)
-    ).scalar()
-    if found is None:
-        raise StoreError(f"trial {identity} has no run that could be reused")
-    return int(found)
-
-
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
     """Return what is stored of each trial that has been run; see `Store.stored`."""
     wanted = {(str(measure), method) for measure, method in methods.items()}
@@ -144,21 +129,6 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
     return found
 
 
-def list_trials(connection: Connection, sweep_id: int) -> list[Trial]:
-    """Return the trials of a sweep in their order."""
-    devices = {row.id: row for row in connection.execute(sa.select(Device))}
-    rows = connection.execute(
-        sa.select(TrialRow, Variant, Problem, SweepTrial)
-        .join(SweepTrial, SweepTrial.trial_id == TrialRow.id)
-        .join(Variant, Variant.id == TrialRow.variant_id)
-        .join(Problem, Problem.id == TrialRow.problem_id)
-        .where(SweepTrial.sweep_id == sweep_id)
-        .order_by(SweepTrial.ordinal)
-        .set_label_style(sa.LABEL_STYLE_TABLENAME_PLUS_COL)
-    )
-    return [_read_trial(dict(row), devices) for row in rows.mappings()]
-
-
 def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, int]:
     """Return the trial rows' keys by identity; identities that are not stored are left out."""
     keys: dict[str, int] = {}
@@ -180,42 +150,6 @@ def _judge(
             if run.state == State.OK and wanted <= timed.get(run.id, set()):
                 return StoredTrial(identity, state, True, run.id, run.message, run.sweep_id)
     return StoredTrial(identity, state, False, newest.id, newest.message, newest.sweep_id)
-
-
-def _read_trial(row: Mapping[str, Any], devices: Mapping[int, Any]) -> Trial:
-    device, reason = devices.get(row["sweep_trial_device_id"]), row["sweep_trial_unavailable_reason"]
-    return Trial(
-        identity=row["trial_identity"],
-        family=row["variant_family"],
-        variant=row["variant_name"],
-        backend=row["variant_backend"],
-        kind=row["variant_kind"],
-        problem=Point(row["problem_coordinates"]),
-        tunables=Point(row["trial_tunables"]),
-        label=row["trial_label"],
-        device=None if device is None else _read_device(device),
-        source_text=row["variant_source_text"],
-        source_hash=row["variant_source_hash"],
-        description=row["variant_description"],
-        origin=row["variant_origin"],
-        expected=row["variant_expected"],
-        order=row["variant_ordinal"],
-        useful_bytes=row["trial_useful_bytes"],
-        flops=row["trial_flops"],
-        unavailable=None if reason is None else Unavailable(reason, row["sweep_trial_unavailable_remedy"]),
-    )
-
-
-def _read_device(row: Any) -> DeviceFacts:
-    return DeviceFacts(
-        backend=row.backend,
-        index=row.ordinal,
-        name=row.name,
-        uuid=row.uuid,
-        memory_bytes=row.memory_bytes,
-        identity=row.identity,
-        details=row.details,
-    )
 
 
 def _save_devices(connection: Connection, trials: Sequence[Trial]) -> dict[int, int]:

@@ -13,7 +13,7 @@ import pytest
 
 from cuprof.analysis import Study, StudyTrial, load_study
 from cuprof.family import Point
-from cuprof.reading.trials import RunRow, TimingRow
+from cuprof.reading.trials import RunRow, TimingRow, list_trials
 from cuprof.records import (
     ENERGY_UNAVAILABLE,
     Calibration,
@@ -125,7 +125,8 @@ def add_counters(
         rollups: metric → rule; "max" for those left out.
     """
     rules = rollups or {}
-    trial = next(trial for trial in store.list_trials(sweep) if trial.variant == variant)
+    with store.snapshot() as connection:
+        trial = list_trials(connection, [sweep], [variant])[0]
     records = tuple(
         LaunchRecord(
             i,

@@ -8,6 +8,7 @@ from study_data import CPU, GPU, NO_CUDA, Made, fill
 from cuprof.analysis import load_study
 from cuprof.errors import SelectionError, UnknownNameError
 from cuprof.family import Point
+from cuprof.reading.trials import list_trials
 from cuprof.records import Measure, State
 
 
@@ -86,8 +87,9 @@ def test_runs_of_earlier_sweeps_are_part_of_the_study(store) -> None:
     trials = [Made("a", 10.0), Made("b", 5.0)]
     first = fill(store, trials)
     again = fill(store, [replace(each, state=State.PLANNED) for each in trials], calibrate=False, finish="")
-    for trial in store.list_trials(again):
-        store.reuse(again, trial.identity)
+    with store.snapshot() as connection:
+        identities = [trial.identity for trial in list_trials(connection, [again])]
+    store.reuse(again, list(store.stored(identities, {}).values()))
     store.finish_sweep(again, "finished")
     study = load_study(store, "invented")
     assert study.sweep.id == again

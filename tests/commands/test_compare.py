@@ -15,6 +15,7 @@ from cuprof.comparison.sample_more import sample_more
 from cuprof.engine.observer import SilentObserver
 from cuprof.errors import WorkerError
 from cuprof.project import Project
+from cuprof.reading.queries import query
 from cuprof.records import State
 from cuprof.statistics import Rule, Verdict
 from cuprof.store import Store
@@ -151,7 +152,7 @@ def test_undecided_variants_are_timed_again_side_by_side(
     again = sample_more(first, project, lambda: nullcontext(SilentObserver()))
     (row,) = again.rows
     with Store.open(url, read_only=True, create=False) as store:
-        sweeps = store.query("SELECT id, command_line FROM sweep ORDER BY id").to_dict("records")
+        sweeps = query(store.url, "SELECT id, command_line FROM sweep ORDER BY id").to_dict("records")
     assert [sweep["command_line"] for sweep in sweeps[1:]] == [" ".join(["cuprof", *words])]
     assert row.match.base.run != first.rows[0].match.base.run
     assert row.match.base.identity == first.rows[0].match.base.identity

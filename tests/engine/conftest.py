@@ -15,6 +15,7 @@ from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
 from cuprof.engine.checking import check_trials
 from cuprof.engine.sweep import Sweep, SweepResult, run_sweep
 from cuprof.project import Project
+from cuprof.reading.queries import query
 from cuprof.records import Outcome, Trial
 from cuprof.store import Store
 
@@ -96,7 +97,7 @@ class Bench:
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with Store.open(self.project.database_url, create=False, read_only=True) as store:
-            return list(store.query(sql).itertuples(index=False, name=None))
+            return list(query(store.url, sql).itertuples(index=False, name=None))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,18 @@ import pytest
 from cuprof.commands import ncu_import
 from cuprof.errors import ProfilerError
 from cuprof.ncu.importing import ImportSetting, import_report, list_identities
+from cuprof.reading.queries import query
 from cuprof.records import DeviceFacts, State, SweepFacts, Trial
 from cuprof.store import Store
 
 ONE, TWO, CRASH = "1" * 32, "2" * 32, "c" * 32
+PROFILES = """
+SELECT
+    t.identity, f.state, f.message, f.metrics,
+    (SELECT COUNT(*) FROM launch l WHERE l.profile_id = f.id) AS launches,
+    (SELECT COUNT(*) FROM trial_counter c WHERE c.profile_id = f.id) AS rolled
+FROM profile f LEFT JOIN trial t ON t.id = f.trial_id ORDER BY f.id
+"""
 
 
 @pytest.fixture
@@ -46,9 +55,11 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
         setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1"}, "by hand")
         result = import_report(report, setting, store)
         assert (result.joined, result.foreign, result.name, result.cache_mode) == ((ONE,), 1, "by hand", "cold")
-        rows = store.query("SELECT identity, name, metric, value FROM counters WHERE metric = 'launch__grid_dim_z'")
+        rows = query(
+            store.url, "SELECT identity, name, metric, value FROM counters WHERE metric = 'launch__grid_dim_z'"
+        )
         assert rows.values.tolist() == [[ONE, "scale/v1 · n=2^10 · block=256", "launch__grid_dim_z", 9.0]]
-        foreign = store.query("SELECT name FROM profile WHERE trial_id IS NULL")
+        foreign = query(store.url, "SELECT name FROM profile WHERE trial_id IS NULL")
         assert foreign.name.tolist() == ["by hand/cccccccc"]
     (kept,) = (tmp_path / "artifacts").iterdir()
     assert kept.read_bytes() == report.read_bytes()
@@ -65,12 +76,12 @@ def test_the_same_report_is_kept_once(recorded: Path, tmp_path: Path, memory_sto
 def test_trials_that_are_not_in_the_database_stay_apart(recorded: Path, tmp_path: Path, url: str) -> None:
     with Store.open(url) as store:
         result = import_report(recorded / "crash.ncu-rep", ImportSetting(tmp_path / "artifacts", {}, "vendor"), store)
-        rows = store.query("SELECT name, state FROM profile ORDER BY id")
+        rows = query(store.url, "SELECT name, state FROM profile ORDER BY id")
         assert rows.values.tolist() == [["vendor/11111111", "ok"], ["vendor/cccccccc", "crashed"]]
-        counters = store.query("counters")
+        counters = query(store.url, "counters")
         assert set(counters.name) == {"vendor/11111111"}
         assert set(counters.launches) == {1}
-        assert store.get_profile(1).launches[0].details["device"] == "NVIDIA H200"
+        assert json.loads(query(store.url, "SELECT details FROM launch").details[0])["device"] == "NVIDIA H200"
     assert result.describe() == "2 trials of cuprof's not in this database, under 'vendor/IDENTITY'; 1 crashed (cold)"
 
 
@@ -83,7 +94,7 @@ def test_foreign_launches_become_rows_by_kernel(recorded: Path, tmp_path: Path, 
         first, second = (
             import_report(tmp_path / f"{name}.ncu-rep", setting, store) for name in ("crash", "instructions")
         )
-        frame = store.query("SELECT DISTINCT name, launches FROM counters ORDER BY name")
+        frame = query(store.url, "SELECT DISTINCT name, launches FROM counters ORDER BY name")
         assert frame.values.tolist() == [
             ["vendor/partial_sums", 2],
             ["vendor/strided_sum", 1],
@@ -99,7 +110,7 @@ def test_a_report_of_another_device_is_not_joined(
     with Store.open(url) as store:
         setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1"})
         result = import_report(recorded / "study_alone.ncu-rep", setting, store)
-        (row,) = store.query("SELECT trial_id, name, state, message FROM profile").itertuples()
+        (row,) = query(store.url, "SELECT trial_id, name, state, message FROM profile").itertuples()
         assert (row.trial_id, row.name, row.state) == (None, "study_alone/11111111", "ok")
         assert row.message == "not joined to scale/v1: the trial is of Tesla T4, the report of NVIDIA H200"
     assert result.joined == ()
@@ -114,11 +125,11 @@ def test_a_launch_that_crashed_makes_a_crashed_profile(
     with Store.open(url) as store:
         setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1", CRASH: "scale/vc"})
         result = import_report(recorded / "crash.ncu-rep", setting, store)
-        good, bad = (store.get_profile(key) for key in (1, 2))
+        good, bad = query(store.url, PROFILES).itertuples(index=False)
     assert (good.identity, good.state, good.message) == (ONE, State.OK, "")
     assert (bad.identity, bad.state) == (CRASH, State.CRASHED)
     assert bad.message == "launch 0 (fall) crashed: the report has no grid and no duration of it"
-    assert (len(bad.launches), bad.rolled, bad.metrics) == (1, (), ())
+    assert (bad.launches, bad.rolled, bad.metrics) == (1, 0, "[]")
     assert result.describe() == "2 trials joined; 1 crashed (cold)"
 
 
@@ -135,9 +146,9 @@ def test_what_was_taken_in_is_not_taken_in_again(
         count = (
             "SELECT (SELECT COUNT(*) FROM launch) AS a, (SELECT COUNT(*) FROM counter) AS b, COUNT(*) AS c FROM profile"
         )
-        before = store.query(count).values.tolist()
+        before = query(store.url, count).values.tolist()
         assert take_in({}) == "already taken in (cold)"
-        assert store.query(count).values.tolist() == before
+        assert query(store.url, count).values.tolist() == before
         enlist(ONE)
         assert take_in({ONE: "scale/v1"}) == "1 trial joined; 1 already taken in (cold)"
         assert take_in({ONE: "scale/v1"}) == "already taken in (cold)"

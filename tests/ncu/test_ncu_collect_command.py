@@ -14,6 +14,7 @@ from cuprof.engine.checking import Checked
 from cuprof.engine.sweep import SweepResult
 from cuprof.errors import ProfilerError
 from cuprof.project import Project
+from cuprof.reading.queries import query
 from cuprof.records import Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
 
@@ -138,9 +139,9 @@ def test_a_collection_that_ncu_brought_down_is_no_finished_sweep(fake_ncu, colle
     with pytest.raises(ProfilerError, match="could not save its report"):
         collect()
     with Store.open(Project(tmp_path / "project").database_url) as store:
-        assert store.query("SELECT state FROM sweep").state.tolist() == ["interrupted"]
+        assert query(store.url, "SELECT state FROM sweep").state.tolist() == ["interrupted"]
         collect()
-        assert store.query("SELECT state FROM sweep").state.tolist()[-1] == "finished"
+        assert query(store.url, "SELECT state FROM sweep").state.tolist()[-1] == "finished"
 
 
 def test_a_folder_that_takes_no_reports_is_found_before_ncu_starts(fake_ncu, collect, tmp_path: Path) -> None:

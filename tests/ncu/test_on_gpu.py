@@ -15,6 +15,7 @@ from cuprof.commands.hydra_app import compose
 from cuprof.errors import ProfilerError
 from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.project import Project
+from cuprof.reading.queries import query
 from cuprof.store import Store
 
 SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")
@@ -40,9 +41,9 @@ def test_stored_counters_equal_the_raw_page_of_the_kept_report(ncu: NcuExecutabl
     assert _collect(tmp_path, *SIXTEEN_MIB, "output=json") == 0
     printed = json.loads(capsys.readouterr().out)[0]["counters"]
     with Store.open(Project(tmp_path).database_url, read_only=True) as store:
-        launches = store.query("SELECT * FROM launch_counters")
-        wide = store.query("SELECT * FROM counters_wide")
-        artifact = store.query("SELECT path FROM artifact").path[0]
+        launches = query(store.url, "SELECT * FROM launch_counters")
+        wide = query(store.url, "SELECT * FROM counters_wide")
+        artifact = query(store.url, "SELECT path FROM artifact").path[0]
     kept = Project(tmp_path).artifacts / artifact
     command = [str(ncu.path), "--import", str(kept), "--page", "raw", "--csv", "--print-units", "base"]
     raw = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -68,4 +69,4 @@ def test_cold_is_cold_and_hot_is_hot_in_every_metric_set(ncu: NcuExecutable, tmp
 def test_a_library_profiles_with_all_its_kernels(ncu: NcuExecutable, tmp_path: Path) -> None:
     assert _collect(tmp_path, "problem.n=2**22", "variants=cupy_sum") == 0
     with Store.open(Project(tmp_path).database_url, read_only=True) as store:
-        assert store.query("SELECT COUNT(*) AS n FROM launch").n[0] >= 1
+        assert query(store.url, "SELECT COUNT(*) AS n FROM launch").n[0] >= 1

@@ -5,6 +5,7 @@ from dataclasses import replace
 from store_samples import FACTS, make_counter, make_profile, make_trial
 
 from cuprof.reading.counters import list_advice, list_launch_counters, list_profile_durations, list_trial_counters
+from cuprof.reading.trials import list_trials
 from cuprof.store import Store
 
 
@@ -20,15 +21,16 @@ def test_counters_of_a_sweeps_trials_come_whichever_sweep_collected_them(store: 
     store.record_profile(elsewhere, make_profile(other, make_counter("dram__bytes_read.sum", 1.0)))
     store.record_profile(None, make_profile(None, make_counter("dram__bytes_read.sum", 1.0), name="foreign"))
     with store.snapshot() as connection:
+        (member,) = list_trials(connection, [sweep])
         rolled = list_trial_counters(connection, sweep)
         launched = list_launch_counters(connection, sweep)
         advice = list_advice(connection, sweep)
         durations = list_profile_durations(connection, sweep)
-    assert [(row.profile_id, row.identity, row.value, row.unit) for row in rolled] == [
-        (first, trial.identity, 4e6, "byte"),
-        (second, trial.identity, 4e6, "byte"),
+    assert [(row.profile_id, row.trial_id, row.value, row.unit) for row in rolled] == [
+        (first, member.id, 4e6, "byte"),
+        (second, member.id, 4e6, "byte"),
     ]
-    assert (rolled[0].cache_mode, rolled[0].clock_control, rolled[0].replay) == ("cold", "none", "kernel")
+    assert (rolled[0].cache_mode, rolled[0].clock_control) == ("cold", "none")
     reads = [row for row in launched if row.metric == "dram__bytes_read.sum"]
     assert [(row.profile_id, row.ordinal, row.value) for row in reads] == [
         (key, ordinal, 100.0 + ordinal) for key in (first, second) for ordinal in (0, 1)

@@ -8,7 +8,8 @@ import pytest
 from store_samples import CPU, FACTS, METHOD, UNAVAILABLE, make_outcome, make_timing, make_trial
 
 from cuprof.errors import StoreError
-from cuprof.reading.trials import list_trials, list_variant_names, read_labels
+from cuprof.reading.labels import read_labels
+from cuprof.reading.trials import list_trials, list_variant_names
 from cuprof.records import Measure, Outcome, State, Unavailable
 from cuprof.store import Store
 

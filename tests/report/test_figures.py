@@ -13,6 +13,7 @@ from cuprof.analysis.experiment import STANDARD
 from cuprof.analysis.quantities import Scale
 from cuprof.analysis.series import Roof
 from cuprof.project import bundled
+from cuprof.reading.trials import list_trials
 from cuprof.records import Conditions, CounterValue, Profile, State
 from cuprof.report.figure import Styles, integer_ticks, label, labels
 from cuprof.report.page import study_figures, study_tables
@@ -190,7 +191,8 @@ def test_a_counters_axis_has_its_short_heading_and_the_caption_its_name(store, m
     name = "sm__warps_active.avg.pct_of_peak_sustained_active"
     yaml = f"figures: [{{kind: lines, x: problem.n, y: {name}}}]"
     study = make_study([Made(variant, problem={"n": n}) for variant in "abc" for n in (8, 16)], yaml)
-    trials = store.list_trials(study.sweep.id)
+    with store.snapshot() as connection:
+        trials = list_trials(connection, [study.sweep.id])
     for i, mode in enumerate(("cold", "cold", "cold", "hot", "hot")):
         counter = CounterValue(name, 70.0 + i, "%", "mean", "a test")
         store.record_profile(

@@ -13,6 +13,8 @@ from sqlalchemy import exc
 from store_samples import FACTS, make_trial
 
 from cuprof.errors import CuprofError, MissingDependencyError, StoreError
+from cuprof.reading.queries import query
+from cuprof.reading.trials import list_trials
 from cuprof.store import Store, connection
 from cuprof.store.connection import explain, parse_url
 
@@ -68,9 +70,9 @@ def test_a_truncated_database_is_reported(tmp_path: Path) -> None:
 
 
 def read_everything(path: Path) -> None:
-    with Store.open(f"sqlite:///{path}") as store:
-        store.query("trials")
-        store.list_trials(1)
+    with Store.open(f"sqlite:///{path}") as store, store.snapshot() as connection:
+        query(store.url, "trials")
+        list_trials(connection, [1])
 
 
 def test_someone_elses_database_is_not_touched(tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_the_environment_may_name_a_servers_host_or_the_folder_of_its_socket(
     for name, value in {"PGHOST": folder, "PGUSER": "postgres", "PGDATABASE": "environment"}.items():
         monkeypatch.setenv(name, value)
     with Store.open(compose(["experiment=reduction", "store=postgres"]).store.url) as store:
-        assert store.query("SELECT current_database() AS name").name[0] == "environment"
+        assert query(store.url, "SELECT current_database() AS name").name[0] == "environment"
     monkeypatch.setenv("PGHOST", "db.example.org")
     assert "host=db.example.org&port=5432" in compose(["experiment=reduction", "store=postgres"]).store.url
 
@@ -122,7 +124,7 @@ def test_a_store_opened_for_reading_cannot_write(url: str) -> None:
     with Store.open(url, read_only=True) as store:
         with pytest.raises(StoreError):
             store.begin_sweep(FACTS)
-        assert store.query("SELECT * FROM sweep").empty
+        assert query(store.url, "SELECT * FROM sweep").empty
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_postgresql_speaks_utc_and_rows_need_their_owners(store: Store) -> None:
     with pytest.raises(exc.IntegrityError), store.engine.begin() as opened:
         opened.execute(sa.text("INSERT INTO sample VALUES (99, 0, 0, 1.0, NULL, '')"))
     if store.engine.dialect.name == "postgresql":
-        assert store.query("SHOW TIME ZONE").iloc[0, 0] == "UTC"
+        assert query(store.url, "SHOW TIME ZONE").iloc[0, 0] == "UTC"
 
 
 def test_threads_share_a_store(store: Store) -> None:
@@ -185,4 +187,4 @@ def test_threads_share_a_store(store: Store) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    assert store.query("SELECT COUNT(*) AS n FROM trials")["n"].tolist() == [40]
+    assert query(store.url, "SELECT COUNT(*) AS n FROM trials")["n"].tolist() == [40]

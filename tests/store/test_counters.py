@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 from store_samples import ARTIFACT, FACTS, make_counter, make_outcome, make_profile, make_timing, make_trial
+from stored_records import get_profile
 
 from cuprof.errors import StoreError
+from cuprof.reading.queries import query
 from cuprof.records import Conditions, Profile, State, StoredProfile
 from cuprof.store import Store
 
@@ -30,23 +32,23 @@ def test_a_profile_comes_back_as_it_was_recorded(store: Store, sweep: int) -> No
         make_counter("device__name", None, text="H200"),
     )
     profile = make_profile(make_trial(), *rolled)
-    read = store.get_profile(store.record_profile(sweep, profile))
+    read = get_profile(store, store.record_profile(sweep, profile))
     in_order = tuple(sorted(rolled, key=lambda value: value.metric))
     assert read == replace(profile, rolled=in_order)
 
 
 def test_a_failed_profile_and_a_foreign_one_come_back(store: Store, sweep: int) -> None:
     failed = Profile(make_trial().identity, "label", State.TIMED_OUT, Conditions("hot"), "no answer in 60 s", "log")
-    assert store.get_profile(store.record_profile(sweep, failed)) == failed
+    assert get_profile(store, store.record_profile(sweep, failed)) == failed
     foreign = make_profile(None, make_counter(TIME, 5.0, "ns"), name="their kernel")
-    assert store.get_profile(store.record_profile(None, foreign)) == foreign
-    assert store.query("SELECT * FROM counters WHERE trial_id IS NULL")["name"].tolist() == ["their kernel"]
+    assert get_profile(store, store.record_profile(None, foreign)) == foreign
+    assert query(store.url, "SELECT * FROM counters WHERE trial_id IS NULL")["name"].tolist() == ["their kernel"]
 
 
 def test_counters_belong_to_stored_trials(store: Store, sweep: int) -> None:
     with pytest.raises(StoreError, match="not in the database"):
         store.record_profile(sweep, make_profile(make_trial("stranger"), make_counter(READ, 1.0)))
-    assert store.query("SELECT * FROM artifact").empty
+    assert query(store.url, "SELECT * FROM artifact").empty
 
 
 def test_an_artifact_is_one_row_a_content(store: Store, sweep: int) -> None:
@@ -54,7 +56,7 @@ def test_an_artifact_is_one_row_a_content(store: Store, sweep: int) -> None:
         store.record_profile(sweep, make_profile(make_trial(block=block), make_counter(READ, 1.0)))
     moved = replace(make_profile(make_trial(), make_counter(READ, 1.0)), artifact=replace(ARTIFACT, path="elsewhere"))
     store.record_profile(sweep, moved)
-    assert store.query("SELECT path FROM artifact")["path"].tolist() == ["elsewhere"]
+    assert query(store.url, "SELECT path FROM artifact")["path"].tolist() == ["elsewhere"]
 
 
 def test_the_newest_value_of_a_trial_counts_and_cache_modes_stay_apart(store: Store, sweep: int) -> None:
@@ -62,7 +64,7 @@ def test_the_newest_value_of_a_trial_counts_and_cache_modes_stay_apart(store: St
     store.record_profile(sweep, make_profile(trial, make_counter(READ, 1.0, "byte"), make_counter(TIME, 9.0, "ns")))
     store.record_profile(sweep, make_profile(trial, make_counter(READ, 2.0, "byte")))
     store.record_profile(sweep, make_profile(trial, make_counter(READ, 0.25, "byte"), cache_mode="hot"))
-    frame = store.query("SELECT * FROM counters ORDER BY cache_mode, metric")
+    frame = query(store.url, "SELECT * FROM counters ORDER BY cache_mode, metric")
     assert list(zip(frame["cache_mode"], frame["metric"], frame["value"], strict=True)) == [
         ("cold", READ, 2.0),
         ("cold", TIME, 9.0),
@@ -76,14 +78,14 @@ def test_a_changed_rule_leaves_earlier_values_with_theirs(store: Store, sweep: i
     first = store.record_profile(sweep, make_profile(make_trial(), make_counter(DRAM, 50.0, "%")))
     by_time = make_counter(DRAM, 55.0, "%", rollup=f"mean:{TIME}")
     second = store.record_profile(sweep, make_profile(make_trial(block=128), by_time))
-    assert store.get_profile(first).rolled[0].rollup == "sum"
-    assert store.get_profile(second).rolled[0].rollup == f"mean:{TIME}"
+    assert get_profile(store, first).rolled[0].rollup == "sum"
+    assert get_profile(store, second).rolled[0].rollup == f"mean:{TIME}"
 
 
 def test_a_nan_counter_is_no_number(store: Store, sweep: int) -> None:
     profile = store.record_profile(sweep, make_profile(make_trial(), make_counter(DRAM, math.nan, "%")))
-    assert store.get_profile(profile).rolled[0].value is None
-    assert store.query("counters")["value"].isna().all()
+    assert get_profile(store, profile).rolled[0].value is None
+    assert query(store.url, "counters")["value"].isna().all()
 
 
 def test_counters_wide_has_the_four_study_metrics_as_columns(store: Store, sweep: int) -> None:
@@ -91,7 +93,7 @@ def test_counters_wide_has_the_four_study_metrics_as_columns(store: Store, sweep
     store.record_profile(
         sweep, make_profile(make_trial(), *(make_counter(name, value) for name, value in values.items()))
     )
-    frame = store.query("counters_wide")
+    frame = query(store.url, "counters_wide")
     assert len(frame) == 1
     assert {name: frame[name][0] for name in values} == values
     assert frame[TIME].isna().all()
@@ -99,7 +101,7 @@ def test_counters_wide_has_the_four_study_metrics_as_columns(store: Store, sweep
 
 def test_launch_counters_are_those_of_each_launch(store: Store, sweep: int) -> None:
     store.record_profile(sweep, make_profile(make_trial(), make_counter(READ, 201.0, "byte")))
-    frame = store.query(f"SELECT * FROM launch_counters WHERE metric = '{READ}' ORDER BY ordinal")
+    frame = query(store.url, f"SELECT * FROM launch_counters WHERE metric = '{READ}' ORDER BY ordinal")
     assert frame["value"].tolist() == [100.0, 101.0]
     assert frame["grid_x"].tolist() == [2**18, 2**17]
 
@@ -114,7 +116,7 @@ def test_before_after_takes_the_fastest_profiled_tunables(store: Store, sweep: i
         trial = make_trial(name, block=block)
         store.record(sweep, make_outcome(trial, make_timing(median)))
         store.record_profile(sweep, make_profile(trial, make_counter(READ, read, "byte"), make_counter(GRID, 0.0)))
-    frame = store.query("SELECT * FROM counters_before_after").set_index("metric")
+    frame = query(store.url, "SELECT * FROM counters_before_after").set_index("metric")
     assert len(frame) == 2
     row = frame.loc[READ]
     assert (row["baseline_tunables"], row["tunables"], row["variant"]) == ("block=128", "block=64", "warp")
@@ -126,9 +128,9 @@ def test_before_after_takes_the_fastest_profiled_tunables(store: Store, sweep: i
 def test_before_after_works_without_timings_and_leaves_wrong_trials_out(store: Store, sweep: int) -> None:
     for name in ("interleaved", "warp"):
         store.record_profile(sweep, make_profile(make_trial(name), make_counter(READ, 4.0, "byte")))
-    assert store.query("counters_before_after")["ratio"].tolist() == [1.0]
+    assert query(store.url, "counters_before_after")["ratio"].tolist() == [1.0]
     store.record(sweep, make_outcome(make_trial("warp"), state=State.WRONG_RESULT))
-    assert store.query("counters_before_after").empty
+    assert query(store.url, "counters_before_after").empty
 
 
 COLD = Conditions("cold", "none", "kernel")
@@ -161,17 +163,17 @@ def test_counters_of_other_clocks_stand_in_rows_of_their_own_and_are_not_compare
     base, new = make_trial("interleaved"), make_trial("warp")
     store.record_profile(sweep, make_profile(base, make_counter(READ, 4.0), clock_control="base"))
     store.record_profile(sweep, make_profile(new, make_counter(READ, 2.0)))
-    assert store.query("counters_before_after").empty
+    assert query(store.url, "counters_before_after").empty
     store.record_profile(sweep, make_profile(base, make_counter(READ, 8.0)))
-    assert store.query("counters_before_after")["ratio"].tolist() == [0.25]
-    rows = store.query("SELECT clock_control, value FROM counters WHERE variant = 'interleaved' ORDER BY value")
+    assert query(store.url, "counters_before_after")["ratio"].tolist() == [0.25]
+    rows = query(store.url, "SELECT clock_control, value FROM counters WHERE variant = 'interleaved' ORDER BY value")
     assert rows.values.tolist() == [["base", 4.0], ["none", 8.0]]
-    assert len(store.query("counters_wide")) == 3
+    assert len(query(store.url, "counters_wide")) == 3
 
 
 def test_advice_is_sorted_by_what_it_promises(store: Store, sweep: int) -> None:
     store.record_profile(sweep, make_profile(make_trial(), make_counter(READ, 1.0)))
-    frame = store.query("advice")
+    frame = query(store.url, "advice")
     assert frame[["rule", "severity", "speedup_percent"]].values.tolist() == [["SOLBottleneck", "optimization", 12.5]]
 
 
@@ -179,7 +181,7 @@ def test_a_trial_is_one_row_of_counters_wide_under_its_own_label(store: Store, s
     trial = make_trial()
     store.record_profile(sweep, make_profile(trial, make_counter(READ, 1.0), name="an older label"))
     store.record_profile(sweep, make_profile(trial, make_counter(TIME, 2.0)))
-    frame = store.query("counters_wide")
+    frame = query(store.url, "counters_wide")
     assert frame[["name", READ, TIME]].values.tolist() == [[trial.label, 1.0, 2.0]]
 
 
@@ -191,4 +193,4 @@ def test_foreign_launches_of_two_reports_under_one_name_stay_apart(store: Store)
     )
     for profile in (first, second, second):
         store.record_profile(None, profile)
-    assert sorted(store.query("counters_wide")[READ]) == [1.0, 2.0]
+    assert sorted(query(store.url, "counters_wide")[READ]) == [1.0, 2.0]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from store_samples import FACTS, METHOD, make_trial
 
+from cuprof.reading.queries import query
 from cuprof.records import Measure
 from cuprof.store import Store
 
@@ -69,11 +70,12 @@ def test_kills_at_random_moments_lose_nothing_that_was_reported(tmp_path: Path) 
     with Store.open(url) as store:
         found = store.stored(identities, {Measure.COLD: METHOD})
         assert all(found[identity].complete for identity in identities)
-        counts = store.query(
+        counts = query(
+            store.url,
             "SELECT (SELECT COUNT(*) FROM sweep) AS sweeps, (SELECT COUNT(*) FROM trial) AS trials, "
             "(SELECT COUNT(*) FROM sweep_trial WHERE run_id IS NOT NULL) AS members, "
             "(SELECT COUNT(*) FROM run) AS runs, "
-            "(SELECT COUNT(*) FROM timing) AS timings, (SELECT COUNT(*) FROM sample) AS samples"
+            "(SELECT COUNT(*) FROM timing) AS timings, (SELECT COUNT(*) FROM sample) AS samples",
         ).iloc[0]
         assert counts.to_dict() == {
             "sweeps": 1,
@@ -83,5 +85,5 @@ def test_kills_at_random_moments_lose_nothing_that_was_reported(tmp_path: Path) 
             "timings": TRIALS,
             "samples": 100 * TRIALS,
         }
-        assert store.query("sweeps")["state"].tolist() == ["finished"]
+        assert query(store.url, "sweeps")["state"].tolist() == ["finished"]
         assert store.begin_sweep(FACTS) == 2

@@ -17,12 +17,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from pandas.testing import assert_frame_equal
+from stored_records import get_outcome
 
 import cuprof.store.counter_models  # noqa: F401  (its tables belong to the same metadata)
 from cuprof.errors import StoreError
 from cuprof.project import bundled
+from cuprof.reading.queries import query
 from cuprof.records import Energy, Measure
-from cuprof.store import Store, migrate, query
+from cuprof.store import Store, migrate
 from cuprof.store import store as store_module
 from cuprof.store.models import REVISION, Base
 
@@ -81,14 +83,14 @@ def test_a_real_database_of_every_revision_is_upgraded(revision: str, tmp_path: 
     with Store.open(f"sqlite:///{tmp_path / 'old.sqlite'}") as store:
         assert schema(store) == wanted
         assert differences(store) == []
-        best = store.query("best")
+        best = query(store.url, "best")
         assert best[["variant", "measure"]].values.tolist() == expected["best"]
-        identities = store.query("SELECT identity FROM trial ORDER BY id")["identity"].tolist()
+        identities = query(store.url, "SELECT identity FROM trial ORDER BY id")["identity"].tolist()
         found = store.stored(identities, {Measure.COLD: expected["method"]})
         assert {trial.state.value for trial in found.values()} == set(expected["states"])
-        for run in store.query("SELECT id FROM run")["id"]:
-            store.get_outcome(int(run))
-        assert sorted(store.query("counters")["metric"]) == expected["counters"]
+        for run in query(store.url, "SELECT id FROM run")["id"]:
+            get_outcome(store, int(run))
+        assert sorted(query(store.url, "counters")["metric"]) == expected["counters"]
 
 
 def test_a_database_of_a_newer_cuprof_is_refused_and_left_alone(url: str) -> None:
@@ -158,15 +160,15 @@ def test_a_migration_that_rebuilds_a_table_keeps_every_row(
     url = f"sqlite:///{tmp_path / 'old.sqlite'}"
     tables = ("run", "timing", "sample", "sweep_trial")
     with Store.open(url) as store:
-        before = {table: store.query(table) for table in tables}
+        before = {table: query(store.url, table) for table in tables}
     monkeypatch.setattr(migrate, "bundled", lambda name: tmp_path / name)
     for module in (migrate, store_module):
         monkeypatch.setattr(module, "REVISION", FURTHER)
     with Store.open(url, read_only=read_only) as store:
-        after = {table: store.query(table) for table in tables}
+        after = {table: query(store.url, table) for table in tables}
         with store.engine.connect() as connection:
             assert migrate.read_revision(connection) == FURTHER
-        assert not store.query("best").empty
+        assert not query(store.url, "best").empty
     assert after["run"]["extra"].isna().all()
     assert not any(frame.empty for frame in before.values())
     for table in tables:
@@ -181,8 +183,10 @@ def test_energy_moves_out_of_the_details(tmp_path: Path) -> None:
         old.execute("UPDATE timing SET details = ? WHERE id = 1", (energy,))
         old.commit()
     with Store.open(f"sqlite:///{file}") as store:
-        found = store.query("SELECT energy_j, mean_w, idle_w, rotation, details FROM timing ORDER BY id")
-        timing = store.get_outcome(int(store.query("SELECT run_id FROM timing WHERE id = 1").run_id[0])).timings[0]
+        found = query(store.url, "SELECT energy_j, mean_w, idle_w, rotation, details FROM timing ORDER BY id")
+        timing = get_outcome(store, int(query(store.url, "SELECT run_id FROM timing WHERE id = 1").run_id[0])).timings[
+            0
+        ]
     assert found.loc[0, ["energy_j", "mean_w", "idle_w", "rotation"]].tolist() == [0.25, 450.5, 80.0, ""]
     assert json.loads(found.details[0]) == {"energy_executions": 7}
     assert found.energy_j[1:].isna().all()

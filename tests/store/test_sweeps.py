@@ -15,6 +15,7 @@ import pytest
 from store_samples import FACTS
 
 from cuprof.errors import UsageError
+from cuprof.reading.queries import query
 from cuprof.store import Store
 from cuprof.store.sweeps import Process, this_process
 
@@ -37,7 +38,7 @@ def hand_over(store: Store, sweep: int, host: str, pid: int, started: float) -> 
 def test_an_unfinished_sweep_of_this_process_is_taken_up_again(store: Store) -> None:
     sweep = store.begin_sweep(FACTS)
     assert store.begin_sweep(replace(FACTS, command_line="again")) == sweep
-    row = store.query("SELECT * FROM sweep")
+    row = query(store.url, "SELECT * FROM sweep")
     assert row["invocations"].tolist() == [2]
     assert row["command_line"].tolist() == ["again"]
     assert row["state"].tolist() == ["running"]
@@ -50,9 +51,9 @@ def test_a_finished_sweep_is_not_taken_up_and_an_interrupted_one_is(store: Store
     second = store.begin_sweep(FACTS)
     store.finish_sweep(second, "interrupted")
     assert first != second
-    assert store.query("sweeps")["state"].tolist() == ["interrupted", "finished"]
+    assert query(store.url, "sweeps")["state"].tolist() == ["interrupted", "finished"]
     assert store.begin_sweep(FACTS) == second
-    assert store.query(f"SELECT finished_at FROM sweep WHERE id = {second}")["finished_at"].isna().all()
+    assert query(store.url, f"SELECT finished_at FROM sweep WHERE id = {second}")["finished_at"].isna().all()
 
 
 def test_another_plan_is_another_sweep(store: Store) -> None:
@@ -62,7 +63,7 @@ def test_another_plan_is_another_sweep(store: Store) -> None:
 def test_everything_known_of_a_sweep_is_stored(store: Store) -> None:
     before = time.time()
     sweep = store.begin_sweep(FACTS)
-    row = store.query("SELECT * FROM sweep").iloc[0]
+    row = query(store.url, "SELECT * FROM sweep").iloc[0]
     assert row["id"] == sweep
     for name in ("name", "experiment", "family", "baseline", "plan_hash", "purpose", "command_line", "host"):
         assert row[name] == getattr(FACTS, name)

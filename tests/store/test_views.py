@@ -20,6 +20,7 @@ from store_samples import (
     make_trial,
 )
 
+from cuprof.reading.queries import query
 from cuprof.records import Measure, Outcome, State, Trial
 from cuprof.store import Store
 
@@ -175,8 +176,8 @@ def test_speedups_are_those_of_the_study_table(studied: Store) -> None:
 def test_without_its_baseline_a_sweep_still_has_steps(store: Store) -> None:
     sweep = store.begin_sweep(replace(FACTS, baseline="absent"))
     run_study(store, MEDIANS, sweep)
-    assert store.query("before_after").empty
-    frame = cold(store.query("SELECT * FROM speedups WHERE variant = 'compacted'"))
+    assert query(store.url, "before_after").empty
+    frame = cold(query(store.url, "SELECT * FROM speedups WHERE variant = 'compacted'"))
     assert frame["step_speedup"].tolist() == [pytest.approx(2)]
     assert frame["cumulative_speedup"].isna().all()
 
@@ -222,7 +223,9 @@ def test_views_stay_quick_with_thousands_of_trials(tmp_path: Path) -> None:
         for trial in trials[:100]:
             store.record_profile(sweep, make_profile(trial, *(make_counter(f"m{number}", 1.0) for number in range(20))))
         start = time.perf_counter()
-        rows = {name: len(store.query(name)) for name in ("best", "before_after", "slowest", "counters_before_after")}
+        rows = {
+            name: len(query(store.url, name)) for name in ("best", "before_after", "slowest", "counters_before_after")
+        }
         took = time.perf_counter() - start
     assert rows == {"best": 100, "before_after": 400, "slowest": 20, "counters_before_after": 400}
     assert took < 60  # half a second when nothing else runs; a plan that reads a view once a row takes minutes

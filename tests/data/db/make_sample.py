@@ -15,6 +15,7 @@ sys.path.insert(0, str(FOLDER.parents[1] / "store"))
 
 import store_samples as samples  # noqa: E402
 
+from cuprof.reading.queries import query  # noqa: E402
 from cuprof.records import Measure, Outcome, State  # noqa: E402
 from cuprof.store import Store  # noqa: E402
 from cuprof.store.models import REVISION  # noqa: E402
@@ -46,9 +47,9 @@ def main() -> None:
         fill(store)
         expected = {
             "method": samples.METHOD,
-            "best": store.query("best")[["variant", "measure"]].values.tolist(),
-            "states": sorted(set(store.query("trials")["state"])),
-            "counters": sorted(store.query("counters")["metric"]),
+            "best": query(store.url, "best")[["variant", "measure"]].values.tolist(),
+            "states": sorted(set(query(store.url, "trials")["state"])),
+            "counters": sorted(query(store.url, "counters")["metric"]),
         }
     (FOLDER / f"{REVISION}.json").write_text(json.dumps(expected, indent=2) + "\n", encoding="utf-8")
 

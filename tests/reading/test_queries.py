@@ -10,7 +10,8 @@ from store_samples import FACTS, make_outcome, make_timing, make_trial
 
 import cuprof
 from cuprof.errors import StoreError, UnknownNameError, UsageError
-from cuprof.store import Store, list_queries, query
+from cuprof.reading.queries import list_queries, query
+from cuprof.store import Store
 
 
 @pytest.fixture
@@ -39,14 +40,14 @@ WRITES = [
 def test_a_query_that_writes_is_refused_and_changes_nothing(filled: Store, sql: str) -> None:
     with pytest.raises(UsageError, match=r"a query only reads|a query is one statement"):
         query(filled.url, sql)
-    assert len(filled.query("SELECT * FROM sample")) == 4
-    assert len(filled.query("best")) == 1
+    assert len(query(filled.url, "SELECT * FROM sample")) == 4
+    assert len(query(filled.url, "best")) == 1
 
 
 def test_a_cte_that_writes_is_refused(filled: Store) -> None:
     with pytest.raises(UsageError, match="refused"):
         query(filled.url, "WITH x AS (SELECT 1) DELETE FROM sample")
-    assert len(filled.query("SELECT * FROM sample")) == 4
+    assert len(query(filled.url, "SELECT * FROM sample")) == 4
 
 
 @pytest.mark.parametrize("sql", ["VACUUM INTO '{}'", "ATTACH '{}' AS other", "EXPLAIN ATTACH '{}' AS other"])

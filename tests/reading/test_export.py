@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from cuprof.errors import MissingDependencyError, StoreError, UnknownNameError, UsageError
-from cuprof.store.export import to_parquet, to_table, to_text, write_frame
-from cuprof.store.frames import make_frame
+from cuprof.reading.export import to_parquet, to_table, to_text, write_frame
+from cuprof.reading.frames import make_frame
 
 FRAME = pd.DataFrame(
     {

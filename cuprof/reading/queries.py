@@ -14,8 +14,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError, UnknownNameError, UsageError
 from cuprof.project import bundled, find_project
-from cuprof.store.connection import explained
-from cuprof.store.frames import make_frame
+from cuprof.reading.frames import make_frame
 from cuprof.store.migrate import list_views
 from cuprof.store.store import Store
 
@@ -45,19 +44,26 @@ def query(url: str, sql_or_name: str, params: Mapping[str, Any] | None = None) -
         UsageError: a statement that would write, or that the database does not understand.
         StoreError: the database cannot be opened or read.
     """
-    with Store.open(url, create=False, read_only=True) as store:
-        return query_store(store, sql_or_name, params)
-
-
-def query_store(store: Store, sql_or_name: str, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
-    """Return the rows of a query on a store that was opened read-only; see `query`."""
-    with explained(store.parsed_url), store.engine.connect() as connection:
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
         sql = _find_sql(connection, sql_or_name.strip())
         driver: Any = connection.dialect.loaded_dbapi
         try:
             return _fetch(connection, sql, params)
         except (exc.SQLAlchemyError, driver.Error) as error:
             raise _translate(error, store.place) from error
+
+
+def load(name_or_sql: str, url: str | Path | None = None, **params: Any) -> pd.DataFrame:
+    """Return a view, a named query or a SELECT as a pandas frame, for notebooks.
+
+    Args:
+        name_or_sql: "best", "timings", "SELECT …"; see `query`.
+        url: SQLAlchemy URL, or an SQLite file; None means the database of the project around the current folder.
+        **params: values for `:name` places in the SQL.
+    """
+    if isinstance(url, Path):
+        url = f"sqlite:///{url}"
+    return query(url or find_project().database_url, name_or_sql, params)
 
 
 def list_queries() -> dict[str, str]:
