@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import tempfile
@@ -108,6 +109,7 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
         tables=study_tables(study),
         figures=figures,
         specs={figure.id: figure.spec for figure in figures},
+        comparisons=comparison_data(study),
         counters=counter_section(study),
         failures=failure_groups(study),
         findings=Markup(to_html(study.experiment.findings)),  # the text's own HTML is switched off
@@ -132,6 +134,22 @@ def study_figures(study: Study) -> list[Figure]:
         elif (figure := study_figure(study, spec, styles, index)) is not None:
             figures.append(figure)
     return figures
+
+
+def comparison_data(study: Study) -> list[dict[str, Any]]:
+    """Return how every contender compares with the baseline at the reference problem, with all digits, for programs."""
+    data = []
+    for trial in study.best:
+        base = study.baseline_of(trial)
+        compared = study.compare(base, trial) if base is not None and base is not trial else None
+        if compared is not None:
+            judged = compared.judgement
+            entries = {"base": compared.match.base.identity, "new": compared.match.new.identity}
+            facts = {"measure": compared.measure, "verdict": judged.verdict, "error_rate": judged.error_rate}
+            numbers = {"ratio": judged.ratio, "low": judged.low, "high": judged.high}
+            known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+            data.append({**entries, **facts, **known})
+    return data
 
 
 def breakable(text: str) -> Markup:
