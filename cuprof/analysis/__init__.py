@@ -1,23 +1,25 @@
-"""From the store to tables, series and verdicts: pandas frames and frozen dataclasses, no devices, no HTML."""
+"""From the store to tables, series and conclusions: typed rows and frozen dataclasses, no devices, no HTML."""
 
+from cuprof.analysis.conclusions import Conclusions, conclude
 from cuprof.analysis.counters import CounterSection, counter_section
 from cuprof.analysis.experiment import Experiment, find_experiment, load_experiment
 from cuprof.analysis.load import load_study
 from cuprof.analysis.pivot_table import pivot_table
 from cuprof.analysis.steps_table import steps_table
-from cuprof.analysis.study import Device, Study, Sweep
+from cuprof.analysis.study import Device, Study
 from cuprof.analysis.tables import Table
+from cuprof.analysis.trials import StudyTrial
 from cuprof.analysis.values_table import values_table
-from cuprof.analysis.verdict import Verdict, verdict
 
 __all__ = [
+    "Conclusions",
     "CounterSection",
     "Device",
     "Experiment",
     "Study",
-    "Sweep",
+    "StudyTrial",
     "Table",
-    "Verdict",
+    "conclude",
     "counter_section",
     "find_experiment",
     "load_experiment",
@@ -25,5 +27,4 @@ __all__ = [
     "pivot_table",
     "steps_table",
     "values_table",
-    "verdict",
 ]

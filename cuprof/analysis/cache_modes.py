@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import pandas as pd
+from collections.abc import Sequence
 
 from cuprof.analysis import library_profiles
 from cuprof.analysis.quantities import count, shorten
 from cuprof.analysis.study import Study
+from cuprof.analysis.trials import StudyTrial, grouped
 
 HOT_ONLY = "profiled hot only"
 
@@ -22,38 +20,37 @@ MOST_NAMES = 6
 
 def mode_note(study: Study) -> str:
     """Return which caches the counters were taken with, or the empty text without counters."""
-    return NOTES.get(study.cache_mode, "")
+    return NOTES.get(study.counters.mode, "")
 
 
-def why_uncounted(study: Study, trial: Mapping[Any, Any], metric: str) -> str:
+def why_uncounted(study: Study, trial: StudyTrial, metric: str) -> str:
     """Return why a stored counter of a trial is left out: it is hot, or of another algorithm; else the empty text."""
-    key = trial["trial_id"], metric
-    return library_profiles.WHY if key in study.other_algorithm else HOT_ONLY if key in study.hot_only else ""
+    key, counters = (trial.id, metric), study.counters
+    return library_profiles.WHY if key in counters.other_algorithm else HOT_ONLY if key in counters.hot_only else ""
 
 
-def left_out_notes(study: Study, trials: pd.DataFrame, metric: str = "") -> tuple[str, ...]:
+def left_out_notes(study: Study, trials: Sequence[StudyTrial], metric: str = "") -> tuple[str, ...]:
     """Return which of some trials have stored counters that are not compared, and why.
 
     Args:
         metric: the counter meant; empty asks for any.
     """
-    others = library_profiles.other_algorithm_notes(trials, study.other_algorithm, metric)
+    others = library_profiles.other_algorithm_notes(trials, study.counters.other_algorithm, metric)
     return (*filter(None, [hot_only_note(study, trials, metric)]), *others)
 
 
-def hot_only_note(study: Study, trials: pd.DataFrame, metric: str = "") -> str:
+def hot_only_note(study: Study, trials: Sequence[StudyTrial], metric: str = "") -> str:
     """Return which of some trials have hot counters only and so are left out, or the empty text.
 
     Args:
         metric: the counter meant; empty asks for trials without a cold counter of any metric.
     """
-    hot = {trial for trial, name in study.hot_only if metric in ("", name)}
-    if not metric and not study.counters.empty:
-        hot -= set(study.counters["trial_id"])
-    found = trials[trials["trial_id"].isin(hot)].groupby("contender", sort=False).size()
-    if found.empty:
+    hot = {trial for trial, name in study.counters.hot_only if metric in ("", name)}
+    left_out = [trial for trial in trials if trial.id in hot and (metric or not study.counters.of(trial))]
+    if not left_out:
         return ""
-    names = [f"{shorten(name)} ({count(number, 'trial')})" for name, number in found.items()]
+    groups = grouped(left_out, lambda trial: trial.contender)
+    names = [f"{shorten(name)} ({count(len(group), 'trial')})" for name, group in groups.items()]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return (
         f"{HOT_ONLY.capitalize()}, so not compared with cold counters: {', '.join(names[:MOST_NAMES])}{more}; "

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import pandas as pd
 
 from cuprof.analysis.cache_modes import why_uncounted
 from cuprof.analysis.counter_sentences import describe_change, format_counter
@@ -13,27 +10,28 @@ from cuprof.analysis.library_profiles import WHY
 from cuprof.analysis.quantities import Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Cell, Column, Row, Table
+from cuprof.analysis.trials import StudyTrial
 from cuprof.analysis.undefined_ratios import explain
 from cuprof.profiling.knowledge import find_metric, heading_of, list_telling, list_topics
 
 BYTES = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
 
 
-def overview(study: Study, trials: Sequence[Mapping[Any, Any]], fewest: int = 3) -> Table | None:
+def overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Table | None:
     """Return the telling counters, a row a profiled trial; None for too few trials or without any of the counters.
 
     A counter that is the same for all is said in a note instead. A trial that was profiled with another algorithm than
     was timed has that in place of its counters.
 
     Args:
-        trials: rows of the trials frame, all at one problem.
+        trials: all at one problem.
         fewest: fewer trials make no table.
     """
-    counted = [trial for trial in trials if (study.counters["trial_id"] == trial["trial_id"]).any()]
+    counted = [trial for trial in trials if study.counters.of(trial)]
     values = {
         metric.name: [_value(study, trial, metric.name) for trial in counted]
         for metric in list_telling()
-        if metric.name in set(study.counters["metric"])
+        if metric.name in study.counters.metrics
     }
     if len(trials) < fewest or not counted or not values:
         return None
@@ -42,29 +40,30 @@ def overview(study: Study, trials: Sequence[Mapping[Any, Any]], fewest: int = 3)
         metric: found[0] for metric, found in values.items() if several and found[0] is not None and len({*found}) == 1
     }
     shown = {metric: found for metric, found in values.items() if metric not in same}
-    scale = choose_scale("time", [trial["time_ns"] for trial in trials])
+    scale = choose_scale("time", [trial.median_ns for trial in trials])
     scales = {metric: _scale(study, metric, found) for metric, found in shown.items()}
-    places = {trial["trial_id"]: place for place, trial in enumerate(counted)}
+    places = {trial.id: place for place, trial in enumerate(counted)}
     rows = []
     for trial in trials:
-        cells = [Cell(scale.format(trial["time_ns"]))]
-        place = places.get(trial["trial_id"])
+        cells = [Cell(scale.format(trial.median_ns))]
+        place = places.get(trial.id)
         if place is not None:
             cells += [_cell(study, trial, metric, found, place, scales[metric][1]) for metric, found in shown.items()]
         elif shown:
             cells.append(_other_algorithm(study, trial, len(shown)))
-        rows.append(Row(trial["contender"], trial["tunables_label"], tuple(cells)))
+        rows.append(Row(trial.contender, trial.tunables_label, tuple(cells)))
     columns = (
         Column("Time", scale.unit),
         *(Column(heading_of(metric), unit) for metric, (unit, _) in scales.items()),
     )
+    units = {metric: study.counters.unit_of(metric) for metric in same}
     notes = [
-        f"{heading_of(metric)} is {format_counter(value)}{f' {unit}' if (unit := _unit(study, metric)) else ''} for all"
+        f"{heading_of(metric)} is {format_counter(value)}{f' {units[metric]}' if units[metric] else ''} for all"
         f"{' that are counted' if len(counted) < len(trials) else ''}."
         for metric, value in same.items()
     ]
     undefined = explain(cell.text for row in rows for cell in row.cells)
-    where = trials[0]["problem_name"]
+    where = trials[0].problem_name
     return Table(
         f"The telling counters at {where}",
         "Variant",
@@ -75,19 +74,18 @@ def overview(study: Study, trials: Sequence[Mapping[Any, Any]], fewest: int = 3)
 
 
 def _cell(
-    study: Study, trial: Mapping[Any, Any], metric: str, found: Sequence[float | None], place: int, divisor: float
+    study: Study, trial: StudyTrial, metric: str, found: Sequence[float | None], place: int, divisor: float
 ) -> Cell:
     value = found[place]
     if value is None:
-        row = _find(study, trial, metric)
-        text = "" if row is None else str(row["text"] or "")
-        return Cell(why_uncounted(study, trial, metric) or text or "–", "missing")
+        row = study.counters.of(trial).get(metric)
+        return Cell(why_uncounted(study, trial, metric) or (row.text if row else "") or "–", "missing")
     whole = all(each is None or (each / divisor).is_integer() for each in found)
     return Cell(Scale("", divisor, 0 if whole else 2).format(value))
 
 
-def _other_algorithm(study: Study, trial: Mapping[Any, Any], span: int) -> Cell:
-    shown = next((other for (identity, _), other in study.other_algorithm.items() if identity == trial["trial_id"]), "")
+def _other_algorithm(study: Study, trial: StudyTrial, span: int) -> Cell:
+    shown = next((other for (identity, _), other in study.counters.other_algorithm.items() if identity == trial.id), "")
     return Cell(f"{WHY} than was timed: {shown}", "missing", span=span)
 
 
@@ -105,25 +103,14 @@ def topics(values: Mapping[str, tuple[float | None, float | None]]) -> tuple[tup
     return tuple((topic, " ".join(filter(None, said))) for topic, said in found.items() if any(said))
 
 
-def _value(study: Study, trial: Mapping[Any, Any], metric: str) -> float | None:
-    row = _find(study, trial, metric)
-    return None if row is None or pd.isna(row["value"]) else float(row["value"])
-
-
-def _find(study: Study, trial: Mapping[Any, Any], metric: str) -> Any:
-    """Return the row of a trial's counter, None without one."""
-    rows = study.counters[(study.counters["trial_id"] == trial["trial_id"]) & (study.counters["metric"] == metric)]
-    return None if rows.empty else rows.iloc[0]
-
-
-def _unit(study: Study, metric: str) -> str:
-    units = study.counters.loc[study.counters["metric"] == metric, "unit"]
-    return str(units.iloc[0] or "") if len(units) else ""
+def _value(study: Study, trial: StudyTrial, metric: str) -> float | None:
+    row = study.counters.of(trial).get(metric)
+    return row.value if row else None
 
 
 def _scale(study: Study, metric: str, values: Sequence[float | None]) -> tuple[str, float]:
     """Return the unit of a column and its size: bytes in thousands or millions, all else as Nsight gives it."""
-    unit = _unit(study, metric)
+    unit = study.counters.unit_of(metric)
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     if unit != "byte" or largest < 1e3:
         return unit, 1.0

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import pandas as pd
 
 from cuprof.analysis.cache_modes import collect_command, left_out_notes, mode_note, why_uncounted
 from cuprof.analysis.counter_overview import overview, topics
@@ -15,9 +12,11 @@ from cuprof.analysis.counter_sentences import describe_change, format_change, fo
 from cuprof.analysis.launches import launches_text, rollup_text
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Table
+from cuprof.analysis.trials import StudyTrial, by_time, grouped
 from cuprof.analysis.undefined_ratios import explain
 from cuprof.point import Point
 from cuprof.profiling.knowledge import listing_order
+from cuprof.reading.counters import TrialCounter
 
 MOST_PAIRS = 16
 
@@ -105,30 +104,30 @@ def counter_section(study: Study) -> CounterSection:
     """
     how = collect_command(study)
     backend = _unprofiled_baseline(study)
-    if study.counters.empty:
-        is_cuda = (study.trials["backend"] == "cuda").any()
+    if not study.counters.values:
+        is_cuda = any(trial.backend == "cuda" for trial in study.trials)
         notes = ([NO_COUNTERS.format(study.baseline, backend)] if backend else []) + [
             *left_out_notes(study, study.trials)
         ]
         return CounterSection((), tuple(notes), how if is_cuda or not backend else "")
-    profiled = study.trials[study.trials["trial_id"].isin(study.counters["trial_id"])]
-    befores = profiled[profiled["variant"] == study.baseline]
+    profiled = [trial for trial in study.trials if study.counters.of(trial)]
+    befores = [trial for trial in profiled if trial.variant == study.baseline]
     modes = tuple(filter(None, (mode_note(study), *left_out_notes(study, study.trials))))
-    if befores.empty and backend:
+    if not befores and backend:
         table = overview(study, _at_one_problem(study, profiled), fewest=1)
         return CounterSection((), (NO_COUNTERS.format(study.baseline, backend), *modes), "", table)
-    if befores.empty:
-        names = ", ".join(dict.fromkeys(profiled["contender"]))
-        note = f"{study.cache_mode.capitalize()} counters are stored for {names}, but none for the baseline"
+    if not befores:
+        names = ", ".join(dict.fromkeys(trial.contender for trial in profiled))
+        note = f"{study.counters.mode.capitalize()} counters are stored for {names}, but none for the baseline"
         return CounterSection((), (f"{note} {study.baseline}.", *modes), how)
     chosen = []
-    afters = profiled[(profiled["variant"] != study.baseline) & (profiled["expected"] != "wrong")]
-    for contender in dict.fromkeys(afters.sort_values("order", kind="stable")["contender"]):
-        trials = afters[afters["contender"] == contender]
-        found = _choose(study, _step_before(study, profiled, str(trials.iloc[0]["variant"]), befores), trials)
+    afters = [trial for trial in profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
+    in_order = sorted(afters, key=lambda trial: trial.order)
+    for trials in grouped(in_order, lambda trial: trial.contender).values():
+        found = _choose(study, _step_before(study, profiled, trials[0].variant, befores), trials)
         if found:
             chosen.append(found)
-    chosen.sort(key=lambda pair: pair[1]["variant"] not in study.experiment.steps)
+    chosen.sort(key=lambda pair: pair[1].variant not in study.experiment.steps)
     notes = [NOTE if chosen else "No variant was profiled at the same problem as the baseline.", *modes]
     if len(chosen) > MOST_PAIRS:
         notes.append(
@@ -144,83 +143,76 @@ def counter_section(study: Study) -> CounterSection:
 
 def _unprofiled_baseline(study: Study) -> str:
     """Return "OpenCL" or "CPU" for a baseline that Nsight Compute cannot profile, else the empty text."""
-    backends = set(study.trials.loc[study.trials["variant"] == study.baseline, "backend"])
+    backends = {trial.backend for trial in study.trials if trial.variant == study.baseline}
     return "" if not backends or "cuda" in backends else BACKENDS.get(min(backends), min(backends))
 
 
-def _at_one_problem(study: Study, profiled: pd.DataFrame) -> list[Mapping[Any, Any]]:
+def _at_one_problem(study: Study, profiled: Sequence[StudyTrial]) -> list[StudyTrial]:
     """Return each contender's fastest profiled trial at the reference problem, or at the first that was profiled."""
-    right = profiled[profiled["expected"] != "wrong"]
-    if right.empty:
+    right = [trial for trial in profiled if not trial.is_expected_wrong]
+    if not right:
         return []
-    problem = study.reference if (right["problem"] == study.reference).any() else right.iloc[0]["problem"]
-    here = right[right["problem"] == problem].sort_values(["order", "time_ns"], kind="stable", na_position="last")
-    trials = here.drop_duplicates("contender").to_dict("records")
-    return _with_left_out(study, {trial["trial_id"]: trial for trial in trials}, problem)
+    problem = study.reference if any(trial.problem == study.reference for trial in right) else right[0].problem
+    here = [trial for trial in right if trial.problem == problem]
+    best = [min(trials, key=by_time) for trials in grouped(here, lambda trial: trial.contender).values()]
+    return _with_left_out(study, best, problem)
 
 
-def _step_before(study: Study, profiled: pd.DataFrame, variant: str, befores: pd.DataFrame) -> pd.DataFrame:
+def _step_before(
+    study: Study, profiled: Sequence[StudyTrial], variant: str, befores: Sequence[StudyTrial]
+) -> Sequence[StudyTrial]:
     """Return the trials of the nearest earlier step that was profiled; those of the baseline for all else."""
     steps = study.experiment.steps
     for name in reversed(steps[: steps.index(variant)] if variant in steps else ()):
-        rows = profiled[profiled["variant"] == name]
-        if not rows.empty:
-            return rows
+        if trials := [trial for trial in profiled if trial.variant == name]:
+            return trials
     return befores
 
 
-def _profiled_once(study: Study, pairs: list[tuple[Mapping[Any, Any], Mapping[Any, Any]]]) -> list[Mapping[Any, Any]]:
+def _profiled_once(study: Study, pairs: Sequence[tuple[StudyTrial, StudyTrial]]) -> list[StudyTrial]:
     """Return the pairs' trials, the ones at the first pair's problem, each once, in the family's order."""
-    problem = pairs[0][0]["problem"] if pairs else None
-    trials = {trial["trial_id"]: trial for pair in pairs for trial in pair if trial["problem"] == problem}
+    problem = pairs[0][0].problem if pairs else None
+    trials = [trial for pair in pairs for trial in pair if trial.problem == problem]
     return _with_left_out(study, trials, problem) if pairs else []
 
 
-def _with_left_out(
-    study: Study, trials: Mapping[int, Mapping[Any, Any]], problem: Point | None
-) -> list[Mapping[Any, Any]]:
+def _with_left_out(study: Study, trials: Sequence[StudyTrial], problem: Point | None) -> list[StudyTrial]:
     """Return the trials and those left out at that problem for another algorithm, in the family's order."""
-    others = study.trials[study.trials["trial_id"].isin({trial for trial, _ in study.other_algorithm})]
-    here = others[others["problem"] == problem].to_dict("records")
-    together = {**{trial["trial_id"]: trial for trial in here}, **trials}
-    return sorted(together.values(), key=lambda trial: int(trial["order"]))
+    others = {trial for trial, _ in study.counters.other_algorithm}
+    here = [trial for trial in study.trials if trial.id in others and trial.problem == problem]
+    return sorted(dict.fromkeys([*here, *trials]), key=lambda trial: trial.order)
 
 
 def _choose(
-    study: Study, befores: pd.DataFrame, afters: pd.DataFrame
-) -> tuple[Mapping[Any, Any], Mapping[Any, Any]] | None:
+    study: Study, befores: Sequence[StudyTrial], afters: Sequence[StudyTrial]
+) -> tuple[StudyTrial, StudyTrial] | None:
     """Return the two trials to compare: the reference problem before others, the fastest tunables before others."""
-    shared = set(befores["problem"]) & set(afters["problem"])
+    profiled = {trial.problem for trial in befores}
+    shared = [trial.problem for trial in afters if trial.problem in profiled]
     if not shared:
         return None
-    in_order = [problem for problem in afters["problem"] if problem in shared]
-    problem = study.reference if study.reference in shared else in_order[0]
-    chosen = []
-    for trials in (befores, afters):
-        here = trials[trials["problem"] == problem]
-        chosen.append(dict(here.sort_values("time_ns", kind="stable", na_position="last").iloc[0]))
-    return chosen[0], chosen[1]
+    problem = study.reference if study.reference in shared else shared[0]
+    before, after = (min((each for each in side if each.problem == problem), key=by_time) for side in (befores, afters))
+    return before, after
 
 
-def _pair(study: Study, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> CounterPair:
-    of_before = study.counters[study.counters["trial_id"] == before["trial_id"]].set_index("metric")
-    of_after = study.counters[study.counters["trial_id"] == after["trial_id"]].set_index("metric")
-    metrics = sorted(set(of_before.index) | set(of_after.index), key=listing_order)
-    changes = [_change(study, metric, of_before, of_after, before, after) for metric in metrics]
+def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
+    sides = study.counters.of(before), study.counters.of(after)
+    metrics = sorted({*sides[0], *sides[1]}, key=listing_order)
+    changes = [_change(study, metric, before, after) for metric in metrics]
     values = {
-        metric: (_number(of_before, metric), _number(of_after, metric))
+        metric: (_number(sides[0].get(metric)), _number(sides[1].get(metric)))
         for metric, change in zip(metrics, changes, strict=True)
         if change.change != "–"
     }
-    tunables = [f"{row['contender']} with {row['tunables_label']}" for row in (before, after) if row["tunables_label"]]
-    setting = "; ".join([*tunables, f"caches {study.cache_mode}"])
-    both = pd.notna(before["time_ns"]) and pd.notna(after["time_ns"])
+    tunables = [trial.setting for trial in (before, after) if trial.tunables]
+    ratio = study.ratio(before, after)
     return CounterPair(
-        before=before["contender"],
-        after=after["contender"],
-        problem=after["problem_name"],
-        setting=setting,
-        speedup=before["time_ns"] / after["time_ns"] if both else None,
+        before=before.contender,
+        after=after.contender,
+        problem=after.problem_name,
+        setting="; ".join([*tunables, f"caches {study.counters.mode}"]),
+        speedup=1 / ratio if ratio else None,
         topics=topics(values),
         changes=tuple(change for change in changes if change.change != "="),
         same=tuple(
@@ -232,26 +224,18 @@ def _pair(study: Study, before: Mapping[Any, Any], after: Mapping[Any, Any]) -> 
     )
 
 
-def _change(
-    study: Study,
-    metric: str,
-    of_before: pd.DataFrame,
-    of_after: pd.DataFrame,
-    before: Mapping[Any, Any],
-    after: Mapping[Any, Any],
-) -> CounterChange:
+def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) -> CounterChange:
     values: list[float | None] = []
     texts: list[str] = []
     units: list[str] = []
     rollup = ""
-    for frame, trial in ((of_before, before), (of_after, after)):
-        row = frame.loc[metric] if metric in frame.index else None
-        number = None if row is None or pd.isna(row["value"]) else float(row["value"])
-        values.append(number)
+    for trial in (before, after):
+        row = study.counters.of(trial).get(metric)
+        values.append(_number(row))
         missing = why_uncounted(study, trial, metric) or "not collected"
-        texts.append(missing if row is None else format_counter(number, str(row["text"] or "")))
+        texts.append(missing if row is None else format_counter(row.value, row.text))
         if row is not None:
-            rollup, units = rollup_text(str(row["rollup"] or "")), [*units, str(row["unit"] or "")]
+            rollup, units = rollup_text(row.rollup), [*units, row.unit]
     if len(set(units)) > 1:  # Nsight scales units; values in two units are no change of one thing
         values = [None, None]
         texts = [f"{text} {unit}" for text, unit in zip(texts, units, strict=True)]
@@ -269,23 +253,19 @@ def _change(
     )
 
 
-def _number(frame: pd.DataFrame, metric: str) -> float | None:
-    value = frame.loc[metric]["value"] if metric in frame.index else None
-    return None if value is None or pd.isna(value) else float(value)
+def _number(row: TrialCounter | None) -> float | None:
+    return row.value if row else None
 
 
-def _findings(study: Study, trial: Mapping[Any, Any]) -> tuple[Observation, ...]:
-    if study.findings.empty:
-        return ()
-    rows = study.findings[study.findings["trial_id"] == trial["trial_id"]].to_dict("records")
+def _findings(study: Study, trial: StudyTrial) -> tuple[Observation, ...]:
     found = [
         Observation(
-            variant=trial["contender"],
-            kernel=row["kernel"],
-            rule=row["title"] or row["rule"],
-            severity=row["severity"],
-            text=re.sub(r"@(url|section|source)[^@]*@|\s+", " ", row["text"]).strip(),
+            variant=trial.contender,
+            kernel=row.kernel,
+            rule=row.title or row.rule,
+            severity=row.severity,
+            text=re.sub(r"@(url|section|source)[^@]*@|\s+", " ", row.text).strip(),
         )
-        for row in rows
+        for row in study.counters.advice.get(trial.id, ())
     ]
     return tuple(dict.fromkeys(found))

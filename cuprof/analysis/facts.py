@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import pandas as pd
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from cuprof.point import format_coordinate
+
+if TYPE_CHECKING:
+    from cuprof.analysis.trials import StudyTrial
 
 PLAIN_BELOW = 2**14
 """Powers of two from here on are written as such; smaller ones are numbers that people know."""
@@ -22,23 +23,21 @@ def is_fact(name: str) -> bool:
     return name in ("variant", "device", "problem") or (head in ("problem", "tune") and bool(dot) and bool(tail))
 
 
-def fact_of(row: Mapping[Any, Any], fact: str) -> Any:
-    """Return what a trial (a row of the trials frame) says of one fact, None where it says nothing.
+def fact_of(trial: StudyTrial, fact: str) -> Any:
+    """Return what a trial says of one fact, None where it says nothing.
 
     Args:
-        row: has `contender`, `device`, `problem_name`, `problem` and `tunables` (mappings).
         fact: a name that `is_fact` accepts.
     """
     head, _, tail = fact.partition(".")
     if tail:
-        return row["problem" if head == "problem" else "tunables"].get(tail)
-    return row[{"variant": "contender", "device": "device", "problem": "problem_name"}[fact]]
+        return (trial.problem if head == "problem" else trial.tunables).get(tail)
+    return {"variant": trial.contender, "device": trial.device, "problem": trial.problem_name}[fact]
 
 
-def keep(trials: pd.DataFrame, where: Facts) -> pd.DataFrame:
+def keep(trials: Iterable[StudyTrial], where: Facts) -> list[StudyTrial]:
     """Return the trials that agree with every fact; a trial without a tunable is not excluded by it."""
-    chosen = [_agrees(row, where) for row in trials.to_dict("records")]
-    return trials[pd.Series(chosen, index=trials.index, dtype=bool)]
+    return [trial for trial in trials if _agrees(trial, where)]
 
 
 def fact_label(fact: str) -> str:
@@ -58,13 +57,13 @@ def point_label(point: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value_label(value)}" for name, value in point.items())
 
 
-def _agrees(row: Mapping[Any, Any], where: Facts) -> bool:
+def _agrees(trial: StudyTrial, where: Facts) -> bool:
     for fact, wanted in where.items():
         values = wanted if isinstance(wanted, list) else [wanted]
-        actual = fact_of(row, fact)
+        actual = fact_of(trial, fact)
         if actual is None and fact.startswith("tune."):
             continue
         # a variant that ran on several devices is several contenders; its plain name means all of them
-        if actual not in values and not (fact == "variant" and row["variant"] in values):
+        if actual not in values and not (fact == "variant" and trial.variant in values):
             return False
     return True

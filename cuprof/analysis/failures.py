@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
 
 from cuprof.analysis.study import Study
+from cuprof.analysis.trials import StudyTrial, grouped
+from cuprof.records import State
 
-WORDS = {
+WORDS: dict[str, str] = {
     "wrong_result": "wrong result",
     "compile_error": "did not compile",
     "launch_error": "launch failed",
@@ -54,45 +54,40 @@ class FailureGroup:
 
 def failure_groups(study: Study) -> tuple[FailureGroup, ...]:
     """Return the groups, failures first, then skipped, then not run."""
-    trials = study.trials[study.trials["state"] != "ok"]
-    if trials.empty:
-        return ()
-    # a complaint with other numbers in it is the same complaint, variant by variant; a skip is one for all variants
-    kind = trials["message"].fillna("").str.replace(r"\d[\d.,e+-]*", "#", regex=True)
-    who = trials["variant"].where(~trials["state"].isin(["skipped", "planned"]), "")
-    groups = trials.groupby([trials["state"], who, kind], sort=False)
+    groups = grouped((trial for trial in study.trials if trial.state is not State.OK), _kind)
     order = list(WORDS)
-    made = [_group(str(state), group) for (state, _, _), group in groups]
+    made = [_group(trials) for trials in groups.values()]
     return tuple(sorted(made, key=lambda group: order.index(group.state) if group.state in order else len(order)))
-
-
-def is_expected(trial: Mapping[Any, Any] | pd.Series) -> bool:
-    """Return whether a trial came out wrong as it should."""
-    return bool(trial["state"] == "wrong_result" and trial["expected"] == "wrong")
 
 
 def surprising_passes(study: Study) -> tuple[str, ...]:
     """Return the variants known to be wrong whose check passed all the same."""
-    passed = study.trials[(study.trials["expected"] == "wrong") & (study.trials["state"] == "ok")]
-    return tuple(dict.fromkeys(passed["contender"]))
+    passed = [trial for trial in study.trials if trial.is_expected_wrong and trial.state is State.OK]
+    return tuple(dict.fromkeys(trial.contender for trial in passed))
 
 
-def _group(state: str, group: pd.DataFrame) -> FailureGroup:
-    first = group.iloc[0]
-    message = str(first["message"] or "")
-    problems = list(dict.fromkeys(group["problem_name"]))
-    log = str(first["log"] or "")
-    expected = state == "wrong_result" and bool((group["expected"] == "wrong").all())
+def _kind(trial: StudyTrial) -> tuple[State, str, str]:
+    """Return what a trial shares with its group.
+
+    A complaint with other numbers in it is the same complaint, variant by variant; a skip is one for all variants.
+    """
+    who = "" if trial.state in (State.SKIPPED, State.PLANNED) else trial.variant
+    return trial.state, who, re.sub(r"\d[\d.,e+-]*", "#", trial.message)
+
+
+def _group(trials: Sequence[StudyTrial]) -> FailureGroup:
+    first = trials[0]
+    problems = list(dict.fromkeys(trial.problem_name for trial in trials))
+    expected = all(trial.is_expected for trial in trials)
+    more = len(first.log) - MOST_LOG
     return FailureGroup(
-        state=state,
-        words=WRONG_AS_EXPECTED if expected else WORDS.get(state, state.replace("_", " ")),
-        variants=tuple(dict.fromkeys(group["variant"])),
-        trials=len(group),
-        message=message,
-        others=int((group["message"] != message).sum()),
+        state=first.state,
+        words=WRONG_AS_EXPECTED if expected else WORDS[first.state],
+        variants=tuple(dict.fromkeys(trial.variant for trial in trials)),
+        trials=len(trials),
+        message=first.message,
+        others=sum(trial.message != first.message for trial in trials),
         problems="; ".join(problems[:4]) + (f" and {len(problems) - 4} more" if len(problems) > 4 else ""),
         expected=expected,
-        log=log
-        if len(log) <= MOST_LOG
-        else f"{log[:MOST_LOG]}\n… ({len(log) - MOST_LOG} more characters are in the database)",
+        log=first.log if more <= 0 else f"{first.log[:MOST_LOG]}\n… ({more} more characters are in the database)",
     )

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import groupby
-from typing import Any
 
 from cuprof.analysis.counter_sentences import format_counter
 from cuprof.analysis.study import Study
+from cuprof.analysis.trials import StudyTrial
 
 MOST_LAUNCHES = 6
 
 
-def launches_text(study: Study, trial: Mapping[Any, Any], metric: str) -> str:
+def launches_text(study: Study, trial: StudyTrial, metric: str) -> str:
     """Return the metric launch by launch: "scalar_prods 9, sum_taps 1", or "first of 4 launches: 671" for one.
 
     Empty for a single launch and where every launch has the same value, which the trial's own value then is or sums.
     """
-    if study.launches.empty:
-        return ""
-    rows = study.launches[(study.launches["trial_id"] == trial["trial_id"]) & (study.launches["metric"] == metric)]
-    found = [
-        (str(row["kernel"]), format_counter(row["value"], str(row["text"] or ""))) for row in rows.to_dict("records")
-    ]
+    rows = study.counters.launches.get((trial.id, metric), ())
+    found = [(row.kernel, format_counter(row.value, row.text)) for row in rows]
     if len(found) < 2 or len({text for _, text in found}) == 1:
         return ""
     kernels = [(kernel, [text for _, text in group]) for kernel, group in groupby(found, key=lambda each: each[0])]

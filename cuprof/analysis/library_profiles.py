@@ -7,12 +7,12 @@ duration can be compared: a profiled launch takes about as long as a timed one, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import pandas as pd
-
 from cuprof.analysis.quantities import count, format_value, shorten
+from cuprof.analysis.trials import StudyTrial, grouped
+from cuprof.reading.counters import ProfileDuration
 
 FACTOR = 1.5
 """Profiled and timed durations further apart than this are of two algorithms.
@@ -39,28 +39,29 @@ class OtherAlgorithm:
         return f"{profiled} under Nsight Compute, {timed} timed"
 
 
-def find_other_algorithms(trials: pd.DataFrame, profiles: pd.DataFrame) -> dict[int, OtherAlgorithm]:
-    """Return the profiles (by profile_id) of library calls that took another algorithm than was timed.
+def find_other_algorithms(
+    trials: Iterable[StudyTrial], profiles: Iterable[ProfileDuration]
+) -> dict[int, OtherAlgorithm]:
+    """Return the profiles (by number) of library calls that took another algorithm than was timed.
 
     Args:
-        trials: the trials frame: trial_id, kind, cold_ns, hot_ns.
-        profiles: trial_id, profile_id, cache_mode and duration_ns (the launches' sum), with clocks as when timing.
+        profiles: with clocks as when timing.
     """
-    libraries = trials[trials["kind"] == "library"]
-    timed = {mode: dict(zip(libraries["trial_id"], libraries[f"{mode}_ns"], strict=True)) for mode in ("cold", "hot")}
+    libraries = {trial.id: trial for trial in trials if trial.kind == "library"}
     found = {}
-    for row in profiles.to_dict("records"):
-        median_ns = timed.get(row["cache_mode"], {}).get(row["trial_id"])
-        other = OtherAlgorithm(float(row["duration_ns"] or 0), float(median_ns or 0))
+    for profile in profiles:
+        timings = libraries[profile.trial_id].timings if profile.trial_id in libraries else {}
+        timed_ns = next((each.summary.median_ns for key, each in timings.items() if key == profile.cache_mode), 0.0)
+        other = OtherAlgorithm(profile.duration_ns or 0.0, timed_ns)
         if other.profiled_ns > SHORT_NS and other.timed_ns > 0:
             ratio = other.profiled_ns / other.timed_ns
             if max(ratio, 1 / ratio) > FACTOR:
-                found[int(row["profile_id"])] = other
+                found[profile.profile_id] = other
     return found
 
 
 def other_algorithm_notes(
-    trials: pd.DataFrame, others: Mapping[tuple[int, str], OtherAlgorithm], metric: str = ""
+    trials: Iterable[StudyTrial], others: Mapping[tuple[int, str], OtherAlgorithm], metric: str = ""
 ) -> tuple[str, ...]:
     """Return a sentence for each contender among the trials with counters of another algorithm than was timed.
 
@@ -70,8 +71,9 @@ def other_algorithm_notes(
     """
     of_trial = {trial: other for (trial, name), other in others.items() if metric in ("", name)}
     notes = []
-    for contender, rows in trials[trials["trial_id"].isin(of_trial)].groupby("contender", sort=False):
-        where = [f"{row['problem_name']} ({of_trial[row['trial_id']]})" for row in rows.to_dict("records")]
+    judged = [trial for trial in trials if trial.id in of_trial]
+    for contender, group in grouped(judged, lambda trial: trial.contender).items():
+        where = [f"{trial.problem_name} ({of_trial[trial.id]})" for trial in group]
         more = f" and {count(len(where) - MOST_NAMED, 'more trial')}" if len(where) > MOST_NAMED else ""
         notes.append(
             f"{shorten(contender)} was profiled with another algorithm than was timed at "

@@ -1,175 +1,125 @@
-"""Read what Nsight Compute said of a sweep's trials, in one cache mode: the newest value of each trial and metric."""
+"""Read what a profiler said of a sweep's trials, in one cache mode: the newest value of each trial and metric."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
-import pandas as pd
-import sqlalchemy as sa
-from sqlalchemy.orm import Session
+from sqlalchemy.engine import Connection
 
 from cuprof.analysis.library_profiles import OtherAlgorithm, find_other_algorithms
+from cuprof.analysis.trials import StudyTrial, grouped
 from cuprof.analysis.undefined_ratios import blank_undefined
-from cuprof.store import counter_models as tables
+from cuprof.reading.counters import (
+    LaunchAdvice,
+    LaunchCounter,
+    TrialCounter,
+    list_advice,
+    list_launch_counters,
+    list_profile_durations,
+    list_trial_counters,
+)
 
-COUNTERS = [
-    *("trial_id", "profile_id", "metric", "unit", "rollup", "meaning", "cache_mode", "clock_control", "value", "text")
-]
-LAUNCHES = ["trial_id", "profile_id", "ordinal", "kernel", "metric", "unit", "rollup", "value", "text"]
-FINDINGS = ["trial_id", "profile_id", "cache_mode", "kernel", "rule", "severity", "title", "text", "speedup"]
-PROFILES = ["trial_id", "profile_id", "cache_mode", "clock_control", "duration_ns"]
-CHUNK = 400
 UNLOCKED = ("none", "")
 """Clock controls of Nsight Compute that leave the clocks alone, or that nobody knows."""
+
+Key = tuple[int, str]
+"""A trial's number and a metric."""
 
 
 @dataclass(frozen=True)
 class Counters:
-    """What is stored of some trials in one cache mode; `cuprof.analysis.study` describes the parts."""
+    """What is stored of some trials, all of one cache mode: what a cold and a hot one differ in is the caches.
 
-    values: pd.DataFrame
-    launches: pd.DataFrame
-    findings: pd.DataFrame
-    hot_only: frozenset[tuple[int, str]]
-    other_algorithm: Mapping[tuple[int, str], OtherAlgorithm]
+    Args:
+        launches: launch by launch what the values were rolled up from.
+        advice: trial's number → the profiler's own words.
+        hot_only: left out of a study of cold ones, as only hot ones are stored.
+        other_algorithm: left out because the library took another algorithm under the profiler than was timed → the
+            durations that show it.
+    """
+
+    values: Mapping[Key, TrialCounter] = field(default_factory=dict)
+    launches: Mapping[Key, Sequence[LaunchCounter]] = field(default_factory=dict)
+    advice: Mapping[int, Sequence[LaunchAdvice]] = field(default_factory=dict)
+    hot_only: frozenset[Key] = frozenset()
+    other_algorithm: Mapping[Key, OtherAlgorithm] = field(default_factory=dict)
+
+    def of(self, trial: StudyTrial) -> Mapping[str, TrialCounter]:
+        """Return metric → value of one trial."""
+        return self._by_trial.get(trial.id, {})
+
+    def unit_of(self, metric: str) -> str:
+        """Return the unit that a metric is stored in, empty for none."""
+        return next((row.unit for row in self.values.values() if row.metric == metric and row.unit), "")
+
+    @property
+    def mode(self) -> str:
+        """Return the mode that all of them are of: "cold" or "hot", empty without any."""
+        return next((row.cache_mode for row in self.values.values()), "")
+
+    @cached_property
+    def metrics(self) -> frozenset[str]:
+        """Return the metrics that any trial has."""
+        return frozenset(metric for _, metric in self.values)
+
+    @cached_property
+    def _by_trial(self) -> dict[int, dict[str, TrialCounter]]:
+        found: dict[int, dict[str, TrialCounter]] = {}
+        for (trial, metric), row in self.values.items():
+            found.setdefault(trial, {})[metric] = row
+        return found
 
 
-def read_counters(session: Session, trials: pd.DataFrame) -> Counters:
-    """Return the trials' counters, all of one cache mode: cold where any trial has a cold one, to match the times.
+def read_counters(connection: Connection, sweep_id: int, trials: Sequence[StudyTrial]) -> Counters:
+    """Return the counters of a sweep's trials, all of one mode: cold where any trial has a cold one, as the times are.
 
     For the same reason counters taken with locked clocks are left out where others are there, and those of a library's
     other algorithm than the timed one always. Ratios of nothing have no value (`cuprof.analysis.undefined_ratios`).
 
     A trial profiled several times in that mode keeps, of each metric, its newest value.
-
-    Args:
-        trials: the trials frame (`cuprof.analysis.trials`).
     """
-    trial_ids = [int(trial) for trial in trials["trial_id"]]
-    profile, launch, metric = tables.Profile, tables.Launch, tables.Metric
-    rolled, counter, finding = tables.TrialCounter, tables.Counter, tables.Advice
-    named = (metric.name, metric.unit)
-    selects = (
-        sa.select(
-            profile.trial_id,
-            profile.id,
-            *named,
-            metric.rollup,
-            metric.meaning,
-            rolled.cache_mode,
-            profile.clock_control,
-            rolled.value,
-            rolled.text,
-        )
-        .join(rolled, rolled.profile_id == profile.id)
-        .join(metric, metric.id == rolled.metric_id)
-        .order_by(profile.id, metric.name),
-        sa.select(
-            profile.trial_id,
-            profile.id,
-            launch.ordinal,
-            launch.kernel,
-            *named,
-            metric.rollup,
-            counter.value,
-            counter.text,
-        )
-        .join(launch, launch.profile_id == profile.id)
-        .join(counter, counter.launch_id == launch.id)
-        .join(metric, metric.id == counter.metric_id)
-        .order_by(profile.id, launch.ordinal, metric.name),
-        sa.select(
-            profile.trial_id,
-            profile.id,
-            profile.cache_mode,
-            launch.kernel,
-            finding.rule,
-            finding.severity,
-            finding.title,
-            finding.text,
-            finding.speedup,
-        )
-        .join(launch, launch.profile_id == profile.id)
-        .join(finding, finding.launch_id == launch.id)
-        .order_by(profile.id, launch.ordinal, finding.ordinal),
-        sa.select(
-            profile.trial_id,
-            profile.id,
-            profile.cache_mode,
-            profile.clock_control,
-            _whole_sum(launch.duration_ns),
-        )
-        .join(launch, launch.profile_id == profile.id)
-        .where(profile.clock_control.in_(UNLOCKED))
-        .group_by(profile.trial_id, profile.id, profile.cache_mode, profile.clock_control)
-        .order_by(profile.id),
+    stored = list_trial_counters(connection, sweep_id)
+    if not stored:
+        return Counters()
+    unlocked = [row for row in list_profile_durations(connection, sweep_id) if row.clock_control in UNLOCKED]
+    others = find_other_algorithms(trials, unlocked)
+    counters = blank_undefined(
+        [row for row in stored if row.profile_id not in others], lambda row: (row.profile_id, row.metric)
     )
-    frames = []
-    for select, columns in zip(selects, (COUNTERS, LAUNCHES, FINDINGS, PROFILES), strict=True):
-        rows = [
-            tuple(row)
-            for start in range(0, len(trial_ids), CHUNK)
-            for row in session.execute(select.where(profile.trial_id.in_(trial_ids[start : start + CHUNK])))
-        ]
-        frames.append(pd.DataFrame(rows, columns=columns))
-    counters, launches, findings, profiles = frames
-    others = find_other_algorithms(trials, profiles)
-    dropped = counters[counters["profile_id"].isin(others)]
-    counters = blank_undefined(counters[~counters["profile_id"].isin(others)], ["profile_id"])
-    clocks = _clocks(counters)
-    counters, findings = (frame[frame["profile_id"].isin(clocks)] for frame in (counters, findings))
-    cold = counters["cache_mode"] == "cold"
-    mode = "cold" if cold.any() else "hot"
-    values = _newest(counters[cold] if cold.any() else counters)
-    if not counters.empty:
-        dropped = dropped[dropped["cache_mode"] == mode]
-    kept = _keys(values)
+    if any(row.clock_control in UNLOCKED for row in counters):
+        counters = [row for row in counters if row.clock_control in UNLOCKED]
+    mode = "cold" if any(row.cache_mode == "cold" for row in counters) else "hot"
+    values = _newest(row for row in counters if row.cache_mode == mode)
+    chosen = {(row.profile_id, row.metric) for row in values.values()}
+    launches = [row for row in list_launch_counters(connection, sweep_id) if (row.profile_id, row.metric) in chosen]
+    profiles = {row.profile_id for row in counters}
+    advice = [row for row in list_advice(connection, sweep_id) if row.profile_id in profiles and row.cache_mode == mode]
     return Counters(
         values,
-        _of_profiles(blank_undefined(launches, ["profile_id", "ordinal"]), values),
-        _of_newest_profile(findings[findings["cache_mode"] == mode]),
-        _keys(counters) - kept,
+        grouped(
+            blank_undefined(launches, lambda row: (row.profile_id, row.ordinal, row.metric)),
+            lambda row: (row.trial_id, row.metric),
+        ),
+        {trial: _of_newest_profile(rows) for trial, rows in grouped(advice, lambda row: row.trial_id).items()},
+        frozenset((row.trial_id, row.metric) for row in counters) - frozenset(values),
         {
-            (row["trial_id"], row["metric"]): others[row["profile_id"]]
-            for row in dropped.to_dict("records")
-            if (row["trial_id"], row["metric"]) not in kept
+            (row.trial_id, row.metric): others[row.profile_id]
+            for row in stored
+            if row.profile_id in others
+            and (row.trial_id, row.metric) not in values
+            and (row.cache_mode == mode or not counters)
         },
     )
 
 
-def _whole_sum(column: Any) -> sa.ColumnElement[float]:
-    """Return the sum of a column over a group, NULL where a row of it has none: half a sum is not a sum."""
-    return sa.case((sa.func.count() == sa.func.count(column), sa.func.sum(column)))
-
-
-def _clocks(counters: pd.DataFrame) -> set[int]:
-    """Return the profiles that may stand side by side: those with clocks as when timing, else the others."""
-    unlocked = counters[counters["clock_control"].isin(UNLOCKED)]
-    return set((counters if unlocked.empty else unlocked)["profile_id"])
-
-
-def _newest(counters: pd.DataFrame) -> pd.DataFrame:
+def _newest(counters: Iterable[TrialCounter]) -> dict[Key, TrialCounter]:
     """Return one value a trial and metric, that of the newest profile."""
-    ranked = counters.sort_values(["trial_id", "metric", "profile_id"], kind="stable")
-    return ranked.drop_duplicates(["trial_id", "metric"], keep="last").reset_index(drop=True)
+    ranked = sorted(counters, key=lambda row: (row.trial_id, row.metric, row.profile_id))
+    return {(row.trial_id, row.metric): row for row in ranked}
 
 
-def _keys(counters: pd.DataFrame) -> frozenset[tuple[int, str]]:
-    return frozenset(zip(counters["trial_id"], counters["metric"], strict=True))
-
-
-def _of_profiles(launches: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """Return the launches' values that the trials' values were rolled up from."""
-    if launches.empty:
-        return launches
-    chosen = values[["trial_id", "profile_id", "metric"]]
-    return launches.merge(chosen, on=["trial_id", "profile_id", "metric"]).reset_index(drop=True)
-
-
-def _of_newest_profile(findings: pd.DataFrame) -> pd.DataFrame:
-    if findings.empty:
-        return findings
-    newest = findings.groupby("trial_id")["profile_id"].transform("max")
-    return findings[findings["profile_id"] == newest].reset_index(drop=True)
+def _of_newest_profile(advice: Sequence[LaunchAdvice]) -> list[LaunchAdvice]:
+    newest = max(row.profile_id for row in advice)
+    return [row for row in advice if row.profile_id == newest]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import pandas as pd
 
 from cuprof.analysis.cache_modes import collect_command, left_out_notes, mode_note
-from cuprof.analysis.cells import Key, against, as_listed, candidates, choose, describe, list_published, ordered
+from cuprof.analysis.cells import Candidate, Key, candidates, choose, describe, list_published, ordered
 from cuprof.analysis.experiment import TableSpec
-from cuprof.analysis.facts import fact_label, point_label, value_label
-from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED, is_expected
+from cuprof.analysis.facts import fact_label, keep, point_label, value_label
+from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.quantities import QUANTITIES, Dimension, Scale, choose_scale
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
 from cuprof.profiling.knowledge import heading_of
-from cuprof.records import ENERGY_UNAVAILABLE
+from cuprof.records import State
 
-Chosen = Mapping[Key, Mapping[Any, Any]]
+Chosen = Mapping[Key, Candidate]
 Published = Sequence[PublishedValue]
 
 UNMEASURED = {
@@ -34,24 +31,23 @@ SMALL_PRINT = "Small print after a device's name is a published figure, measured
 def pivot_table(study: Study, spec: TableSpec) -> Table:
     """Return one quantity or counter, a row and a column for each combination of the facts the table asks for."""
     facts = (*spec.rows, *spec.columns)
-    trials = as_listed(candidates(against(study, spec.against), spec.where, spec.value), spec.where)
-    chosen = choose(trials, facts)
+    chosen = choose(candidates(study, spec.where, spec.value, spec.against), facts)
     split = len(spec.rows)
     row_keys, column_keys = ordered(key[:split] for key in chosen), ordered(key[split:] for key in chosen)
     heading, unit, dimension = describe(study, spec.value)
     published = {
-        key: list_published(study, spec.published, spec.value, trial, facts, reference=spec.against)
-        for key, trial in chosen.items()
+        key: list_published(study, spec.published, spec.value, each.trial, facts, reference=spec.against)
+        for key, each in chosen.items()
         if spec.published
     }
-    measured = any(pd.notna(trial["value"]) for trial in chosen.values())
+    measured = any(each.value is not None for each in chosen.values())
     if not measured and not any(published.values()):
-        return Table(spec.title or heading, "", (), (), (*_own_note(spec), not_measured(study, spec.value, trials)))
+        return Table(spec.title or heading, "", (), (), (*_own_note(spec), not_measured(study, spec)))
     scales = {
         key: scale_of(
             unit,
             dimension,
-            [trial["value"] for each, trial in chosen.items() if each[split:] == key],
+            [candidate.value for each, candidate in chosen.items() if each[split:] == key],
             [value for each, found in published.items() if each[split:] == key for value in found],
         )
         for key in column_keys
@@ -79,7 +75,7 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
         tuple(columns),
         tuple(rows),
         (
-            *(() if measured else (not_measured(study, spec.value, trials),)),
+            *(() if measured else (not_measured(study, spec),)),
             *table_notes(spec, chosen, published.values(), gaps),
             *(_counter_notes(study, spec.value) if measured else ()),
         ),
@@ -87,14 +83,20 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
     )
 
 
-def not_measured(study: Study, value: str, trials: pd.DataFrame) -> str:
-    """Return why these trials have no value of a quantity or counter, and how to get one."""
+def not_measured(study: Study, spec: TableSpec, value: str = "") -> str:
+    """Return why a table's trials have no value of a quantity or counter, and how to get one.
+
+    Args:
+        value: another than the one that the table names.
+    """
+    value = value or spec.value
+    trials = keep(study.trials, spec.where)
     if value not in QUANTITIES:
         return " ".join(left_out_notes(study, trials, value)) or (
             f"No value of {value} is stored for these trials; {collect_command(study)} collects counters."
         )
-    reasons = dict.fromkeys(filter(None, trials[ENERGY_UNAVAILABLE])) if value in ("energy", "power") else {}
-    if reasons:
+    reasons = dict.fromkeys(filter(None, (trial.energy_unavailable for trial in trials)))
+    if reasons and value in ("energy", "power"):
         return f"{QUANTITIES[value].heading} was asked for and could not be measured: {'; '.join(reasons)}."
     return UNMEASURED.get(value, f"{QUANTITIES[value].heading}: nothing was measured in this sweep.")
 
@@ -104,33 +106,31 @@ def key_label(key: Key) -> str:
     return " · ".join(value_label(value) for value in key)
 
 
-def scale_of(unit: str, dimension: Dimension, measured: Iterable[Any], published: Iterable[PublishedValue]) -> Scale:
+def scale_of(
+    unit: str, dimension: Dimension, measured: Iterable[float | None], published: Iterable[PublishedValue]
+) -> Scale:
     """Return the scale in which measured and published values of one row or column are written."""
     values = [*measured, *(found.value for found in published)]
     if unit or dimension == "plain":
-        whole = all(float(value).is_integer() for value in values if value is not None and pd.notna(value))
+        whole = all(float(value).is_integer() for value in values if value is not None)
         return Scale(unit, 1.0, 0 if whole else 2)
     return choose_scale(dimension, values)
 
 
-def cell_of(trial: Mapping[Any, Any] | None, found: Published, scale: Scale, note: str = "") -> Cell:
+def cell_of(candidate: Candidate | None, found: Published, scale: Scale, note: str = "") -> Cell:
     """Return a trial's value, or what became of the trial; the published one goes below, or one a kernel."""
-    if trial is None:
+    if candidate is None:
         return MISSING
-    report = _published_text(found, scale)
-    if pd.notna(trial["value"]):
-        return Cell(scale.format(trial["value"]), note=note or trial["choice"], published=report)
-    if trial["state"] == "ok":
-        if trial["expected"] == "wrong":
+    trial, report = candidate.trial, _published_text(found, scale)
+    if candidate.value is not None:
+        return Cell(scale.format(candidate.value), note=note or candidate.choice, published=report)
+    if trial.state is State.OK:
+        if trial.is_expected_wrong:
             return Cell(SURPRISING_PASS, "failed", published=report)
-        return Cell(trial["reason"] or "–", "missing", published=report)
-    if is_expected(trial):
+        return Cell(candidate.reason or "–", "missing", published=report)
+    if trial.is_expected:
         return Cell(WRONG_AS_EXPECTED, "missing", published=report)
-    return Cell(
-        WORDS.get(trial["state"], trial["state"]),
-        "missing" if trial["state"] == "skipped" else "failed",
-        published=report,
-    )
+    return Cell(WORDS[trial.state], "missing" if trial.state is State.SKIPPED else "failed", published=report)
 
 
 def _published_text(found: Published, scale: Scale) -> str:
@@ -147,8 +147,7 @@ def _published_text(found: Published, scale: Scale) -> str:
 def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published], gaps: bool) -> tuple[str, ...]:
     """Return what a reader needs to know below a table."""
     notes = [*_own_note(spec)]
-    states = {(trial["state"], trial["expected"]) for trial in chosen.values()}
-    if any(trial["choice"] for trial in chosen.values()):
+    if any(each.choice for each in chosen.values()):
         notes.append(
             "Where a cell stands for several choices of tunables, it shows the fastest, named below the number."
         )
@@ -156,7 +155,7 @@ def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published],
         notes.append(SMALL_PRINT)
     if gaps:
         notes.append("A dash: the variant is not defined for that problem, or was not selected.")
-    if ("skipped", "right") in states:
+    if any(each.trial.state is State.SKIPPED and not each.trial.is_expected_wrong for each in chosen.values()):
         notes.append("Skipped: the reason, and what would help, is under Failed and skipped.")
     if spec.sum is not None and spec.sum.repeats:
         notes.append(
@@ -185,7 +184,7 @@ def _coordinates(spec: TableSpec, key: Key, chosen: Chosen) -> str:
     """Return what a named problem is, for the row that stands for it."""
     if spec.rows != ("problem",):
         return ""
-    text = next(point_label(trial["problem"]) for each, trial in chosen.items() if each[:1] == key)
+    text = next(point_label(candidate.trial.problem) for each, candidate in chosen.items() if each[:1] == key)
     return "" if text == key_label(key) else text
 
 
@@ -201,9 +200,9 @@ def _sum(
     repeats = spec.sum.repeats or {key_label(key): 1 for key in row_keys}
     cells = []
     for column in column_keys:
-        values = {key_label(key): chosen[key + column]["value"] for key in row_keys if key + column in chosen}
+        values = {key_label(key): chosen[key + column].value for key in row_keys if key + column in chosen}
         needed = [(values.get(label), times) for label, times in repeats.items() if times]
-        known = [value * times for value, times in needed if value is not None and pd.notna(value)]
+        known = [value * times for value, times in needed if value is not None]
         total = sum(known) if needed and len(known) == len(needed) else None
         cells.append(Cell(scales[column].format(total)) if total is not None else Cell("not complete", "missing"))
     return Row(spec.sum.label, "", tuple(cells), "sum")

@@ -6,10 +6,15 @@ Inside, times are nanoseconds, bandwidths bytes a second, shares and ratios plai
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+from cuprof.records import Measure
+
+if TYPE_CHECKING:
+    from cuprof.analysis.trials import StudyTrial
 
 Dimension = Literal["time", "bandwidth", "rate", "share", "ratio", "energy", "power", "count", "plain"]
 
@@ -47,29 +52,35 @@ PUBLISHED_UNITS: dict[str, tuple[Dimension, float]] = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """Name one value of a trial: its column in the trials frame, its heading and its dimension."""
+    """Name one value of a trial: its heading, its dimension, and what it is of a trial that is right.
+
+    Args:
+        of: None for a ratio of two trials, which the study knows.
+    """
 
     name: str
-    column: str
     heading: str
     dimension: Dimension
+    of: Callable[[StudyTrial], float | None] | None = None
 
+
+SPEEDUP = "speedup"
 
 QUANTITIES: dict[str, Quantity] = {
     quantity.name: quantity
     for quantity in (
-        Quantity("time", "time_ns", "Time", "time"),
-        Quantity("cold", "cold_ns", "Time, cold", "time"),
-        Quantity("hot", "hot_ns", "Time, hot", "time"),
-        Quantity("total", "total_ns", "Total time", "time"),
-        Quantity("bandwidth", "bandwidth", "Bandwidth", "bandwidth"),
-        Quantity("rate", "rate", "Arithmetic rate", "rate"),
-        Quantity("share", "share", "Share of the measured peak", "share"),
-        Quantity("speedup", "speedup", "Speedup", "ratio"),
-        Quantity("energy", "energy_j", "Energy", "energy"),
-        Quantity("power", "mean_w", "Mean power", "power"),
-        Quantity("registers", "registers", "Registers a thread", "count"),
-        Quantity("error", "check_error", "Error / allowed", "plain"),
+        Quantity("time", "Time", "time", lambda trial: trial.median_ns),
+        Quantity("cold", "Time, cold", "time", lambda trial: trial.median_of(Measure.COLD)),
+        Quantity("hot", "Time, hot", "time", lambda trial: trial.median_of(Measure.HOT)),
+        Quantity("total", "Total time", "time", lambda trial: trial.median_of(Measure.TOTAL)),
+        Quantity("bandwidth", "Bandwidth", "bandwidth", lambda trial: trial.bandwidth),
+        Quantity("rate", "Arithmetic rate", "rate", lambda trial: trial.rate),
+        Quantity("share", "Share of the measured peak", "share", lambda trial: trial.share),
+        Quantity(SPEEDUP, "Speedup", "ratio"),
+        Quantity("energy", "Energy", "energy", lambda trial: trial.energy.energy_j if trial.energy else None),
+        Quantity("power", "Mean power", "power", lambda trial: trial.energy.mean_w if trial.energy else None),
+        Quantity("registers", "Registers a thread", "count", lambda trial: trial.registers),
+        Quantity("error", "Error / allowed", "plain", lambda trial: trial.check_error),
     )
 }
 
@@ -151,3 +162,14 @@ def format_ratio(ratio: float) -> str:
     """Return a ratio for a sentence: "3.41 times"; more digits near 1, fewer when large."""
     decimals = 3 if 0.95 < ratio < 1.05 else 2 if ratio < 10 else 1 if ratio < 100 else 0
     return f"{ratio:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def level_text(confidence: float) -> str:
+    """Return a level as a percentage for a sentence: "95 %"."""
+    return f"{confidence * 100:g}\N{NO-BREAK SPACE}%"
+
+
+def list_names(names: Iterable[object], most: int = 6) -> str:
+    """Return names for a sentence, shortened: "a, b" or "a, b and 3 more"."""
+    every = [shorten(name) for name in names]
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")

@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Iterable
 
-from cuprof.analysis.intervals import has_interval
-from cuprof.analysis.quantities import count, shorten
-from cuprof.records import ENERGY_UNAVAILABLE
+from cuprof.analysis.quantities import count, list_names
+from cuprof.analysis.trials import RANKING, StudyTrial, interval_of
+from cuprof.reading.trials import TimingRow
+from cuprof.records import State
 
 MANY = 0.2
 """From this share of samples left out on, a page says so."""
 MOST_NAMES = 4
-KERNEL_TIMES = ("cold", "hot")
 
 
-def sampling_notes(trials: pd.DataFrame) -> list[str]:
+def sampling_notes(trials: Iterable[StudyTrial]) -> list[str]:
     """Return sentences on timings that lost many samples, and on those that stopped before they were narrow.
 
     Args:
-        trials: as `cuprof.analysis.trials` documents them; only right, timed trials are looked at.
+        trials: only right, timed ones are looked at.
     """
-    lossy: dict[str, None] = {}
-    wide, timed, few, most = 0, 0, 0, 0.0
-    for _, trial in trials[trials["state"] == "ok"].iterrows():
-        for measure in KERNEL_TIMES:
-            if not pd.notna(trial.get(f"{measure}_ns")):
-                continue
-            timed += 1
-            kept, lost = float(trial[f"{measure}_count"]), float(trial[f"{measure}_excluded"])
-            stopped = trial[f"{measure}_stopped_by"]
-            if stopped == "excluded" or lost >= MANY * (kept + lost) > 0:
-                lossy[str(trial["variant"])] = None
-            if stopped != "interval":
-                wide += 1
-                if not has_interval(dict(trial), measure):
-                    few += 1
-                    continue
-                median = float(trial[f"{measure}_ns"])
-                reach = max(float(trial[f"{measure}_high_ns"]) - median, median - float(trial[f"{measure}_low_ns"]))
-                most = max(most, reach / median if median else 0.0)
+    trials = list(trials)
+    right = [trial for trial in trials if trial.state is State.OK]
+    timed = [(trial, trial.timings[measure]) for trial in right for measure in RANKING if measure in trial.timings]
     notes = []
-    if lossy:
-        names = ", ".join(map(shorten, list(lossy)[:MOST_NAMES]))
-        names += f" and {len(lossy) - MOST_NAMES} more" if len(lossy) > MOST_NAMES else ""
+    if lossy := dict.fromkeys(trial.variant for trial, timing in timed if _is_lossy(timing)):
         notes.append(
-            f"A fifth or more of the samples had to be left out for {names} (throttling, a low clock, or a host that "
-            "was held up); those times are less sure than their intervals say."
+            f"A fifth or more of the samples had to be left out for {list_names(lossy, MOST_NAMES)} (throttling, a low "
+            "clock, or a host that was held up); those times are less sure than their intervals say."
         )
-    without_energy = dict.fromkeys(filter(None, trials[ENERGY_UNAVAILABLE]))
-    if without_energy:
+    if without_energy := dict.fromkeys(filter(None, (trial.energy_unavailable for trial in trials))):
         notes.append(f"Energy was asked for and could not be measured: {'; '.join(without_energy)}.")
-    if wide:
-        widest = f"the widest reaches ±{most * 100:.1f}\N{NO-BREAK SPACE}%" if wide > few else ""
+    if wide := [timing for _, timing in timed if timing.stopped_by != "interval"]:
+        few = sum(not interval_of(timing.summary) for timing in wide)
+        most = max(map(_reach, wide))
+        widest = f"the widest reaches ±{most * 100:.1f}\N{NO-BREAK SPACE}%" if len(wide) > few else ""
         without = f"{few} of them {'has' if few == 1 else 'have'} too few samples for an interval" if few else ""
         notes.append(
-            f"{wide} of {count(timed, 'kernel timing')} stopped at a bound of time or samples before the interval was "
-            f"as narrow as asked for; {'; '.join(filter(None, (widest, without)))}."
+            f"{len(wide)} of {count(len(timed), 'kernel timing')} stopped at a bound of time or samples before the "
+            f"interval was as narrow as asked for; {'; '.join(filter(None, (widest, without)))}."
         )
     return notes
+
+
+def _is_lossy(timing: TimingRow) -> bool:
+    kept, lost = timing.summary.count, timing.summary.excluded
+    return timing.stopped_by == "excluded" or lost >= MANY * (kept + lost) > 0
+
+
+def _reach(timing: TimingRow) -> float:
+    """Return how far the interval reaches from the median, as a share of it; 0 without an interval."""
+    bounds, median_ns = interval_of(timing.summary), timing.summary.median_ns
+    return max(bounds[1] - median_ns, median_ns - bounds[0]) / median_ns if bounds and median_ns else 0.0

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import pandas as pd
+from dataclasses import dataclass, field
 
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import keep, point_label
-from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED, is_expected
-from cuprof.analysis.intervals import few_samples, has_interval, level_text
+from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED
 from cuprof.analysis.published import PublishedValue, devices_of
-from cuprof.analysis.quantities import Scale, choose_scale, format_value, shorten
-from cuprof.analysis.study import Study, best_of_tunables
+from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale, format_value, level_text, shorten
+from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
-from cuprof.analysis.trials import by_kind
+from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_kind, grouped
 from cuprof.point import Point
+from cuprof.records import State
+from cuprof.statistics import Verdict
 
 MEASURED = ("time", "bandwidth", "share", "step_speedup", "cumulative_speedup", "total")
 HEADINGS = {
@@ -27,61 +26,88 @@ HEADINGS = {
     "cumulative_speedup": "Speedup",
     "total": "Total",
 }
-DIMENSIONS = {"time": "time", "bandwidth": "bandwidth", "share": "share", "total": "time"}
+PLAIN = ("time", "bandwidth", "share", "total")
+"""Those of the columns that are quantities of one trial."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One row to be: a contender's best trial, or its first where none is right.
+
+    Args:
+        values: column → value in base units; empty unless the trial is right.
+        verdicts: column of a ratio → "same" or "undecided" where it is no established difference.
+    """
+
+    trial: StudyTrial
+    values: Mapping[str, float] = field(default_factory=dict)
+    verdicts: Mapping[str, str] = field(default_factory=dict)
 
 
 def steps_table(study: Study, spec: TableSpec) -> Table:
     """Return time, bandwidth, share of the peak, step and cumulative speedup and total time of every variant."""
     trials = keep(study.trials, spec.where)
     if not any(fact.startswith("problem") for fact in spec.where):
-        trials = trials[trials["problem"] == study.reference]
-    problems = list(dict.fromkeys(trials["problem"]))
-    problem = problems[-1] if problems else study.reference
-    trials = trials[trials["problem"] == problem]
-    rows = _rows(study, trials)
+        trials = [trial for trial in trials if trial.problem == study.reference]
+    problem = next((trial.problem for trial in _last_problem(trials)), study.reference)
+    rows = _steps(study, [trial for trial in trials if trial.problem == problem])
     published, other = _published(study, spec, problem)
     measured = _measured_columns(rows, bool(study.experiment.steps))
-    scales = {name: _scale(name, [row["values"].get(name) for row in rows], published) for name in HEADINGS}
+    scales = {name: _scale(name, [row.values.get(name) for row in rows], published) for name in HEADINGS}
     shown = [name for name in HEADINGS if any(value.measure == name for value in published)]
     columns = [Column(HEADINGS[name], scales[name].unit, "Measured here") for name in measured]
     group = f"Published: {', '.join(devices_of(published))} (another machine{other})"
     columns += [Column(HEADINGS[name], scales[name].unit, group, published=True) for name in shown]
-    fastest = min((row["values"]["time"] for row in rows if row["values"]), default=None)
-    made = [_row(study, row, measured, shown, scales, published, fastest) for row in rows]
+    fastest = min((row.values["time"] for row in rows if row.values), default=None)
+    made = [
+        Row(
+            row.trial.contender,
+            _words(row.trial),
+            (*_measured_cells(row, measured, scales), *_published_cells(row.trial, shown, scales, published)),
+            _mark(study, row, fastest),
+        )
+        for row in rows
+    ]
     where = f"{study.experiment.problem_name(problem) or point_label(problem)}"
     title = f"{spec.title or 'Variants'} at {where}"
     return Table(title, "Variant", tuple(columns), tuple(made), _notes(study, spec, rows, published))
 
 
-def _rows(study: Study, trials: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows in order: the study's steps, other kernels, libraries, CPU; each with its values or its state."""
-    right = trials[trials["trial_id"].isin(study.right["trial_id"])]
-    best = {row["contender"]: row for row in best_of_tunables(right).to_dict("records")}
-    steps = {name: i for i, name in enumerate(study.experiment.steps)}
-    ordered = list(dict.fromkeys(by_kind(trials)["contender"]))
-    firsts = {name: trials[trials["contender"] == name].iloc[0].to_dict() for name in ordered}
-    ordered.sort(key=lambda name: steps.get(firsts[name]["variant"], len(steps)))
+def _last_problem(trials: Sequence[StudyTrial]) -> Sequence[StudyTrial]:
+    """Return the trials of the problem that appeared last."""
+    return list(grouped(trials, lambda trial: trial.problem).values())[-1] if trials else ()
+
+
+def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
+    """Return the rows in order: the study's steps, other kernels, libraries, CPU."""
+    best = {trial.contender: trial for trial in best_of_tunables([trial for trial in trials if trial.is_right])}
+    places = {name: place for place, name in enumerate(study.experiment.steps)}
+    firsts = [group[0] for group in grouped(by_kind(trials), lambda trial: trial.contender).values()]
+    firsts.sort(key=lambda trial: places.get(trial.variant, len(places)))
     rows, before = [], None
-    for name in ordered:
-        trial = best.get(name)
-        values: dict[str, float] = {}
-        if trial is not None:
-            baseline = study.baseline_row(trial)
-            values = {key: float(trial[column]) for key, column in _columns().items() if pd.notna(trial[column])}
-            if baseline is not None and baseline["trial_id"] != trial["trial_id"]:
-                values["cumulative_speedup"] = baseline["time_ns"] / trial["time_ns"]
-            if trial["variant"] in steps:
-                if before is not None and before["device"] == trial["device"]:
-                    values["step_speedup"] = before["time_ns"] / trial["time_ns"]
-                before = trial
-        rows.append(
-            {"trial": trial if trial is not None else firsts[name], "right": trial is not None, "values": values}
-        )
+    for first in firsts:
+        trial = best.get(first.contender)
+        if trial is None:
+            rows.append(Step(first))
+            continue
+        bases = {"cumulative_speedup": study.baseline_of(trial)}
+        if trial.variant in places:
+            bases["step_speedup"] = before if before and before.device == trial.device else None
+            before = trial
+        rows.append(_step(study, trial, bases))
     return rows
 
 
-def _columns() -> dict[str, str]:
-    return {"time": "time_ns", "bandwidth": "bandwidth", "share": "share", "total": "total_ns"}
+def _step(study: Study, trial: StudyTrial, bases: Mapping[str, StudyTrial | None]) -> Step:
+    values = {name: of(trial) for name in PLAIN if (of := QUANTITIES[name].of)}
+    verdicts = {}
+    for name, base in bases.items():
+        if base is not None and base is not trial:
+            ratio, compared = study.ratio(base, trial), study.compare(base, trial)
+            values[name] = 1 / ratio if ratio else None
+            if compared and compared.verdict in (Verdict.SAME, Verdict.UNDECIDED):
+                verdicts[name] = compared.verdict.value
+    return Step(trial, {name: value for name, value in values.items() if value is not None}, verdicts)
 
 
 def _published(study: Study, spec: TableSpec, problem: Point) -> tuple[list[PublishedValue], str]:
@@ -94,8 +120,8 @@ def _published(study: Study, spec: TableSpec, problem: Point) -> tuple[list[Publ
     return [value for value in table if Point(value.problem) == others[-1]], f", at {point_label(others[-1])}"
 
 
-def _measured_columns(rows: Sequence[Mapping[str, Any]], steps: bool) -> list[str]:
-    filled = {name for row in rows for name in row["values"]}
+def _measured_columns(rows: Sequence[Step], steps: bool) -> list[str]:
+    filled = {name for row in rows for name in row.values}
     always = ("time", "bandwidth", "share", "cumulative_speedup") + (("step_speedup",) if steps else ())
     return [name for name in MEASURED if name in always or name in filled]
 
@@ -103,67 +129,68 @@ def _measured_columns(rows: Sequence[Mapping[str, Any]], steps: bool) -> list[st
 def _scale(name: str, values: Sequence[float | None], published: Sequence[PublishedValue]) -> Scale:
     """Return the unit of one column; the published column has the same one, so that the two can be compared."""
     both = [*values, *(value.value for value in published if value.measure == name)]
-    return choose_scale(DIMENSIONS.get(name, "ratio"), both)  # type: ignore[arg-type]
+    return choose_scale(QUANTITIES[name].dimension if name in QUANTITIES else "ratio", both)
 
 
-def _row(
-    study: Study,
-    row: Mapping[str, Any],
-    measured: Sequence[str],
-    shown: Sequence[str],
-    scales: Mapping[str, Scale],
-    published: Sequence[PublishedValue],
-    fastest: float | None,
-) -> Row:
-    trial, values = row["trial"], row["values"]
+def _measured_cells(row: Step, columns: Sequence[str], scales: Mapping[str, Scale]) -> list[Cell]:
+    trial = row.trial
+    if not row.values:
+        harmless = trial.state is State.SKIPPED or trial.is_expected
+        return [Cell(_state(trial), "missing" if harmless else "failed", span=len(columns))]
     cells = []
-    if not row["right"]:
-        harmless = trial["state"] == "skipped" or is_expected(trial)
-        cells.append(Cell(_state(trial), "missing" if harmless else "failed", span=len(measured)))
-    for name in measured if row["right"] else ():
-        value = values.get(name)
+    for name in columns:
+        value, note = row.values.get(name), row.verdicts.get(name, "")
         if value is None:
             cells.append(MISSING)
-        elif name == "time":
-            bounds = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(
-                scales[name].format(trial[end]) for end in ("time_low_ns", "time_high_ns")
-            )
-            cells.append(Cell(scales[name].format(value), note=bounds if has_interval(trial) else few_samples(trial)))
-        else:
-            cells.append(Cell(scales[name].format(value), share=min(value, 1.0) if name == "share" else None))
-    for name in shown:
-        found = [value for value in published if value.measure == name and value.variant == trial["variant"]]
-        text = scales[name].format(found[0].value) if found and found[0].value is not None else ""
-        cells.append(Cell(text or (found[0].text if found else "–"), "number" if found else "missing"))
-    mark = ""
-    if row["right"] and values["time"] == fastest:
-        mark = "fastest"
-    elif trial["variant"] == study.baseline:
-        mark = "baseline"
-    kind = trial["kind"] if trial["kind"] not in ("kernel", trial["origin"].lower()) else ""
-    notes = [trial["origin"], kind, trial["tunables_label"] if row["right"] else ""]
-    return Row(trial["contender"], " · ".join(note for note in notes if note), tuple(cells), mark)
+            continue
+        if name == "time":
+            bounds = trial.interval or ()
+            note = "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(map(scales[name].format, bounds)) or trial.few_samples
+        cells.append(Cell(scales[name].format(value), note=note, share=min(value, 1.0) if name == "share" else None))
+    return cells
 
 
-def _state(trial: Mapping[Any, Any]) -> str:
-    if trial["expected"] == "wrong" and trial["state"] == "ok":
+def _published_cells(
+    trial: StudyTrial, columns: Sequence[str], scales: Mapping[str, Scale], published: Sequence[PublishedValue]
+) -> list[Cell]:
+    cells = []
+    for name in columns:
+        found = next((value for value in published if value.measure == name and value.variant == trial.variant), None)
+        text = "–" if found is None else found.text if found.value is None else scales[name].format(found.value)
+        cells.append(Cell(text, "number" if found else "missing"))
+    return cells
+
+
+def _mark(study: Study, row: Step, fastest: float | None) -> str:
+    if row.values and row.values["time"] == fastest:
+        return "fastest"
+    return "baseline" if row.trial.variant == study.baseline else ""
+
+
+def _words(trial: StudyTrial) -> str:
+    """Return what stands below a variant's name."""
+    kind = trial.kind if trial.kind not in ("kernel", trial.origin.lower()) else ""
+    notes = [trial.origin, kind, trial.tunables_label if trial.is_right else ""]
+    return " · ".join(note for note in notes if note)
+
+
+def _state(trial: StudyTrial) -> str:
+    if trial.is_expected_wrong and trial.state is State.OK:
         return SURPRISING_PASS
-    words = WRONG_AS_EXPECTED if is_expected(trial) else WORDS.get(trial["state"], "not timed")
-    if trial["state"] == "wrong_result" and pd.notna(trial["check_error"]):
-        return f"{words}: error {trial['check_error']:.3g} × allowed"
+    words = WRONG_AS_EXPECTED if trial.is_expected else WORDS.get(trial.state, "not timed")
+    if trial.state is State.WRONG_RESULT and trial.check_error is not None:
+        return f"{words}: error {trial.check_error:.3g} × allowed"
     return words
 
 
-def _notes(
-    study: Study, spec: TableSpec, rows: Sequence[Mapping[str, Any]], published: Sequence[PublishedValue]
-) -> tuple[str, ...]:
-    few = any(few_samples(row["trial"]) for row in rows if row["right"])
+def _notes(study: Study, spec: TableSpec, rows: Sequence[Step], published: Sequence[PublishedValue]) -> tuple[str, ...]:
+    few = any(row.trial.few_samples for row in rows if row.values)
     notes = [
         f"Time is the median; below it the {level_text(study.confidence)} interval of the median"
         f"{', or how many samples where they are too few for one' if few else ''}. "
         "Bandwidth is useful bytes (inputs once, outputs once) over time."
     ]
-    measures = sorted({row["trial"]["time_measure"] for row in rows if row["right"]})
+    measures = sorted({row.trial.measure for row in rows if row.values and row.trial.measure})
     words = {"cold": "inputs not in the L2 cache", "hot": "caches as the previous repetition left them"}
     if measures:
         notes.append(
@@ -190,6 +217,8 @@ def _notes(
             f"Speedup is against {shorten(study.baseline)}"
             + (", Step against the step before." if study.experiment.steps else ".")
         )
+    if any(row.verdicts for row in rows):
+        notes.append("Below a ratio: the verdict of cuprof compare where it is neither faster nor slower.")
     if published:
         notes.append(
             "Published figures were measured by others on the machine named above them; "

@@ -1,4 +1,4 @@
-"""A study: one sweep as frames that tables, figures and verdicts are made from."""
+"""A study: one sweep as typed rows that tables, figures and conclusions are made from."""
 
 from __future__ import annotations
 
@@ -7,71 +7,36 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import pandas as pd
-
 from cuprof.analysis.experiment import Experiment
-from cuprof.analysis.intervals import drop_mere_ranges
-from cuprof.analysis.library_profiles import OtherAlgorithm
+from cuprof.analysis.load_counters import Counters
 from cuprof.analysis.published import PublishedValue
-from cuprof.analysis.ratio import Ratio, ratio_of_medians
+from cuprof.analysis.trials import RANKING, StudyTrial, best_of_tunables, by_time, grouped
+from cuprof.comparison.compare import ComparedTrial, Options
+from cuprof.comparison.pairs import VariantComparisons
 from cuprof.config.model import MeasureConfig
 from cuprof.point import Point
-
-FINISHED = ("finished", "complete")
-
-
-def choose_baseline(configuration: Mapping[str, Any], experiment: Experiment, of_family: str) -> str:
-    """Return the variant that others are compared with: the one the sweep was told, the study's, else the family's."""
-    return str(configuration.get("baseline") or "") or experiment.baseline or of_family
+from cuprof.reading.sweeps import SweepRow
+from cuprof.records import Calibration, DeviceFacts, Measure
+from cuprof.statistics import Verdict, contrast
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """What is known of the sweep: see `cuprof.records.SweepFacts`. Times are ISO 8601, UTC.
-
-    Args:
-        earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
-    """
-
-    id: int
-    name: str
-    experiment: str
-    family: str
-    baseline: str
-    command_line: str
-    configuration: Mapping[str, Any]
-    host: str
-    git: Mapping[str, Any]
-    software: Mapping[str, str]
-    state: str
-    started_at: str
-    finished_at: str
-    database: str = ""
-    earlier_finished: int | None = None
-
-    @property
-    def is_finished(self) -> bool:
-        """Return whether every trial of it has had its turn."""
-        return self.state in FINISHED
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Device:
     """One device of the sweep.
 
     Args:
         label: unique among the sweep's devices.
-        read_bandwidth: bytes a second as measured at the start of the sweep, the roof; None where it was not measured.
+        calibration: as measured at the start of the sweep, or last before; None where it never was.
     """
 
     label: str
-    backend: str
-    name: str
-    identity: Mapping[str, Any] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
-    memory_bytes: int = 0
-    read_bandwidth: float | None = None
-    calibration: Mapping[str, Any] = field(default_factory=dict)
+    facts: DeviceFacts
+    calibration: Calibration | None = None
+
+    @property
+    def read_bandwidth(self) -> float | None:
+        """Return bytes a second, the roof; None where it was not measured."""
+        return self.calibration.read_bandwidth if self.calibration else None
 
 
 @dataclass(frozen=True)
@@ -79,41 +44,32 @@ class Study:
     """Hold everything a page says of one sweep; nothing in it needs the database any more.
 
     Attributes:
-        trials: one row a trial of the sweep, in its order; `cuprof.analysis.trials` documents the columns. Bounds of a
-            time are NaN where its samples are too few for an interval at the study's level.
-        samples: counted samples of the trials at the reference problem: trial_id, round, duration_ns.
+        configuration: the sweep's, as composed.
+        trials: in the sweep's order.
         reference: the problem at which variants are compared.
         reference_note: why that problem, when it is not the study's own.
-        counters: one row a trial and counter: trial_id, metric, unit, value, cache_mode; empty without any. All are of
-            one cache mode: what a cold counter and a hot one differ in is the caches, not the trials.
-        launches: the same launch by launch: trial_id, ordinal, kernel, metric, unit, value.
-        findings: Nsight's own: trial_id, kernel, rule, severity, text.
-        hot_only: (trial_id, metric) of the counters left out of a study of cold ones, as only hot ones are stored.
-        other_algorithm: (trial_id, metric) of the counters left out because the library took another algorithm under
-            the profiler than was timed → the durations that show it.
+        earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
+        database: its place, for the provenance.
+        options: the rule by which variants are compared, that of `cuprof compare` when not told another.
     """
 
     experiment: Experiment
-    sweep: Sweep
+    sweep: SweepRow
+    configuration: Mapping[str, Any]
     devices: tuple[Device, ...]
-    trials: pd.DataFrame
-    samples: pd.DataFrame
+    trials: tuple[StudyTrial, ...]
     reference: Point
     reference_note: str = ""
     published: tuple[PublishedValue, ...] = ()
-    counters: pd.DataFrame = field(default_factory=pd.DataFrame)
-    launches: pd.DataFrame = field(default_factory=pd.DataFrame)
-    findings: pd.DataFrame = field(default_factory=pd.DataFrame)
-    hot_only: frozenset[tuple[int, str]] = frozenset()
-    other_algorithm: Mapping[tuple[int, str], OtherAlgorithm] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "trials", drop_mere_ranges(self.trials, self.confidence))
+    counters: Counters = field(default_factory=Counters)
+    earlier_finished: int | None = None
+    database: str = ""
+    options: Options = field(default_factory=Options)
 
     @property
     def confidence(self) -> float:
         """Return the level of the intervals of medians, as the sweep asked for it."""
-        settings = self.sweep.configuration.get("measure") or {}
+        settings = self.configuration.get("measure") or {}
         return float(settings.get("confidence", MeasureConfig.confidence))
 
     @property
@@ -121,80 +77,101 @@ class Study:
         """Return the page's heading."""
         return self.experiment.title or self.sweep.experiment or self.sweep.name or self.sweep.family
 
-    @property
-    def cache_mode(self) -> str:
-        """Return the mode that all counters are of: "cold" or "hot", empty without any."""
-        return "" if self.counters.empty else str(self.counters.iloc[0]["cache_mode"])
+    @cached_property
+    def right(self) -> list[StudyTrial]:
+        """Return the trials that may be ranked."""
+        return [trial for trial in self.trials if trial.is_right]
 
     @cached_property
-    def right(self) -> pd.DataFrame:
-        """Return the trials that may be ranked: checked, right, timed, and of a variant that is meant to be right."""
-        trials = self.trials
-        return trials[(trials["state"] == "ok") & (trials["expected"] != "wrong") & trials["time_ns"].notna()]
+    def right_here(self) -> list[StudyTrial]:
+        """Return those of them at the reference problem."""
+        return [trial for trial in self.right if trial.problem == self.reference]
 
     @cached_property
-    def best(self) -> pd.DataFrame:
+    def best(self) -> list[StudyTrial]:
         """Return the fastest choice of tunables of every contender at the reference problem, in the family's order."""
-        return best_of_tunables(self.right[self.right["problem"] == self.reference])
+        return best_of_tunables(self.right_here)
 
     @cached_property
     def baseline(self) -> str:
-        """Return the variant that others are compared with, whether it ran or not."""
-        return choose_baseline(self.sweep.configuration, self.experiment, self.sweep.baseline)
+        """Return the variant that others are compared with, whether it ran or not.
+
+        It is the one that the sweep was told, else the study's, else the family's.
+        """
+        typed = str(self.configuration.get("baseline") or "")
+        return typed or self.experiment.baseline or self.sweep.baseline
 
     @cached_property
     def stand_in(self) -> str:
         """Return the contender that stands in for a baseline without a right result here, or the empty text."""
-        if self.best.empty or self.baseline in set(self.best["variant"]):
+        if not self.best or any(trial.variant == self.baseline for trial in self.best):
             return ""
-        return str(self.best.iloc[0]["contender"])
+        return self.best[0].contender
 
     @cached_property
-    def libraries(self) -> pd.DataFrame:
+    def libraries(self) -> list[StudyTrial]:
         """Return the library variants among `best`, the fastest first."""
-        named = self.best["variant"].isin(self.experiment.libraries)
-        chosen = self.best[named if self.experiment.libraries else self.best["kind"] == "library"]
-        return chosen.sort_values("time_ns", kind="stable")
+        names = self.experiment.libraries
+        chosen = [trial for trial in self.best if (trial.variant in names if names else trial.kind == "library")]
+        return sorted(chosen, key=by_time)
 
     def device(self, label: str) -> Device | None:
         """Return the device of that label, None for a trial without one."""
         return next((device for device in self.devices if device.label == label), None)
 
-    def baseline_row(self, trial: Mapping[Any, Any]) -> Mapping[Any, Any] | None:
-        """Return the baseline's best trial at this trial's problem, on the same device where there is one."""
-        name = self.stand_in or self.baseline
-        key = "contender" if self.stand_in else "variant"
-        rows = self.right[(self.right[key] == name) & (self.right["problem"] == trial["problem"])]
-        if rows.empty:
+    def baseline_of(self, trial: StudyTrial, against: str = "") -> StudyTrial | None:
+        """Return the baseline's best trial at this trial's problem, on the same device where there is one.
+
+        Args:
+            against: a variant that takes the baseline's place.
+        """
+        name = against or self.stand_in or self.baseline
+        found = [each for each in self._by_problem.get(trial.problem, ()) if name in (each.variant, each.contender)]
+        same = [each for each in found if each.device == trial.device]
+        return min(same or found, key=by_time, default=None)
+
+    def speedup(self, trial: StudyTrial, against: str = "") -> float | None:
+        """Return how many times as fast a right trial is as the baseline at its problem, None where either is missing.
+
+        Args:
+            against: a variant that takes the baseline's place.
+        """
+        base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
+        return 1 / ratio if base and (ratio := self.ratio(base, trial)) else None
+
+    def ratio(self, base: StudyTrial, new: StudyTrial) -> float | None:
+        """Return how many times as long `new` takes as `base`, as `cuprof compare` estimates it.
+
+        Two back ends' times are not compared by methods that mean something else, but their ratio is still told: by the
+        same estimator, without an interval or a verdict. It is None without samples of a common measure.
+        """
+        measure = _shared_measure(base, new)
+        if measure is None or base.entry is None or new.entry is None:
             return None
-        same = rows[rows["device"] == trial["device"]]
-        chosen = same if not same.empty else rows
-        return dict(chosen.loc[chosen["time_ns"].idxmin()])
+        found = self.comparisons.find_ratio(base.identity, new.identity, measure)
+        return contrast(base.entry.series[measure], new.entry.series[measure]).ratio if found is None else found
 
-    def ratio(self, slower: Mapping[Any, Any], faster: Mapping[Any, Any]) -> Ratio:
-        """Return how many times as long the first trial took as the second, with an interval where samples are held."""
-        first = self.samples[self.samples["trial_id"] == slower["trial_id"]]
-        second = self.samples[self.samples["trial_id"] == faster["trial_id"]]
-        if first.empty or second.empty or slower["trial_id"] == faster["trial_id"]:
-            nothing = float("nan")
-            return Ratio(float(slower["time_ns"]) / float(faster["time_ns"]), nothing, nothing, False)
-        return ratio_of_medians(first, second, paired=_measured_together(slower, faster))
+    def compare(self, base: StudyTrial, new: StudyTrial) -> ComparedTrial | None:
+        """Return what `cuprof compare` says of two variants' best trials at one problem; None where it says nothing."""
+        measure = _shared_measure(base, new)
+        return self.comparisons.find(base.identity, new.identity, measure) if measure else None
 
+    def verdict(self, base: StudyTrial, new: StudyTrial) -> Verdict | None:
+        """Return the verdict on `new`, None where `cuprof compare` says nothing of the two."""
+        compared = self.compare(base, new)
+        return compared.verdict if compared else None
 
-def extreme(frame: pd.DataFrame, column: str, *, largest: bool = False) -> dict[str, Any]:
-    """Return the row with the smallest (or largest) value of a column; of equal ones the first."""
-    chosen = frame.sort_values(column, ascending=not largest, kind="stable").iloc[0]
-    return {str(name): value for name, value in chosen.to_dict().items()}
+    @cached_property
+    def comparisons(self) -> VariantComparisons:
+        """Return the comparisons of the sweep's variants, each made when it is asked for."""
+        return VariantComparisons([trial.entry for trial in self.trials if trial.entry is not None], self.options)
 
-
-def best_of_tunables(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trial with the shortest time for every contender and problem, in the order of the trials."""
-    if trials.empty:
-        return trials
-    chosen = trials.groupby(["contender", "problem_label"], sort=False)["time_ns"].idxmin()
-    return trials.loc[sorted(chosen)].sort_values("order", kind="stable")
+    @cached_property
+    def _by_problem(self) -> dict[Point, list[StudyTrial]]:
+        return grouped(self.right, lambda trial: trial.problem)
 
 
-def _measured_together(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
-    """Return whether round numbers of two runs mean the same moments."""
-    return bool(one["rotation"]) and one["rotation"] == other["rotation"]
+def _shared_measure(base: StudyTrial, new: StudyTrial) -> Measure | None:
+    """Return the ranking measure that both have samples of, None without one."""
+    ours, theirs = (each.entry.series if each.entry else {} for each in (base, new))
+    return next((measure for measure in RANKING if measure in ours and measure in theirs), None)

@@ -1,99 +1,175 @@
-"""The trials frame: one row a trial, with everything that is computed from its stored values.
-
-Columns: trial_id, run_id, run_sweep_id, ordinal, identity, family, variant, contender (the variant, with its device
-where it ran on several), order, kind, backend, expected, description, origin, device, problem and tunables
-(Points), problem_label, problem_name, tunables_label, state, message, log, check_error, check_message, registers,
-useful_bytes, flops, {cold,hot,total}_{ns,low_ns,high_ns,count,excluded,stopped_by}, time_* (the measure that ranks:
-cold, else hot), time_measure, rotation of that measure, energy_j, mean_w and idle_w (stored with the measure that was
-taken first), energy_unavailable (why there is none although it was asked for, or empty), bandwidth (bytes/s), rate
-(FLOP/s), share (of the device's measured read bandwidth), speedup (against the baseline at the same problem).
-"""
+"""The trials of a study: what is stored of each, and the figures that follow from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-import pandas as pd
-
-from cuprof.analysis.experiment import Experiment
 from cuprof.analysis.facts import point_label
-from cuprof.analysis.study import Device
-from cuprof.records import ENERGY_UNAVAILABLE
+from cuprof.analysis.quantities import count
+from cuprof.comparison.entries import Entry
+from cuprof.point import Point
+from cuprof.reading.trials import TimingRow, TrialRow
+from cuprof.records import ENERGY_UNAVAILABLE, Energy, Measure, State, Summary
+from cuprof.statistics import is_mere_range
 
-MEASURES = ("cold", "hot", "total")
-TIMED = ("ns", "low_ns", "high_ns", "count", "excluded", "stopped_by")
-OF_ENERGY = ("energy_j", "mean_w", "idle_w")
-KINDS = {"kernel": 0, "library": 1, "cpu": 2}
+RANKING = (Measure.COLD, Measure.HOT)
+"""The measures that trials are ranked by: the first that a trial has."""
+KINDS = ("kernel", "library", "cpu")
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
 
 
-def trials_frame(
-    rows: Sequence[Mapping[str, Any]], devices: Iterable[Device], experiment: Experiment, baseline: str
-) -> pd.DataFrame:
-    """Return the trials frame of one sweep.
+def interval_of(summary: Summary) -> tuple[float, float] | None:
+    """Return the interval of a median in ns; None of samples too few for one, whose bounds are merely their range."""
+    if is_mere_range(summary.count, summary.confidence) or math.isnan(summary.low_ns + summary.high_ns):
+        return None
+    return summary.low_ns, summary.high_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StudyTrial(TrialRow):
+    """One trial of a sweep as a study speaks of it; its timings are those with a median.
 
     Args:
-        rows: what is stored of each trial: the columns above up to `flops`, and `timings`: measure → summary mapping.
-        devices: with their roofs.
-        baseline: variant that speedups are against.
+        contender: the variant, with its device where it ran on several.
+        device: label of the study's device, empty for a trial without one.
+        problem_name: the study's name of its problem, else the problem's coordinates.
+        read_bandwidth: of its device as measured, bytes a second.
+        entry: the trial as `cuprof compare` knows it, with its samples.
     """
-    several = _ran_on_several(rows)
-    frame = pd.DataFrame([_row(row, several, experiment) for row in rows])
-    roofs = {device.label: device.read_bandwidth for device in devices}
-    useful = frame["useful_bytes"].astype(float)
-    frame["bandwidth"] = useful.where(useful > 0) / (frame["time_ns"] / 1e9)
-    flops = frame["flops"].astype(float)
-    frame["rate"] = flops.where(flops > 0) / (frame["time_ns"] / 1e9)
-    frame["share"] = frame["bandwidth"] / frame["device"].map(roofs).astype(float)
-    frame["speedup"] = speedups(frame, baseline)
-    return frame
+
+    contender: str
+    problem_name: str
+    device: str = ""
+    read_bandwidth: float | None = None
+    entry: Entry | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    @property
+    def tunables_label(self) -> str:
+        """Return its tunables for people, empty without any."""
+        return point_label(self.tunables)
+
+    @property
+    def setting(self) -> str:
+        """Return contender and tunables for a sentence."""
+        return f"{self.contender} with {self.tunables_label}" if self.tunables else self.contender
+
+    @property
+    def measure(self) -> Measure | None:
+        """Return the measure that it is ranked by, None where it was not timed."""
+        return next((measure for measure in RANKING if measure in self.timings), None)
+
+    @property
+    def timing(self) -> TimingRow | None:
+        """Return the timing that it is ranked by."""
+        return self.timings[self.measure] if self.measure else None
+
+    @property
+    def median_ns(self) -> float | None:
+        """Return the median of the measure that it is ranked by."""
+        return self.timing.summary.median_ns if self.timing else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the interval of that median in ns, None where there is none."""
+        return interval_of(self.timing.summary) if self.timing else None
+
+    @property
+    def few_samples(self) -> str:
+        """Return how many samples that median is of where they are too few for an interval, else the empty text."""
+        return count(self.timing.summary.count, "sample") if self.timing and not self.interval else ""
+
+    @property
+    def energy(self) -> Energy | None:
+        """Return the energy of one execution; it is stored with the measure that was taken first."""
+        return next((timing.energy for timing in self.timings.values() if timing.energy), None)
+
+    @property
+    def energy_unavailable(self) -> str:
+        """Return why there is no energy although it was asked for, or the empty text."""
+        reasons = (str(timing.details.get(ENERGY_UNAVAILABLE) or "") for timing in self.timings.values())
+        return next(filter(None, reasons), "")
+
+    @property
+    def log(self) -> str:
+        """Return the longer text behind its message."""
+        return self.run.log if self.run else ""
+
+    @property
+    def registers(self) -> int | None:
+        """Return the registers a thread."""
+        return self.run.build.registers if self.run and self.run.build else None
+
+    @property
+    def check_error(self) -> float | None:
+        """Return the largest error / allowed, None where nothing can be said."""
+        check = self.run.check if self.run else None
+        return None if check is None or math.isnan(check.error) else check.error
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Return useful bytes a second."""
+        return self.useful_bytes / self.median_ns * 1e9 if self.useful_bytes and self.median_ns else None
+
+    @property
+    def rate(self) -> float | None:
+        """Return useful operations a second."""
+        return self.flops / self.median_ns * 1e9 if self.flops and self.median_ns else None
+
+    @property
+    def share(self) -> float | None:
+        """Return the bandwidth as a share of its device's measured read bandwidth."""
+        return self.bandwidth / self.read_bandwidth if self.bandwidth and self.read_bandwidth else None
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether it may be ranked: checked, right, timed, and of a variant that is meant to be right."""
+        return self.state is State.OK and not self.is_expected_wrong and self.timing is not None
+
+    @property
+    def is_expected(self) -> bool:
+        """Return whether it came out wrong as it should."""
+        return self.state is State.WRONG_RESULT and self.is_expected_wrong
+
+    def median_of(self, measure: Measure) -> float | None:
+        """Return the median of one measure in ns, None where it was not taken."""
+        return self.timings[measure].summary.median_ns if measure in self.timings else None
 
 
-def by_kind(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with kernels before libraries before CPU variants, each in the family's order."""
-    ranks = frame["kind"].map(KINDS).fillna(len(KINDS))
-    return frame.assign(_rank=ranks).sort_values(["_rank", "order"], kind="stable").drop(columns="_rank")
+def by_time(trial: StudyTrial) -> float:
+    """Return the key by which trials sort, the fastest first and those without a time last."""
+    return float("inf") if trial.median_ns is None else trial.median_ns
 
 
-def _row(row: Mapping[str, Any], several: set[str], experiment: Experiment) -> dict[str, Any]:
-    made = {key: value for key, value in row.items() if key != "timings"}
-    made["contender"] = f"{row['variant']} @ {row['device']}" if row["variant"] in several else row["variant"]
-    made["problem_label"] = row["problem"].label
-    made["problem_name"] = experiment.problem_name(row["problem"]) or point_label(row["problem"])
-    made["tunables_label"] = point_label(row["tunables"])
-    timings: Mapping[str, Mapping[str, Any]] = row["timings"]
-    for measure in MEASURES:
-        for name in TIMED:
-            made[f"{measure}_{name}"] = timings.get(measure, {}).get(name)
-    ranking = next((measure for measure in ("cold", "hot") if measure in timings), "")
-    made["time_measure"] = ranking
-    for name in TIMED:
-        made[f"time_{name}"] = made[f"{ranking}_{name}"] if ranking else None
-    made["rotation"] = timings.get(ranking, {}).get("rotation")
-    measured = next((timing for timing in timings.values() if timing.get("energy_j") is not None), {})
-    made |= {name: measured.get(name) for name in OF_ENERGY}
-    reasons = (timing.get(ENERGY_UNAVAILABLE) for timing in timings.values())
-    made[ENERGY_UNAVAILABLE] = next(filter(None, reasons), "")
-    numbers = ("_ns", "_j", "_w")
-    return {name: float("nan") if value is None and name.endswith(numbers) else value for name, value in made.items()}
+def by_kind(trials: Iterable[StudyTrial]) -> list[StudyTrial]:
+    """Return the trials with kernels before libraries before CPU variants, each in the family's order."""
+    ranks = {kind: rank for rank, kind in enumerate(KINDS)}
+    return sorted(trials, key=lambda trial: (ranks.get(trial.kind, len(KINDS)), trial.order))
 
 
-def _ran_on_several(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    devices: dict[str, set[str]] = {}
-    for row in rows:
-        if row["device"]:
-            devices.setdefault(row["variant"], set()).add(row["device"])
-    return {variant for variant, names in devices.items() if len(names) > 1}
+def best_of_tunables(trials: Sequence[StudyTrial]) -> list[StudyTrial]:
+    """Return the fastest trial of every contender and problem, in the family's order."""
+    best: dict[tuple[str, Point], StudyTrial] = {}
+    for trial in trials:
+        key = trial.contender, trial.problem
+        if key not in best or by_time(trial) < by_time(best[key]):
+            best[key] = trial
+    chosen = set(best.values())
+    return sorted((trial for trial in trials if trial in chosen), key=lambda trial: trial.order)
 
 
-def speedups(frame: pd.DataFrame, baseline: str) -> pd.Series:
-    """Return baseline time / time at the same problem; the baseline's own device first, else any device it ran on."""
-    right = frame[(frame["state"] == "ok") & (frame["expected"] != "wrong") & frame["time_ns"].notna()]
-    before = right[right["variant"] == baseline]
-    on_device = before.groupby(["problem_label", "device"])["time_ns"].min().to_dict()
-    anywhere = before.groupby("problem_label")["time_ns"].min().to_dict()
-    values = [
-        on_device.get((problem, device), anywhere.get(problem, float("nan"))) / time
-        for problem, device, time in zip(frame["problem_label"], frame["device"], frame["time_ns"], strict=True)
-    ]
-    return pd.Series(values, index=frame.index, dtype=float).where(frame.index.isin(right.index))
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """Return the items by key, keys and items in order of appearance."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups

@@ -7,36 +7,29 @@ coalescing. What a ratio is a ratio of is its weight in the roll-up (`cuprof.pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-import pandas as pd
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from cuprof.profiling.knowledge import find_metric, list_metrics
+from cuprof.reading.counters import LaunchCounter, TrialCounter
+
+Row = TypeVar("Row", TrialCounter, LaunchCounter)
 
 
-def blank_undefined(counters: pd.DataFrame, within: Sequence[str]) -> pd.DataFrame:
+def blank_undefined(counters: Sequence[Row], key: Callable[[Row], tuple[Any, ...]]) -> list[Row]:
     """Return the counters without the ratios whose weight is zero: no value, and `text` says what was not counted.
 
     Args:
-        counters: with metric, rollup, value and text.
-        within: the columns that say which counters were counted together: a profile's, or a launch's.
+        key: what a counter was counted together with (its profile, or its launch), then its metric.
     """
-    if counters.empty:
-        return counters
-    keys = list(zip(*(counters[column] for column in within), counters["metric"], strict=True))
-    values = dict(zip(keys, counters["value"], strict=True))
-    weights = [str(rule or "").partition(":")[2] for rule in counters["rollup"]]
-    undefined = [
-        bool(weight) and values.get((*key[:-1], weight)) == 0 for key, weight in zip(keys, weights, strict=True)
-    ]
-    texts = [
-        _absence(weight) if empty else text
-        for text, weight, empty in zip(counters["text"], weights, undefined, strict=True)
-    ]
-    return counters.assign(
-        value=counters["value"].astype(float).mask(pd.Series(undefined, index=counters.index)),
-        text=pd.Series(texts, index=counters.index, dtype=object),
-    )
+    values = {key(row): row.value for row in counters}
+
+    def blanked(row: Row) -> Row:
+        weight = row.rollup.partition(":")[2]
+        empty = bool(weight) and values.get((*key(row)[:-1], weight)) == 0
+        return row._replace(value=None, text=_absence(weight)) if empty else row
+
+    return [blanked(row) for row in counters]
 
 
 def explain(texts: Iterable[str]) -> str:

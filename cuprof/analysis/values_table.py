@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import pandas as pd
-
 from cuprof.analysis.cache_modes import mode_note
-from cuprof.analysis.cells import against, candidates, choose, describe, list_published, ordered
+from cuprof.analysis.cells import Candidate, Key, candidates, choose, describe, list_published, ordered
 from cuprof.analysis.experiment import TableSpec
-from cuprof.analysis.facts import fact_label, keep
+from cuprof.analysis.facts import fact_label
 from cuprof.analysis.launches import launches_text
 from cuprof.analysis.pivot_table import cell_of, key_label, not_measured, scale_of, table_notes
 from cuprof.analysis.quantities import QUANTITIES
@@ -20,24 +15,27 @@ from cuprof.analysis.tables import Column, Row, Table
 
 def values_table(study: Study, spec: TableSpec) -> Table:
     """Return a row for each of the table's `values`, every row in its own unit, launches named where they differ."""
-    rows, found_published, chosen_all = [], [], {}
-    measured = False
-    keys: dict[tuple[Any, ...], None] = {}
-    for value in spec.values.values():
-        keys |= dict.fromkeys(choose(candidates(against(study, spec.against), spec.where, value), spec.columns))
-    column_keys = ordered(keys)
+    rows, found_published = [], []
+    chosen_by_name = {
+        name: choose(candidates(study, spec.where, value, spec.against), spec.columns)
+        for name, value in spec.values.items()
+    }
+    column_keys = ordered(key for chosen in chosen_by_name.values() for key in chosen)
+    chosen_all: dict[Key, Candidate] = {
+        (name, *key): each for name, chosen in chosen_by_name.items() for key, each in chosen.items()
+    }
+    measured = any(each.value is not None for each in chosen_all.values())
     for name, value in spec.values.items():
-        chosen = choose(candidates(against(study, spec.against), spec.where, value), spec.columns)
+        chosen = chosen_by_name[name]
         _, unit, dimension = describe(study, value)
         published = {
-            key: list_published(study, spec.published, value, trial, spec.columns, reference=spec.against)
-            for key, trial in chosen.items()
+            key: list_published(study, spec.published, value, each.trial, spec.columns, reference=spec.against)
+            for key, each in chosen.items()
             if spec.published
         }
         reported = [each for found in published.values() for each in found]
         units = [each.unit for each in reported]
-        scale = scale_of(unit, dimension, [trial["value"] for trial in chosen.values()], reported)
-        measured = measured or any(pd.notna(trial["value"]) for trial in chosen.values())
+        scale = scale_of(unit, dimension, [each.value for each in chosen.values()], reported)
         words = [scale.unit or unit or (units[0] if units and value not in QUANTITIES else "")]
         rows.append(
             Row(
@@ -50,10 +48,9 @@ def values_table(study: Study, spec: TableSpec) -> Table:
             )
         )
         found_published += list(published.values())
-        chosen_all.update({(name, *key): trial for key, trial in chosen.items()})
     title = spec.title or "Counters"
     counter = next((value for value in spec.values.values() if value not in QUANTITIES), "")
-    missing = not_measured(study, counter or next(iter(spec.values.values())), keep(study.trials, spec.where))
+    missing = not_measured(study, spec, counter or next(iter(spec.values.values())))
     if not measured and not any(found_published):
         return Table(title, "", (), (), (*((spec.note,) if spec.note else ()), missing))
     notes = table_notes(spec, chosen_all, found_published, False)
@@ -64,12 +61,12 @@ def values_table(study: Study, spec: TableSpec) -> Table:
         "Value",
         columns,
         tuple(rows),
-        (*notes, *([mode_note(study)] if counter and study.cache_mode else [])) if measured else (missing, *notes),
+        (*notes, *([mode_note(study)] if counter and study.counters.mode else [])) if measured else (missing, *notes),
         folded=spec.folded or not measured,
     )
 
 
-def _launches(study: Study, trial: Mapping[Any, Any] | None, value: str) -> str:
-    if trial is None or value in QUANTITIES or pd.isna(trial["value"]):
+def _launches(study: Study, candidate: Candidate | None, value: str) -> str:
+    if candidate is None or candidate.value is None or value in QUANTITIES:
         return ""
-    return launches_text(study, trial, value)
+    return launches_text(study, candidate.trial, value)

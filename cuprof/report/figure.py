@@ -18,10 +18,6 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#9
 NEUTRAL = "#808890"
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "triangle-down", "cross")
 DASHES = ("solid", "dash", "dot", "dashdot")
-MOST_POINTS = 400
-"""Points a trace draws; the page says where some were left out."""
-MOST_BARS = 40
-MOST_LINES = 14
 MOST_LABEL = 26
 MOST_WRITTEN_CELLS = 100
 SEQUENTIAL = "Cividis"
@@ -101,11 +97,25 @@ def labels(names: Sequence[object]) -> list[str]:
     return made
 
 
-def numbers(values: Iterable[float], scale: Scale) -> list[float | None]:
+def numbers(values: Iterable[float | None], scale: Scale) -> list[float | None]:
     """Return values in the scale's unit with six significant digits, missing ones as None."""
     return [
         None if value is None or not math.isfinite(value) else float(f"{value / scale.divisor:.6g}") for value in values
     ]
+
+
+def error_bars(
+    values: Sequence[float], intervals: Sequence[tuple[float, float] | None], scale: Scale
+) -> dict[str, Any]:
+    """Return error bars from the values to the ends of their intervals; none where there is no interval."""
+    pairs = list(zip(values, intervals, strict=True))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": numbers([ends[1] - value if ends else None for value, ends in pairs], scale),
+        "arrayminus": numbers([value - ends[0] if ends else None for value, ends in pairs], scale),
+        "color": NEUTRAL,
+    }
 
 
 def axis_title(heading: str, scale: Scale) -> str:
@@ -165,10 +175,3 @@ def decades(values: Iterable[float | None]) -> dict[str, Any]:
     powers = range(math.floor(math.log10(min(sizes))) - 1, math.ceil(math.log10(max(sizes))) + 1)
     ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
     return {"tickvals": ticks, "ticktext": [f"{tick:,.6g}".replace(",", "\N{NARROW NO-BREAK SPACE}") for tick in ticks]}
-
-
-def thin(values: Sequence[float], most: int = MOST_POINTS) -> list[float]:
-    """Return at most `most` of the values, evenly over their order; the ends stay."""
-    if len(values) <= most:
-        return list(values)
-    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]

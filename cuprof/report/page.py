@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import math
 import re
 import tempfile
 import time
@@ -14,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from cuprof.analysis import Study, Table, counter_section, load_study, pivot_table, steps_table, values_table, verdict
+from cuprof.analysis import Study, Table, conclude, counter_section, load_study, pivot_table, steps_table, values_table
 from cuprof.analysis.experiment import STANDARD
 from cuprof.analysis.failures import failure_groups
 from cuprof.analysis.quantities import format_ratio
@@ -23,7 +24,7 @@ from cuprof.interrupts import shielded
 from cuprof.project import bundled, find_project
 from cuprof.report.figure import Figure, Styles
 from cuprof.report.markdown import to_html
-from cuprof.report.provenance import provenance
+from cuprof.report.provenance import moment, provenance
 from cuprof.report.standard_figures import standard_figures
 from cuprof.report.study_figures import study_figure
 from cuprof.visible import visible
@@ -125,14 +126,16 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
     )
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False}
     environment.filters["ratio"] = format_ratio
+    environment.filters["moment"] = moment
     environment.filters["breakable"] = breakable
     figures = study_figures(study)
     return environment.get_template("page.html").render(
         study=study,
-        verdict=verdict(study),
+        conclusions=conclude(study),
         tables=study_tables(study),
         figures=figures,
         specs={figure.id: figure.spec for figure in figures},
+        comparisons=comparison_data(study),
         counters=counter_section(study),
         failures=failure_groups(study),
         findings=Markup(to_html(study.experiment.findings)),  # the text's own HTML is switched off
@@ -149,7 +152,7 @@ def study_tables(study: Study) -> list[Table]:
 
 def study_figures(study: Study) -> list[Figure]:
     """Return the figures that the study asks for and that there is data for."""
-    styles = Styles.of(study.trials.sort_values("order", kind="stable")["contender"])
+    styles = Styles.of(trial.contender for trial in sorted(study.trials, key=lambda trial: trial.order))
     figures: list[Figure] = []
     for index, spec in enumerate(study.experiment.figures):
         if isinstance(spec, str):
@@ -157,6 +160,22 @@ def study_figures(study: Study) -> list[Figure]:
         elif (figure := study_figure(study, spec, styles, index)) is not None:
             figures.append(figure)
     return figures
+
+
+def comparison_data(study: Study) -> list[dict[str, Any]]:
+    """Return how every contender compares with the baseline at the reference problem, with all digits, for programs."""
+    data = []
+    for trial in study.best:
+        base = study.baseline_of(trial)
+        compared = study.compare(base, trial) if base is not None and base is not trial else None
+        if compared is not None:
+            judged = compared.judgement
+            entries = {"base": compared.match.base.identity, "new": compared.match.new.identity}
+            facts = {"measure": compared.measure, "verdict": judged.verdict, "error_rate": judged.error_rate}
+            numbers = {"ratio": judged.ratio, "low": judged.low, "high": judged.high}
+            known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+            data.append({**entries, **facts, **known})
+    return data
 
 
 def breakable(text: str) -> Markup:

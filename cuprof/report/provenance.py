@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import yaml
@@ -26,18 +27,16 @@ class Provenance:
 def provenance(study: Study) -> Provenance:
     """Return everything that somebody needs to judge the numbers or to measure them again."""
     sweep = study.sweep
-    reused = int((study.trials["run_sweep_id"].notna() & (study.trials["run_sweep_id"] != sweep.id)).sum())
-    timed = int((study.trials["time_ns"].notna() & (study.trials["run_sweep_id"] == sweep.id)).sum())
-    own = study.trials[study.trials["run_sweep_id"] == sweep.id]
-    samples = int(
-        own[["cold_count", "hot_count", "total_count"]].apply(lambda column: column.astype(float).sum()).sum()
-    )
+    own = [trial for trial in study.trials if trial.run and trial.run.sweep_id == sweep.id]
+    reused = sum(trial.run is not None for trial in study.trials) - len(own)
+    timed = sum(trial.timing is not None for trial in own)
+    samples = sum(timing.summary.count for trial in own for timing in trial.timings.values())
     about = {
         "Command": hide_passwords(sweep.command_line),
         "Sweep": f"{sweep.id}, {sweep.state}",
-        "Database": hide_passwords(sweep.database),
-        "Started": sweep.started_at,
-        "Finished": sweep.finished_at,
+        "Database": hide_passwords(study.database),
+        "Started": moment(sweep.started_at),
+        "Finished": moment(sweep.finished_at),
         "Host": sweep.host,
         "Trials": f"{len(study.trials)}, {timed} timed with {samples} samples"
         + (f", {reused} taken over from earlier sweeps" if reused else ""),
@@ -47,24 +46,28 @@ def provenance(study: Study) -> Provenance:
     groups.append(("Software", dict(sorted(sweep.software.items()))))
     return Provenance(
         tuple((title, _pairs(facts)) for title, facts in groups if _pairs(facts)),
-        hide_passwords(yaml.safe_dump(_plain(sweep.configuration), sort_keys=True, allow_unicode=True))
-        if sweep.configuration
+        hide_passwords(yaml.safe_dump(_plain(study.configuration), sort_keys=True, allow_unicode=True))
+        if study.configuration
         else "",
     )
 
 
+def moment(seconds: float | None) -> str:
+    """Return a point in time for people, UTC; empty for none."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if seconds else ""
+
+
 def _device(device: Device) -> dict[str, Any]:
-    facts: dict[str, Any] = {"Back end": device.backend}
-    if device.memory_bytes:
-        facts["Memory"] = f"{device.memory_bytes / 2**30:.1f} GiB"
+    facts: dict[str, Any] = {"Back end": device.facts.backend}
+    if device.facts.memory_bytes:
+        facts["Memory"] = f"{device.facts.memory_bytes / 2**30:.1f} GiB"
     if device.read_bandwidth:
         facts["Read bandwidth, measured"] = format_value("bandwidth", device.read_bandwidth)
-    overhead = device.calibration.get("event_overhead_ns")
-    if overhead:
-        facts["Event overhead, measured"] = format_value("time", float(overhead))
+    if device.calibration and device.calibration.event_overhead_ns:
+        facts["Event overhead, measured"] = format_value("time", device.calibration.event_overhead_ns)
     known = {
         name.replace("_", " ").capitalize(): value
-        for source in (device.identity, device.details)
+        for source in (device.facts.identity, device.facts.details)
         for name, value in source.items()
     }
     return {**facts, **{name: value for name, value in known.items() if name != "Name"}}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuprof.analysis.quantities import Scale
+from cuprof.analysis.series import Roof
 from cuprof.report.figure import NEUTRAL, label, numbers
 
 DASHES = ("longdash", "dot", "longdashdot", "dashdot")
@@ -13,32 +14,24 @@ DASHES = ("longdash", "dot", "longdashdot", "dashdot")
 MOST_LABEL = 20
 
 
-def roof_trace(
-    index: int,
-    device: str,
-    x: Sequence[float],
-    values: Sequence[float],
-    scale: Scale,
-    range_: tuple[float, float] | None = None,
-) -> dict[str, Any]:
+def roof_trace(index: int, roof: Roof, scale: Scale, range_: tuple[float, float] | None = None) -> dict[str, Any]:
     """Return the trace of one device's roof, its name written below a point of it that is seen.
 
     Args:
         index: place among the roofs of the figure, which decides over the dashes.
-        values: in base units, one an `x`.
         range_: ends of the y axis in the scale's unit; None where the axis shows every point.
     """
-    y = numbers(values, scale)
+    y = numbers(roof.values, scale)
     low, high = range_ or (float("-inf"), float("inf"))
     seen = [place for place, value in enumerate(y) if value is not None and low <= value <= high]
     texts = [""] * len(y)
     if seen:  # two thirds along, so that the name has room to its right
-        texts[seen[max(0, len(seen) * 2 // 3 - 1)]] = f"\N{NO-BREAK SPACE}roof, {label(device, MOST_LABEL)}"
+        texts[seen[max(0, len(seen) * 2 // 3 - 1)]] = f"\N{NO-BREAK SPACE}roof, {label(roof.device, MOST_LABEL)}"
     return {
         "type": "scatter",
         "mode": "lines+text",
-        "name": label(f"roof: {device}"),
-        "x": list(x),
+        "name": label(f"roof: {roof.device}"),
+        "x": list(roof.xs),
         "y": y,
         "line": {"color": NEUTRAL, "width": 2, "dash": DASHES[index % len(DASHES)]},
         "text": texts,

@@ -6,7 +6,7 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cuprof.terminal.stream import styled
@@ -57,14 +57,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
-
-
-def frame_records(frame: Any, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return some columns of a pandas frame as plain records; missing values become None."""
-    return [
-        {
-            name: None if not isinstance(value, Mapping) and value != value else plain(value)
-            for name, value in row.items()
-        }
-        for row in frame[[name for name in columns if name in frame.columns]].to_dict("records")
-    ]

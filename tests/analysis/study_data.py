@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.analysis import Study, load_study
+from cuprof.analysis import Study, StudyTrial, load_study
 from cuprof.family import Point
-from cuprof.reading.trials import list_trials
+from cuprof.reading.trials import RunRow, TimingRow, list_trials
 from cuprof.records import (
+    ENERGY_UNAVAILABLE,
     Advice,
     Calibration,
     Check,
@@ -69,6 +70,9 @@ class Made:
     unavailable: Unavailable | None = None
     energy_j: float | None = None
     energy_measure: Measure = Measure.COLD
+    energy_unavailable: str = ""
+    confidence: float = 0.95
+    excluded: int = 0
     overlaps: bool = True
     stopped_by: str = "interval"
 
@@ -157,6 +161,30 @@ def add_counters(
     )
 
 
+def made_timing(
+    median_ns: float,
+    interval: tuple[float, float] = (0.0, 0.0),
+    *,
+    count: int = 20,
+    excluded: int = 0,
+    stopped_by: str = "interval",
+    details: Mapping[str, Any] | None = None,
+) -> TimingRow:
+    """Return a timing that no database holds."""
+    summary = Summary(count, excluded, median_ns, *interval, 0.95, median_ns, 0.0, *interval, *interval)
+    return TimingRow(1, 1, Measure.COLD, "method-1", stopped_by, summary, details or {}, "", None)
+
+
+def made_trial(**facts: Any) -> StudyTrial:
+    """Return a right trial that no database holds, with these facts."""
+    blank = dict.fromkeys(("label", "identity", "family", "backend", "description", "origin"), "")
+    run = RunRow(1, 1, None, State.OK, "", "", "", None, 0, None, None)
+    usual = {"id": 1, "sweep_id": 1, "ordinal": 0, "variant": "v", "order": 0, "kind": "kernel", "expected": "right"}
+    more = {"problem": Point(), "tunables": Point(), "run": run, "timings": {}, "contender": "v", "problem_name": "n=1"}
+    missing = dict.fromkeys(("useful_bytes", "flops", "device_id", "unavailable"))
+    return StudyTrial(**{**blank, **usual, **more, **missing, **facts})
+
+
 def open_store(folder: Path) -> Store:
     """Return a new database in a folder."""
     return Store.open(f"sqlite:///{folder / 'test.sqlite'}")
@@ -211,11 +239,11 @@ def _timing(measure: Measure, time: float, made: Made, index: int) -> Timing:
     middle, margin = float(np.median(values)), float(values.std() / np.sqrt(made.samples) * 2)
     summary = Summary(
         count=made.samples,
-        excluded=0,
+        excluded=made.excluded,
         median_ns=middle,
         low_ns=middle - margin,
         high_ns=middle + margin,
-        confidence=0.95,
+        confidence=made.confidence,
         mean_ns=float(values.mean()),
         stdev_ns=float(values.std()),
         min_ns=float(values.min()),
@@ -227,7 +255,8 @@ def _timing(measure: Measure, time: float, made: Made, index: int) -> Timing:
     metered = made.energy_j is not None and measure is made.energy_measure
     energy = Energy(made.energy_j or 0.0, 250.0, 100.0) if metered else None
     rotation = "together" if made.overlaps else f"alone-{index}"
-    return Timing(measure, "method-1", samples, summary, made.stopped_by, {}, rotation, energy)
+    details = {ENERGY_UNAVAILABLE: made.energy_unavailable} if made.energy_unavailable else {}
+    return Timing(measure, "method-1", samples, summary, made.stopped_by, details, rotation, energy)
 
 
 STEPS = ("interleaved_divergent", "interleaved_compacted", "sequential", "first_add", "last_warp")

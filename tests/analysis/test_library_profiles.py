@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
-from study_data import Made, add_counters
+from study_data import Made, add_counters, made_timing, made_trial
 
 from cuprof.analysis import Study, counter_section, load_study
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.library_profiles import OtherAlgorithm, find_other_algorithms
 from cuprof.analysis.pivot_table import pivot_table
+from cuprof.reading.counters import ProfileDuration
+from cuprof.records import Measure
 
 GRID = "launch__grid_dim_z"
 
@@ -25,24 +26,21 @@ GRID = "launch__grid_dim_z"
         ("library", "hot", 20.0, True),  # against the hot time, 12 µs
         ("library", "hot", 17.0, False),
         ("kernel", "cold", 90.0, False),
-        ("library", "cold", float("nan"), False),
+        ("library", "cold", None, False),
     ],
 )
-def test_durations_far_apart_are_of_two_algorithms(kind: str, mode: str, profiled_us: float, judged: bool) -> None:
-    trials = pd.DataFrame([{"trial_id": 1, "kind": kind, "cold_ns": 20e3, "hot_ns": 12e3}])
-    profiles = pd.DataFrame([{"trial_id": 1, "profile_id": 7, "cache_mode": mode, "duration_ns": profiled_us * 1e3}])
-    assert [*find_other_algorithms(trials, profiles)] == ([7] if judged else [])
+def test_durations_far_apart_are_of_two_algorithms(
+    kind: str, mode: str, profiled_us: float | None, judged: bool
+) -> None:
+    trial = made_trial(kind=kind, timings={Measure.COLD: made_timing(20e3), Measure.HOT: made_timing(12e3)})
+    profile = ProfileDuration(trial.id, 7, mode, "none", profiled_us and profiled_us * 1e3)
+    assert [*find_other_algorithms([trial], [profile])] == ([7] if judged else [])
 
 
 def test_without_a_time_nothing_is_judged() -> None:
-    trials = pd.DataFrame([{"trial_id": 1, "kind": "library", "cold_ns": float("nan"), "hot_ns": None}])
-    profiles = pd.DataFrame(
-        [
-            {"trial_id": 1, "profile_id": place, "cache_mode": mode, "duration_ns": 1e6}
-            for place, mode in enumerate(("cold", "hot", "else"))
-        ]
-    )
-    assert find_other_algorithms(trials, profiles) == {}
+    trial = made_trial(kind="library")
+    profiles = [ProfileDuration(trial.id, i, mode, "none", 1e6) for i, mode in enumerate(("cold", "hot", "else"))]
+    assert find_other_algorithms([trial], profiles) == {}
 
 
 def profiled(store, make_study, *, library_ns: float, clock_control: str = "none") -> Study:
@@ -65,7 +63,7 @@ def test_counters_of_another_algorithm_are_in_no_pair_and_both_durations_are_sai
         "lib was profiled with another algorithm than was timed at n=2^20 (22.4\u00a0µs under Nsight Compute, "
         "13.6\u00a0µs timed); its counters are not compared there."
     )
-    assert study.findings["trial_id"].nunique() == 2
+    assert len(study.counters.advice) == 2
     assert section.overview is not None
     rows = {row.heading: [cell.text for cell in row.cells] for row in section.overview.rows}
     assert rows == {
@@ -82,12 +80,12 @@ def test_a_librarys_counters_of_the_same_algorithm_are_compared(store, make_stud
     study = profiled(store, make_study, library_ns=16e3)
     section = counter_section(study)
     assert [pair.after for pair in section.pairs] == ["own", "lib"]
-    assert study.other_algorithm == {}
+    assert study.counters.other_algorithm == {}
     assert not any("another algorithm" in note for note in section.notes)
 
 
 def test_locked_clocks_make_no_other_algorithm(store, make_study) -> None:
-    assert profiled(store, make_study, library_ns=16e3, clock_control="base").other_algorithm == {}
+    assert profiled(store, make_study, library_ns=16e3, clock_control="base").counters.other_algorithm == {}
 
 
 def test_tables_of_a_counter_say_it_in_the_cell(store, make_study) -> None:
@@ -103,13 +101,13 @@ def test_a_later_profile_of_the_timed_algorithm_takes_its_place(store, make_stud
     sweep = profiled(store, make_study, library_ns=22.4e3).sweep.id
     add_counters(store, sweep, "lib", {"k": {GRID: (2, "")}}, duration_ns=14e3)
     study = load_study(store, sweep_id=sweep)
-    assert study.other_algorithm == {}
+    assert study.counters.other_algorithm == {}
     assert counter_section(study).pairs[1].after == "lib"
     add_counters(store, sweep, "lib", {"k": {GRID: (1, ""), "new": (5.0, "")}}, duration_ns=22.4e3)
     study = load_study(store, sweep_id=sweep)
-    lib = int(study.trials.set_index("variant").loc["lib", "trial_id"])
-    assert study.other_algorithm == {(lib, "new"): OtherAlgorithm(22.4e3, pytest.approx(13.6e3))}
-    assert study.counters.set_index("trial_id").loc[lib, "value"] == 2
+    lib = next(trial.id for trial in study.trials if trial.variant == "lib")
+    assert study.counters.other_algorithm == {(lib, "new"): OtherAlgorithm(22.4e3, pytest.approx(13.6e3))}
+    assert study.counters.values[lib, GRID].value == 2
 
 
 def test_where_only_another_algorithm_was_profiled_the_section_says_so(store, make_study) -> None:

@@ -14,15 +14,15 @@ from cuprof.records import Measure, State
 
 def test_a_trial_has_its_times_bandwidth_share_and_speedup(make_study) -> None:
     study = make_study([Made("before", 20.0, total=50.0), Made("after", 8.0)])
-    after = study.trials[study.trials["variant"] == "after"].iloc[0]
-    assert after["time_ns"] == pytest.approx(8000)
-    assert after["time_low_ns"] < 8000 < after["time_high_ns"]
-    assert after["bandwidth"] == pytest.approx(4 * 2**20 / 8e-6)
-    assert after["share"] == pytest.approx(after["bandwidth"] / 1e12)
-    assert after["speedup"] == pytest.approx(2.5)
-    assert study.trials["total_ns"].tolist() == pytest.approx([50_000, float("nan")], nan_ok=True)
+    before, after = study.trials
+    assert after.median_ns == pytest.approx(8000)
+    assert after.interval is not None
+    assert after.interval[0] < 8000 < after.interval[1]
+    assert after.bandwidth == pytest.approx(4 * 2**20 / 8e-6)
+    assert after.share == pytest.approx(after.bandwidth / 1e12)
+    assert study.speedup(after) == pytest.approx(2.5, rel=0.01)
+    assert (before.median_of(Measure.TOTAL), after.median_of(Measure.TOTAL)) == (pytest.approx(50_000), None)
     assert (study.baseline, study.stand_in) == ("before", "")
-    assert len(study.samples) == 80
 
 
 def test_only_right_results_are_ranked(make_study) -> None:
@@ -33,13 +33,13 @@ def test_only_right_results_are_ranked(make_study) -> None:
             Made("lucky", 1.0, expected="wrong"),
         ]
     )
-    assert study.best["contender"].tolist() == ["base"]
-    assert study.trials["speedup"].notna().tolist() == [True, False, False]
+    assert [trial.contender for trial in study.best] == ["base"]
+    assert [study.speedup(trial) for trial in study.trials] == [1.0, None, None]
 
 
 def test_the_best_tunables_stand_for_a_variant(make_study) -> None:
     study = make_study([Made("v", 10.0 + abs(b - 128), tune={"block": b}) for b in (64, 128, 256)] + [Made("w", 11.0)])
-    assert study.best["tunables_label"].tolist() == ["block=128", ""]
+    assert [trial.tunables_label for trial in study.best] == ["block=128", ""]
 
 
 def test_the_reference_is_the_studys_problem_or_the_largest_right_one(make_study) -> None:
@@ -65,23 +65,22 @@ def test_a_variant_on_two_devices_is_two_contenders(make_study) -> None:
             Made("c", 90.0, device=CPU, kind="cpu"),
         ]
     )
-    assert study.best["contender"].tolist() == [
+    assert [trial.contender for trial in study.best] == [
         "a @ Test GPU 9000",
         "a @ Test GPU 2",
         "b @ Test GPU 9000",
         "b @ Test GPU 2",
         "c",
     ]
-    assert study.best["speedup"].tolist() == pytest.approx(
-        [1, 1, 2, 4, 10 / 90]
-    )  # each against its own device's baseline
+    # each against its own device's baseline
+    assert [study.speedup(trial) for trial in study.best] == pytest.approx([1, 1, 2, 4, 10 / 90], rel=0.01)
     assert [device.read_bandwidth for device in study.devices] == [1e12, 1e12, 2e10]
 
 
 def test_two_cards_of_one_model_are_one_device(make_study) -> None:
     study = make_study([Made("a"), Made("b", device=replace(GPU, index=1, uuid="uuid-1"))])
     assert [device.label for device in study.devices] == ["Test GPU 9000"]
-    assert study.trials["contender"].tolist() == ["a", "b"]
+    assert [trial.contender for trial in study.trials] == ["a", "b"]
 
 
 def test_runs_of_earlier_sweeps_are_part_of_the_study(store) -> None:
@@ -94,8 +93,8 @@ def test_runs_of_earlier_sweeps_are_part_of_the_study(store) -> None:
     store.finish_sweep(again, "finished")
     study = load_study(store, "invented")
     assert study.sweep.id == again
-    assert study.trials["run_sweep_id"].tolist() == [first, first]
-    assert study.best["time_ns"].tolist() == pytest.approx([10_000, 5_000])
+    assert [trial.run and trial.run.sweep_id for trial in study.trials] == [first, first]
+    assert [trial.median_ns for trial in study.best] == pytest.approx([10_000, 5_000])
     assert study.devices[0].read_bandwidth == 1e12  # of the earlier sweep: this one measured none
 
 
@@ -103,9 +102,9 @@ def test_a_skipped_trial_says_why_and_has_no_device(make_study) -> None:
     study = make_study(
         [Made("gpu", state=State.PLANNED, device=None, unavailable=NO_CUDA), Made("cpu", device=CPU, kind="cpu")]
     )
-    row = study.trials.iloc[0]
-    assert (row["state"], row["device"]) == ("skipped", "")
-    assert row["message"] == str(NO_CUDA)
+    trial = study.trials[0]
+    assert (trial.state, trial.device) == (State.SKIPPED, "")
+    assert trial.message == str(NO_CUDA)
     assert study.stand_in == "cpu"
 
 
@@ -148,8 +147,8 @@ def test_a_sweep_without_an_experiment_is_found_by_its_family(store) -> None:
 
 def test_energy_is_found_with_whichever_measure_was_taken_first(make_study) -> None:
     study = make_study([Made("a", total=20.0, energy_j=0.5, energy_measure=Measure.TOTAL), Made("b", energy_j=0.25)])
-    assert study.trials["energy_j"].tolist() == [0.5, 0.25]
-    assert study.trials["mean_w"].tolist() == [250.0, 250.0]
+    assert [trial.energy and trial.energy.energy_j for trial in study.trials] == [0.5, 0.25]
+    assert [trial.energy and trial.energy.mean_w for trial in study.trials] == [250.0, 250.0]
 
 
 @pytest.mark.parametrize(("typed", "baseline"), [("after", "after"), ("", "before")])
@@ -161,4 +160,4 @@ def test_a_baseline_that_was_typed_goes_before_the_studys(make_study, typed: str
         configuration={"baseline": typed},
     )
     assert study.baseline == baseline
-    assert study.trials.set_index("variant")["speedup"][baseline] == 1.0
+    assert {trial.variant: study.speedup(trial) for trial in study.trials}[baseline] == 1.0

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 from study_data import CPU, Made
 
+from cuprof.analysis.distribution import distribution
 from cuprof.analysis.experiment import FigureSpec
-from cuprof.analysis.series import distribution, figure_frame, scaling, tunable_maps
+from cuprof.analysis.series import figure_points, scaling
+from cuprof.analysis.tunable_maps import tunable_maps
 
 
 def test_scaling_runs_over_the_axis_with_the_most_values_and_has_a_roof(make_study) -> None:
@@ -14,11 +15,14 @@ def test_scaling_runs_over_the_axis_with_the_most_values_and_has_a_roof(make_stu
     found = scaling(make_study(trials, "reference_problem: {m: 1}"))
     assert found is not None
     assert (found.axis, found.others) == ("n", "m = 1")
-    points = found.points[["contender", "x", "time_ns"]].reset_index(drop=True)
-    expected = [("a", 1000.0, 1e4), ("a", 2000.0, 2e4), ("a", 4000.0, 4e4), ("c", 1000.0, 1e5), ("c", 2000.0, 2e5)]
-    pd.testing.assert_frame_equal(points, pd.DataFrame(expected, columns=["contender", "x", "time_ns"]))
-    roof = found.roof[found.roof["device"] == "Test GPU 9000"]
-    assert roof["time_ns"].tolist() == pytest.approx([4.0, 8.0, 16.0])  # 4 bytes a number at 1 TB/s
+    lines = {name: [(found.x_of(trial), trial.median_ns) for trial in trials] for name, trials in found.lines.items()}
+    assert lines == {
+        "a": [(1000.0, pytest.approx(1e4)), (2000.0, pytest.approx(2e4)), (4000.0, pytest.approx(4e4))],
+        "c": [(1000.0, pytest.approx(1e5)), (2000.0, pytest.approx(2e5))],
+    }
+    assert (found.xs, found.fastest_at_the_end.contender) == ([1000.0, 2000.0, 4000.0], "a")
+    roof = next(roof for roof in found.roofs if roof.device == "Test GPU 9000")
+    assert roof.values == pytest.approx((4.0, 8.0, 16.0))  # 4 bytes a number at 1 TB/s
 
 
 def test_one_problem_does_not_scale(make_study) -> None:
@@ -27,16 +31,25 @@ def test_one_problem_does_not_scale(make_study) -> None:
 
 def test_the_distribution_is_of_the_best_tunables(make_study) -> None:
     study = make_study([Made("a", 9.0, tune={"b": 1}, samples=30), Made("a", 3.0, tune={"b": 2}, samples=20)])
-    samples = distribution(study)
-    assert len(samples) == 20
-    assert samples["duration_ns"].median() == pytest.approx(3000)
+    found = distribution(study)
+    assert found is not None
+    (spread,) = found.spreads
+    assert (found.samples, len(spread.points), found.notes) == (
+        20,
+        19,
+        ("1 of 20 samples lie outside the axis and are not drawn; the boxes count them.",),
+    )
+    assert spread.trial.median_ns == pytest.approx(3000)
+    assert spread.fences[0] <= spread.q1 <= 0 <= spread.q3 <= spread.fences[1]
 
 
 def test_maps_are_of_tunables_that_vary(make_study) -> None:
-    study = make_study([Made("a", b * 1.0, tune={"b": b, "c": 5}) for b in (1, 2)] + [Made("z")])
-    (name,), (frame,) = tunable_maps(study).keys(), tunable_maps(study).values()
-    assert name == "a"
-    assert list(frame) == ["tune.b", "time_ns", "tunables_label"]
+    trials = [Made("a", b * 1.0, tune={"b": b, "c": 5}) for b in (1, 2, 3)]
+    two = [Made("two", tune={"b": b}) for b in (1, 2)]
+    (found,) = tunable_maps(make_study([*trials, *two, Made("z")]))
+    assert (found.contender, found.axes, found.hidden) == ("a", {"b": (1, 2, 3)}, False)
+    assert found.median_ns == {(b,): pytest.approx(b * 1e3) for b in (1, 2, 3)}
+    assert (found.best.tunables["b"], found.worst.tunables["b"]) == (1, 3)
 
 
 def test_a_figure_of_a_study_has_measured_and_published_points_apart(make_study) -> None:
@@ -49,9 +62,11 @@ published:
 """
     trials = [Made("a", 5.0 * cf, tune={"cf": cf}) for cf in (2, 4)]
     study = make_study(trials, yaml, {"old.csv": "v,CF2\na,100\n"})
-    measured, published = figure_frame(study, FigureSpec(x="tune.cf", published="old"))
-    assert measured[["series", "x", "value"]].to_numpy().tolist() == [["a", 2, 10_000.0], ["a", 4, 20_000.0]]
-    assert published[["series", "x", "value", "device"]].to_numpy().tolist() == [["a", 2, 100_000.0, "Old card"]]
+    points = figure_points(study, FigureSpec(x="tune.cf", published="old"))
+    measured = [(point.series, point.x, point.value) for point in points.measured]
+    assert measured == [("a", 2, pytest.approx(10_000.0)), ("a", 4, pytest.approx(20_000.0))]
+    published = [(point.series, point.x, point.value, point.device) for point in points.published]
+    assert published == [("a", 2, 100_000.0, "Old card")]
 
 
 def test_problems_that_differ_on_several_axes_at_once_are_no_line(make_study) -> None:
@@ -68,5 +83,5 @@ published:
 """
     trials = [Made("a", 5.0 * cf, tune={"cf": cf}) for cf in (2, 4)]
     study = make_study(trials, yaml, {"old.csv": "v,time\na,100\n"})
-    measured, published = figure_frame(study, FigureSpec(x="tune.cf", published="old"))
-    assert (len(measured), len(published)) == (2, 0)
+    points = figure_points(study, FigureSpec(x="tune.cf", published="old"))
+    assert (len(points.measured), len(points.published)) == (2, 0)

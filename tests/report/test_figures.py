@@ -8,12 +8,14 @@ import pytest
 from study_data import CPU, Made, fill, open_store, reduction
 
 from cuprof.analysis import load_study
+from cuprof.analysis.distribution import MOST_POINTS, thin
 from cuprof.analysis.experiment import STANDARD
 from cuprof.analysis.quantities import Scale
+from cuprof.analysis.series import Roof
 from cuprof.project import bundled
 from cuprof.reading.trials import list_trials
 from cuprof.records import Conditions, CounterValue, Profile, State
-from cuprof.report.figure import MOST_POINTS, Styles, integer_ticks, label, labels, thin
+from cuprof.report.figure import Styles, integer_ticks, label, labels
 from cuprof.report.page import study_figures, study_tables
 from cuprof.report.roofs import roof_trace
 
@@ -75,9 +77,9 @@ def test_a_single_roof_is_called_the_roof(make_study) -> None:
 
 
 def test_a_roof_is_named_only_where_it_is_seen() -> None:
-    seen = roof_trace(0, "D", [1, 2, 4, 8], [1e3, 2e3, 4e3, 8e3], Scale("µs", 1e3, 2), (1.5, 100.0))
+    seen = roof_trace(0, Roof("D", (1, 2, 4, 8), (1e3, 2e3, 4e3, 8e3)), Scale("µs", 1e3, 2), (1.5, 100.0))
     assert [bool(text) for text in seen["text"]] == [False, False, True, False]
-    below = roof_trace(0, "D", [1, 2], [1e3, 2e3], Scale("µs", 1e3, 2), (50.0, 100.0))
+    below = roof_trace(0, Roof("D", (1, 2), (1e3, 2e3)), Scale("µs", 1e3, 2), (50.0, 100.0))
     assert below["text"] == ["", ""]
 
 

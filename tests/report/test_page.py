@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import replace
@@ -7,15 +8,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from study_data import CPU, GPU, NO_CUDA, Made, fill, open_store, reduction
+from study_data import CPU, GPU, NO_CUDA, STEPS, Made, fill, open_store, reduction
 
 from cuprof.analysis import load_study
+from cuprof.comparison import compare
+from cuprof.comparison.sides import load_sides
 from cuprof.errors import StoreError
 from cuprof.project import bundled
 from cuprof.records import State
 from cuprof.report import render, write, write_report
 from cuprof.report.markdown import to_html
 from cuprof.store.connection import hide_passwords
+from cuprof.terminal.comparison import as_data
 
 NASTY = "<script>alert('x')</script>\"'&{{ 7*7 }}%{y}</textarea>日本\u202e"
 
@@ -102,7 +106,7 @@ def test_hostile_text_stays_text(make_study) -> None:
     assert "<script>alert" not in html
     assert "</textarea>" not in html
     assert "{{ 7*7 }}" in Page(html).words
-    assert html.count("<script") == 3  # data, Plotly, the page's own
+    assert html.count("<script") == 4  # two of data, Plotly, the page's own
 
 
 @pytest.mark.parametrize(
@@ -169,9 +173,26 @@ def test_a_folder_that_cannot_be_made_is_one_line(make_study, tmp_path: Path) ->
         write(make_study([Made("a")]), tmp_path / "file")
 
 
+def test_the_numbers_of_a_pair_are_those_of_compare_to_the_last_digit(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        sweep = fill(store, reduction(), experiment="reduction", baseline="interleaved_divergent")
+        study = load_study(store, "reduction", folders=[bundled("experiments")])
+    (text,) = re.findall(r'id="comparison-data">(.*?)</script>', render(study))
+    shown = {row["new"]: row for row in json.loads(text)}
+    names = ("verdict", "measure", "ratio", "low", "high", "error_rate")
+    assert {trial.variant for trial in study.best if trial.identity in shown} >= {*STEPS[1:], "vector4", "cupy_sum"}
+    for trial in study.best:
+        if trial.identity in shown:
+            base, new = (f"invented/{name}" for name in (study.baseline, trial.variant))
+            comparison = compare(*load_sides(base, new, f"sqlite:///{tmp_path / 'test.sqlite'}", sweep=sweep))
+            (told,) = (row for row in as_data(comparison)["rows"] if row["new"]["identity"] == trial.identity)
+            assert {name: told[name] for name in names} == {name: shown[trial.identity][name] for name in names}
+            assert study.speedup(trial) == 1 / told["ratio"]
+
+
 def test_a_users_own_template_comes_first(make_study, tmp_path: Path) -> None:
     (tmp_path / "templates").mkdir()
-    (tmp_path / "templates" / "page.html").write_text("mine: {{ verdict.headline }}", encoding="utf-8")
+    (tmp_path / "templates" / "page.html").write_text("mine: {{ conclusions.headline }}", encoding="utf-8")
     assert render(make_study([Made("a")]), folders=[tmp_path]).startswith("mine: a is the only variant")
 
 

@@ -85,8 +85,9 @@ def test_how_many_samples_are_few_follows_from_the_level_asked_for(
     tmp_path: Path, confidence: float, few: bool
 ) -> None:
     asked = {"measure": {"confidence": confidence}}
+    made = Made("v", 60.0, samples=3, spread=0.001, confidence=confidence)
     with open_store(tmp_path) as store:
-        study = load_study(store, sweep_id=fill(store, [Made("v", 60.0, samples=3, spread=0.001)], configuration=asked))
+        study = load_study(store, sweep_id=fill(store, [made], configuration=asked))
     line = next(line.text for line in result_lines(study, 100) if line.text.startswith("v "))
     assert ("3 samples" in line) is few, line
 
