@@ -82,3 +82,15 @@ def test_the_example_family_can_be_made() -> None:
     family = names["family"]
     assert isinstance(family, Family)
     assert list(family.variants) == ["numpy", "plain", "plain_cl", "cupy"]
+
+
+def test_the_documents_that_the_code_refers_to_exist() -> None:
+    named = {
+        (path.relative_to(ROOT), name)
+        for folder in ("cuprof", "benchmarks", "kernels", "experiments")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".yaml")
+        for name in re.findall(r"\bdocs/[\w/]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert named
+    assert [each for each in sorted(named) if not (ROOT / each[1]).exists()] == []
