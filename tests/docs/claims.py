@@ -26,7 +26,8 @@ from cuprof.family.loader import get_family
 from cuprof.plan import Selection
 from cuprof.plan.selection import read_selection
 from cuprof.project import Project
-from cuprof.store import Store, list_queries, query
+from cuprof.reading.queries import list_queries, query
+from cuprof.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = Project(ROOT)
