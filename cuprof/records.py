@@ -245,7 +245,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured of a device at the start of a sweep.
+    """What was measured of a device in a sweep.
 
     Args:
         read_bandwidth: bytes a second of reading a buffer far larger than the caches, the roof of the reports.

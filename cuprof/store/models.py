@@ -99,7 +99,7 @@ class Sweep(Base):
 
 
 class Calibration(Base):
-    """What was measured of a device at the start of a sweep."""
+    """What was measured of a device in a sweep."""
 
     __tablename__ = "calibration"
     sweep_id: Mapped[int] = reference("sweep.id", primary=True, owned=True)

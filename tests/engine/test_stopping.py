@@ -25,7 +25,7 @@ import pytest
 
 FAMILIES = Path(__file__).parents[1] / "families"
 SEED = int(os.environ.get("CUPROF_SEED", "1"))
-SIZES = tuple(range(1, 9))
+SIZES = tuple(range(1, 6))
 TRIALS = 2 * len(SIZES)
 SWEEP = [
     "sweep", "family=restless", f"problem.n={','.join(map(str, SIZES))}", "report=none", "measure.modes=[cold]",
@@ -191,6 +191,8 @@ def kill_often(forge: Forge, count: int) -> None:
     chance, length = random.Random(SEED), length_of_a_sweep(forge)
     for _ in range(count):
         before = forge.runs()
+        log = forge.root / "log"
+        log.write_text("")
         engine = forge.start(SWEEP)
         time.sleep(chance.uniform(0.05, length))
         victim = chance.choice(["engine", "group", "guardian", "worker"])
@@ -203,10 +205,12 @@ def kill_often(forge: Forge, count: int) -> None:
         except (ProcessLookupError, psutil.NoSuchProcess):
             pass
         assert forge.end() in (-signal.SIGKILL, 0, 1, 2), victim
-        assert forge.runs() >= before
+        reported = sum(line.startswith("[") for line in log.read_text().splitlines())
+        assert forge.runs() >= before + reported, "a trial was reported before it was durable"
         forge.assert_rows_are_whole()
         forge.assert_nothing_is_left(within_s=5.0)
-        shutil.rmtree(forge.root / "db", ignore_errors=True)
+        if forge.runs() == TRIALS or victim in ("guardian", "worker"):  # where trials may have crashed
+            shutil.rmtree(forge.root / "db", ignore_errors=True)
     forge.finish()
 
 
@@ -240,7 +244,6 @@ def test_jobs_in_processes_of_a_launcher(forge: Forge, sent: signal.Signals) -> 
         time.sleep(0.05)
     os.kill(engine, sent)
     assert forge.end() == (-sent if sent is signal.SIGKILL else 130)
-    forge.assert_nothing_is_left(within_s=5.0)
-    time.sleep(0.5)
+    forge.assert_nothing_is_left(within_s=20.0)
     assert {state for (state,) in forge.query("SELECT state FROM sweep")} == {"interrupted"}
     forge.assert_rows_are_whole()

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+<<<<<<< HEAD
 import json
+=======
+import errno
+>>>>>>> fire
 import os
 import re
 from dataclasses import replace
@@ -165,6 +169,25 @@ def test_the_page_is_written_whole_and_named_after_the_experiment(tmp_path: Path
     assert path.read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     assert write_report(url, "", tmp_path / "out", sweep_id=sweep).name == "my-ex-..-periment-sweep-1.html"
+
+
+def test_a_page_that_fails_leaves_nothing_and_takes_old_parts_away(
+    make_study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, left = make_study(reduction()), tmp_path / "tmpabcd1234.html.part"
+    left.touch()
+    os.utime(left, (0, 0))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="No space left"):
+                write(study, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert [write(study, tmp_path)] == list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(make_study, tmp_path: Path) -> None:

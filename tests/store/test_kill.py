@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sqlite3
@@ -17,49 +18,78 @@ from cuprof.records import Measure
 from cuprof.store import Store
 
 TRIALS = 400
-WRITER = """
-import sys
+SERVER = """
+import os, sys
 sys.path.insert(0, sys.argv[2])
 from store_samples import FACTS, METHOD, make_outcome, make_timing, make_trial
 from cuprof.records import Measure
 from cuprof.store import Store
 
-with Store.open(sys.argv[1]) as store:
-    trials = [make_trial(n=n) for n in range(1, int(sys.argv[3]) + 1)]
-    sweep = store.begin_sweep(FACTS)
-    store.enlist(sweep, trials)
-    done = store.stored([trial.identity for trial in trials], {Measure.COLD: METHOD})
-    print("ready", flush=True)
-    for trial in trials:
-        if trial.identity not in done:
-            store.record(sweep, make_outcome(trial, make_timing(20, samples=100)))
-            print(trial.identity, flush=True)
-    store.finish_sweep(sweep, "finished")
+def write():
+    with Store.open(sys.argv[1]) as store:
+        trials = [make_trial(n=n) for n in range(1, int(sys.argv[3]) + 1)]
+        sweep = store.begin_sweep(FACTS)
+        store.enlist(sweep, trials)
+        done = store.stored([trial.identity for trial in trials], {Measure.COLD: METHOD})
+        print("ready", flush=True)
+        for trial in trials:
+            if trial.identity not in done:
+                store.record(sweep, make_outcome(trial, make_timing(20, samples=100)))
+                print(trial.identity, flush=True)
+        store.finish_sweep(sweep, "finished")
+
+for _ in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        write()
+        os._exit(0)
+    print(pid, flush=True)
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 
 
-def start(url: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WRITER, url, str(Path(__file__).parent), str(TRIALS)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+class Writers:
+    """Writers that are forked, so that none of them has to import anything."""
+
+    def __init__(self, url: str) -> None:
+        command = [sys.executable, "-c", SERVER, url, str(Path(__file__).parent), str(TRIALS)]
+        self.server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        self.orders, self.said = self.server.stdin, self.server.stdout
+
+    def start(self) -> int:
+        self.orders.write("go\n")
+        self.orders.flush()
+        return int(self.said.readline())
+
+    def lines_until(self, word: str) -> list[str]:
+        """Return what is said until a line that starts with a word, that line included."""
+        lines = [self.said.readline().strip()]
+        while not lines[-1].startswith(word):
+            lines.append(self.said.readline().strip())
+        return lines
 
 
 def test_kills_at_random_moments_lose_nothing_that_was_reported(tmp_path: Path) -> None:
     path = tmp_path / "killed.sqlite"
     url = f"sqlite:///{path}"
-    chance = random.Random(20)
+    chance = random.Random(int(os.environ.get("CUPROF_SEED", "20")))
     reported: set[str] = set()
-    for attempt in range(8):
-        with start(url) as process:
-            assert process.stdout is not None
+    writers = Writers(url)
+    with writers.server:
+        for attempt in range(8):
+            pid = writers.start()
             if attempt:  # the first one may die while it makes the database
-                process.stdout.readline()
+                writers.lines_until("ready")
                 time.sleep(chance.uniform(0, 0.03))
             else:
-                time.sleep(0.45)
-            process.send_signal(signal.SIGKILL)
-            reported |= {line.strip() for line in process.stdout if len(line.strip()) == 32}
-    with start(url) as process:
-        assert process.wait(timeout=60) == 0
+                time.sleep(0.2)
+            os.kill(pid, signal.SIGKILL)
+            reported |= {line for line in writers.lines_until("ended") if len(line) == 32}
+        writers.start()
+        assert writers.lines_until("ended")[-1] == "ended 0"
+        writers.orders.close()
 
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

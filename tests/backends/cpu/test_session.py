@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+<<<<<<< HEAD:tests/backends/cpu/test_session.py
 from cuprof.backends.contract import ReadingOptions
 from cuprof.backends.cpu import caches, processor
 from cuprof.backends.cpu import session as session_module
@@ -16,6 +18,12 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, cache_bytes
 from cuprof.backends.cpu.session import CpuSession
+=======
+from cuprof.backends import cpu, host_memory
+from cuprof.backends.base import ReadingOptions
+from cuprof.backends.cpu import DEFAULT_CACHE_BYTES, CpuBackend, CpuSession, cache_bytes
+from cuprof.backends.guarded import GUARD_BYTES
+>>>>>>> fire:tests/backends/test_cpu.py
 from cuprof.family import Array, Point, Signature, Variant
 from cuprof.records import Measure
 
@@ -166,3 +174,38 @@ def test_closing_lets_go_of_the_buffers() -> None:
     session = open_session()
     session.close()
     assert (session.inputs, session.outputs) == ({}, {})
+
+
+def test_the_calibration_is_as_large_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "available_bytes", lambda: 80 << 20)
+    found = CpuBackend().calibrate()
+    assert found.details["read_bytes"] == 10 << 20
+    assert found.read_bandwidth is not None
+    assert 1e8 < found.read_bandwidth < 1e13
+    monkeypatch.setattr(cpu, "available_bytes", lambda: 20 << 20)
+    with pytest.raises(MemoryError, match="too little memory is free to measure bandwidth"):
+        CpuBackend().calibrate()
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/a/b\n", {"a/b/memory.max": "max", "a/memory.max": "1000", "a/memory.current": "400"}, 600),
+        ("0::/\n", {"memory.max": "500", "memory.current": "600"}, 0),
+        (
+            "5:cpu,memory:/c\n4:pids:/\n0::/\n",
+            {"memory/c/memory.limit_in_bytes": "900", "memory/c/memory.usage_in_bytes": "100"},
+            800,
+        ),
+    ],
+)
+def test_a_containers_memory_is_what_its_control_groups_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, files: dict[str, str], expected: int
+) -> None:
+    (tmp_path / "cgroup").write_text(own)
+    monkeypatch.setattr(host_memory, "OWN_CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(host_memory, "CGROUPS", tmp_path / "sys")
+    for name, text in files.items():
+        (tmp_path / "sys" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sys" / name).write_text(f"{text}\n")
+    assert host_memory.available_bytes() == expected
