@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-<<<<<<< HEAD
-import json
-=======
 import errno
->>>>>>> fire
+import json
 import os
 import re
 from dataclasses import replace

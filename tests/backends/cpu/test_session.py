@@ -10,20 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-<<<<<<< HEAD:tests/backends/cpu/test_session.py
+from cuprof.backends import host_memory
 from cuprof.backends.contract import ReadingOptions
-from cuprof.backends.cpu import caches, processor
+from cuprof.backends.cpu import backend, caches, processor
 from cuprof.backends.cpu import session as session_module
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, cache_bytes
 from cuprof.backends.cpu.session import CpuSession
-=======
-from cuprof.backends import cpu, host_memory
-from cuprof.backends.base import ReadingOptions
-from cuprof.backends.cpu import DEFAULT_CACHE_BYTES, CpuBackend, CpuSession, cache_bytes
-from cuprof.backends.guarded import GUARD_BYTES
->>>>>>> fire:tests/backends/test_cpu.py
 from cuprof.family import Array, Point, Signature, Variant
 from cuprof.records import Measure
 
@@ -177,12 +171,12 @@ def test_closing_lets_go_of_the_buffers() -> None:
 
 
 def test_the_calibration_is_as_large_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "available_bytes", lambda: 80 << 20)
+    monkeypatch.setattr(backend, "available_bytes", lambda: 80 << 20)
     found = CpuBackend().calibrate()
     assert found.details["read_bytes"] == 10 << 20
     assert found.read_bandwidth is not None
     assert 1e8 < found.read_bandwidth < 1e13
-    monkeypatch.setattr(cpu, "available_bytes", lambda: 20 << 20)
+    monkeypatch.setattr(backend, "available_bytes", lambda: 20 << 20)
     with pytest.raises(MemoryError, match="too little memory is free to measure bandwidth"):
         CpuBackend().calibrate()
 
