@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 import pytest
 
+from cuprof.engine.observer import SilentObserver
 from cuprof.engine.planning import find_devices, prepare
 from cuprof.engine.runner import JobRunner
-from cuprof.engine.sweep import preview
-from cuprof.engine.worker_process import WorkerDiedError
+from cuprof.engine.sweep import Sweep, preview, run_sweep
+from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.errors import SelectionError, UnknownNameError, UsageError
-from cuprof.records import DeviceFacts, Measure, State, Unavailable
-from cuprof.worker.messages import WorkerSettings
+from cuprof.records import Calibration, DeviceFacts, Measure, State, Timing, Unavailable
+from cuprof.worker.messages import Calibrated, WorkerSettings
+
+CALIBRATE = Sweep._calibrate  # before the tests' benches take a shortcut
 
 
 def test_an_expected_wrong_result_is_no_failure(bench: Any) -> None:
@@ -293,3 +297,39 @@ def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, 
         assert folder.exists()
     assert not process.is_running()
     assert not folder.exists()
+
+
+def test_samples_of_what_is_stored_are_not_kept(bench: Any) -> None:
+    class Counter(SilentObserver):
+        alive: ClassVar[list[int]] = []
+
+        def trial_finished(self, trial: Any, outcome: Any) -> None:
+            gc.collect()
+            self.alive.append(sum(type(each) is Timing for each in gc.get_objects()) - before)
+
+    before = sum(type(each) is Timing for each in gc.get_objects())
+    sizes = {"n": tuple(range(1, 9))}
+    run_sweep(bench.config("sound_first", "raises", problem=sizes), bench.project, Counter())
+    assert len(Counter.alive) == 16
+    assert max(Counter.alive) <= 1
+
+
+def test_the_hosts_figures_are_measured_once_after_the_first_job(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, make_listener: Callable[..., Any]
+) -> None:
+    asked: list[int] = []
+    heard = make_listener()
+
+    def calibrate(self: WorkerProcess, backend: str) -> Calibrated:
+        asked.append(len(heard.outcomes))
+        return Calibrated(Calibration(backend, 1e9))
+
+    monkeypatch.setattr(WorkerProcess, "calibrate", calibrate)
+    monkeypatch.setattr(Sweep, "_calibrate", CALIBRATE)
+    bench.sweep("sound_first", problem={"n": (1, 2)}, listener=heard)
+    assert asked == [1]
+    bench.sweep("sound_first", problem={"n": (3,)})
+    assert asked == [1]
+    bench.sweep("sound_first", problem={"n": (3,)}, retry="all", listener=(heard := make_listener()))
+    assert asked == [1, 1]
+    assert bench.query("SELECT COUNT(*), COUNT(DISTINCT measured_at) FROM calibration") == [(3, 2)]
