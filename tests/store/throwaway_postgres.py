@@ -49,9 +49,9 @@ class Server:
         subprocess.run(command, check=False, capture_output=True, cwd="/")
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def make_database(self, name: str) -> str:
-        """Make an empty database and return its URL."""
-        self._call("createdb", "-h", str(self._folder), "-U", "postgres", name)
+    def make_database(self, name: str, template: str = "template0") -> str:
+        """Make a database, empty or like another one, and return its URL."""
+        self._call("createdb", "-h", str(self._folder), "-U", "postgres", "-T", template, name)
         return f"postgresql+psycopg://postgres@/{name}?host={self._folder}"
 
     def _call(self, program: str, *arguments: str) -> None:
