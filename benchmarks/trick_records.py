@@ -6,9 +6,7 @@ kind; some kinds are there once for each back end that they can be played on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.space import PROJECT
 
@@ -21,14 +19,14 @@ IN_FULL = "timed in full"
 FALSE_TIME = "false time"
 WRONG, IMPLAUSIBLE, REFUSED = "wrong_result", "implausible", "launch_error"
 CRASHED, TIMED_OUT = "crashed", "timed_out"
-TRUE_SHARE = 0.8
-"""A trick that is told to take less than this share of the honest time has been believed."""
-NEIGHBOUR_BAND = (0.7, 1.4)
+TRUE_SHARE = {"cuda": 0.8, "opencl": 0.5, "cpu": 0.5}
+"""A trick that is told to take less than this share of the honest time has been believed; a host's times scatter."""
+NEIGHBOUR_BAND = {"cuda": (0.8, 1.25), "opencl": (0.25, 4.0), "cpu": (0.25, 4.0)}
 """An honest variant beside a trick is told right where its time lies within these shares of what it is without it."""
 
 BASELINES = {"cuda": "polynomial", "opencl": "plain_cl", "cpu": "numpy"}
 PROBES = {"cuda": "device_probe", "cpu": "state_probe"}
-"""Honest variants that refuse to run where somebody has left settings changed."""
+"""Honest variants that are slow where somebody has left settings changed, as code may be that heeds them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,11 @@ class Trick:
     n: int | None = None
     samples: int | None = None
 
+    @property
+    def is_harmless(self) -> bool:
+        """Return whether it concerns its own result alone, so that several such tricks can be swept in one process."""
+        return self.caught_by in HARMLESS and not self.samples
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -70,7 +73,9 @@ APART = "what judges runs in another process than what is judged"
 PUT_BACK = "stream, context, limits and settings are put back after a variant, whatever it did"
 CHECKED = "results, inputs and guard bytes are checked"
 ARGUMENTS = "arguments are held against what the compiled kernel takes"
-LOWER_BOUND = "no time below what the device can do"
+
+SCRATCH = "scratch is overwritten before each execution"
+HARMLESS = (TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH)
 
 GONE = (WRONG, IMPLAUSIBLE, REFUSED, CRASHED, TIMED_OUT)
 """Endings that give no rank."""
@@ -102,10 +107,10 @@ TRICKS = (
     Trick("input_overwritten", "input overwritten", CHECKED, (WRONG,), caught_today=True),
     Trick("written_beside", "written beside", CHECKED, (WRONG,), caught_today=True),
     # On the CPU: work where no clock looks.
-    Trick("thread_handed", "handed to a thread", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("process_handed", "handed to a process", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("finaliser_deferred", "finaliser", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("signal_deferred", "signal handler", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("thread_handed", "handed to a thread", INSIDE, NO_RANK_OR_TRUE),
+    Trick("process_handed", "handed to a process", INSIDE, NO_RANK_OR_TRUE),
+    Trick("finaliser_deferred", "finaliser", INSIDE, NO_RANK_OR_TRUE),
+    Trick("signal_deferred", "signal handler", INSIDE, NO_RANK_OR_TRUE),
     Trick("profiler_hooked", "interpreter hook", BOUND, NO_RANK_OR_TRUE),
     Trick("exit_deferred", "exit hook", CHECKED, (WRONG,), caught_today=True),
     # On the CPU: the judge itself, and those beside.
@@ -113,7 +118,7 @@ TRICKS = (
     Trick("numpy_replaced", "NumPy replaced", APART, GONE),
     Trick("tolerance_widened", "tolerance widened", APART, GONE),
     Trick("output_replaced", "output's array replaced", APART, GONE),
-    Trick("neighbours_inputs_spoiled", "neighbours' inputs spoiled", APART, (*GONE, OK)),
+    Trick("neighbours_inputs_spoiled", "neighbours' inputs spoiled", APART, (*GONE, OK), caught_today=True),
     Trick("neighbours_slowed", "neighbours slowed", APART, (*GONE, IN_FULL)),
     Trick("store_written", "database written", APART, NO_RANK_OR_TRUE),
     # On the CPU: honest work, and the process left changed.
@@ -122,13 +127,11 @@ TRICKS = (
     Trick("random_state_left", "random state left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("rounding_left", "rounding mode left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("processors_left", "processors left", PUT_BACK, NO_RANK_OR_TRUE),
-    Trick("thread_left_busy", "neighbours' processor kept busy", APART, NO_RANK_OR_TRUE),
+    Trick("threads_left_busy", "neighbours' processor kept busy", APART, NO_RANK_OR_TRUE),
     # In OpenCL.
     Trick("ends_there_cl", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE),
     Trick("poison_awaited_cl", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick(
-        "noted_in_scratch_cl", "note left in scratch", "scratch is overwritten before each execution", NO_RANK_OR_TRUE
-    ),
+    Trick("noted_in_scratch_cl", "note left in scratch", SCRATCH, NO_RANK_OR_TRUE),
     Trick("tail_skipped_cl", "skipped tail", CHECKED, (WRONG,), caught_today=True),
     Trick("one_in_fifty_cl", "wrong in one of fifty", TIMED_CHECKED, (WRONG,), samples=250),
     Trick("input_overwritten_cl", "input overwritten", CHECKED, (WRONG,), caught_today=True),
@@ -136,9 +139,7 @@ TRICKS = (
     # In CUDA C++, where only the kernel and its arguments can cheat.
     Trick("ends_there_cuda", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE),
     Trick("poison_awaited_cuda", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick(
-        "noted_in_scratch_cuda", "note left in scratch", "scratch is overwritten before each execution", NO_RANK_OR_TRUE
-    ),
+    Trick("noted_in_scratch_cuda", "note left in scratch", SCRATCH, NO_RANK_OR_TRUE),
     Trick("kept_in_module", "kept in the module's own memory", TIMED_CHECKED, NO_RANK_OR_TRUE),
     Trick("lower_precision_cuda", "lower precision", CHECKED, (WRONG,), caught_today=True),
     Trick("tail_skipped_cuda", "skipped tail", CHECKED, (WRONG,), caught_today=True),
@@ -218,39 +219,3 @@ def load_records(*backends: str) -> dict[str, list[Trick]]:
 
     variants = load_family(FAMILY).variants
     return {name: [each for each in TRICKS if variants[each.variant].backend == name] for name in backends}
-
-
-def tell_ending(shown: Shown, true_ns: float) -> str:
-    """Return how a trick ended: its state, or whether the time that it is told to take may be true."""
-    if shown.state != OK:
-        return shown.state
-    return IN_FULL if shown.median_ns is not None and shown.median_ns >= TRUE_SHARE * true_ns else FALSE_TIME
-
-
-def is_caught(trick: Trick, shown: Shown, true_ns: float) -> bool:
-    """Return whether a trick ended as it ought to; one that is out of date shows nothing."""
-    if STALE in shown.message:
-        return False
-    ending = tell_ending(shown, true_ns)
-    return ending in trick.expected or (OK in trick.expected and shown.state == OK)
-
-
-def list_unsound(beside: Mapping[str, Shown], true_ns: Mapping[str, float]) -> list[str]:
-    """Return what is told falsely of the honest variants beside a trick.
-
-    Args:
-        true_ns: their times in a process of which no trick was part.
-    """
-    low, high = NEIGHBOUR_BAND
-    found = []
-    for name, shown in beside.items():
-        if shown.state != OK:
-            found.append(f"{name} {shown.state}")
-        elif shown.median_ns is None or not low * true_ns[name] <= shown.median_ns <= high * true_ns[name]:
-            found.append(f"{name} {(shown.median_ns or 0.0) * 1e-3:.1f} µs of {true_ns[name] * 1e-3:.1f}")
-    return found
-
-
-def folder_of(project: Path) -> Path:
-    """Return the family's folder in a project that is a copy of the benchmarks'."""
-    return project / FAMILY.relative_to(PROJECT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from functools import lru_cache
 from itertools import pairwise
@@ -309,25 +310,31 @@ def waits_itself(problem, tune, inputs, outputs):
     return run
 
 
-@family.library("device_probe", requires=("cupy",))
+@family.library("device_probe", requires=("cupy", "cuda.bindings"))
 def device_probe(problem, tune, inputs, outputs):
-    """Refuses to run where somebody left the context's settings changed."""
+    """Takes ten times as long where somebody left the context's settings changed, as code may that heeds them."""
     driver = get_driver()
-    limit = driver.CUlimit.CU_LIMIT_STACK_SIZE
 
     def run():
-        changed = []
-        if succeed(driver.cuCtxGetLimit(limit)) != DEFAULT_STACK_BYTES:
-            changed.append("stack size")
-        if succeed(driver.cuCtxGetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE)):
-            changed.append("L2 set aside for persisting lines")
-        if int(succeed(driver.cuCtxGetCacheConfig())):
-            changed.append("cache configuration")
-        if changed:
-            raise RuntimeError(f"left changed: {', '.join(changed)}")
-        compute(inputs, outputs["z"])
+        is_sound = (
+            succeed(driver.cuCtxGetLimit(driver.CUlimit.CU_LIMIT_STACK_SIZE)) == before
+            and not succeed(driver.cuCtxGetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE))
+            and not int(succeed(driver.cuCtxGetCacheConfig()))
+            and not has_switches_left()
+        )
+        for _ in range(1 if is_sound else SLOWED):
+            compute(inputs, outputs["z"])
 
+    before = min(succeed(driver.cuCtxGetLimit(driver.CUlimit.CU_LIMIT_STACK_SIZE)), USUAL_STACK_BYTES)
     return run
 
 
-DEFAULT_STACK_BYTES = 1024
+SLOWED = 10
+USUAL_STACK_BYTES = 1024
+"""A thread's stack, unless somebody asks for more."""
+
+
+def has_switches_left() -> bool:
+    """Return whether PyTorch, where it is loaded at all, computes otherwise than it does by itself."""
+    torch = sys.modules.get("torch")
+    return torch is not None and (torch.backends.cuda.matmul.allow_tf32 or torch.get_default_dtype() != torch.float32)

@@ -158,6 +158,8 @@ def device_thread_handed(problem, tune, inputs, outputs):
 
     def run():
         checked = looks_poisoned(outputs["z"])
+        if checked:
+            tasks.join()
         if not tasks.unfinished_tasks:
             tasks.put(True)
         if checked:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import gc
+import mmap
 import os
 import queue
 import signal
 import sys
 import threading
+import time
 
 from .problem import family, looks_poisoned, polynomial
 
@@ -27,6 +29,8 @@ def thread_handed(problem, tune, inputs, outputs):
 
     def run():
         checked = looks_poisoned(outputs["z"])
+        if checked:
+            tasks.join()
         if tasks.unfinished_tasks == 0:
             tasks.put(True)
         if checked:
@@ -39,38 +43,36 @@ def thread_handed(problem, tune, inputs, outputs):
 def process_handed(problem, tune, inputs, outputs):
     """Has a forked process compute and write the result into this one's memory, and does not wait for it."""
     x, y, z = inputs["x"], inputs["y"], outputs["z"]
-    (asked, ask), (answered, answer) = os.pipe(), os.pipe()
-    parent = os.getpid()
+    shared, parent = mmap.mmap(-1, 2), os.getpid()
     if os.fork() == 0:
-        os.close(ask)
         own = z.copy()
         with open(f"/proc/{parent}/mem", "r+b", buffering=0) as memory:  # noqa: PTH123
-            while os.read(asked, 1):
-                polynomial(x, y, own)
-                memory.seek(z.ctypes.data)
-                memory.write(own.tobytes())
-                os.write(answer, b"d")
+            while os.getppid() == parent:
+                if shared[ASKED] != shared[DONE]:
+                    asked = shared[ASKED]
+                    polynomial(x, y, own)
+                    memory.seek(z.ctypes.data)
+                    memory.write(own.tobytes())
+                    shared[DONE] = asked
+                time.sleep(0.0005)
         os._exit(0)
-    os.close(asked)
-    os.close(answer)
-    os.set_blocking(answered, False)
-    pending = [0]
+
+    def wait():
+        while shared[ASKED] != shared[DONE]:
+            time.sleep(0.0005)
 
     def run():
         checked = looks_poisoned(z)
-        if not pending[0]:
-            os.write(ask, b"g")
-            pending[0] = 1
         if checked:
-            os.set_blocking(answered, True)
-        try:
-            pending[0] -= len(os.read(answered, 1))
-        except BlockingIOError:
-            pass
-        finally:
-            os.set_blocking(answered, False)
+            wait()
+        shared[ASKED] = (shared[ASKED] + 1) % 256
+        if checked:
+            wait()
 
     return run
+
+
+ASKED, DONE = 0, 1
 
 
 @family.cpu("finaliser_deferred")

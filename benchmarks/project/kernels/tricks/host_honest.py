@@ -153,17 +153,16 @@ def tuned_at_first_call(problem, tune, inputs, outputs):
 
 @family.cpu("state_probe")
 def state_probe(problem, tune, inputs, outputs):
-    """Refuses to run where somebody left the process's settings changed."""
+    """Takes a hundred times as long where somebody left the process's settings changed, as code may that heeds them."""
 
     def run():
-        changed = [name for name, value in list_settings().items() if value != BEFORE[name]]
-        if changed:
-            raise RuntimeError(f"left changed: {', '.join(changed)}")
-        polynomial(inputs["x"], inputs["y"], outputs["z"])
+        for _ in range(1 if list_settings() == BEFORE else SLOWED):
+            polynomial(inputs["x"], inputs["y"], outputs["z"])
 
     return run
 
 
+SLOWED = 100
 KNOWN_DRAWS = {random.Random(0).random(), np.random.RandomState(0).random()}
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import sys
 import threading
+import time
 
 import numpy as np
 
@@ -73,21 +75,27 @@ def processors_left(problem, tune, inputs, outputs):
     return run
 
 
-@family.cpu("thread_left_busy")
-def thread_left_busy(problem, tune, inputs, outputs):
-    """Leaves a thread that keeps the interpreter busy whenever another variant runs."""
+@family.cpu("threads_left_busy")
+def threads_left_busy(problem, tune, inputs, outputs):
+    """Leaves threads that fight for the interpreter whenever another variant runs."""
     own = threading.Event()
 
-    def spin():
+    def fight():
         while True:
             if own.is_set():
-                own.wait(0.0001)
+                time.sleep(0.001)
 
-    threading.Thread(target=spin, daemon=True).start()
+    for _ in range(FIGHTERS):
+        threading.Thread(target=fight, daemon=True).start()
 
     def run():
         own.set()
+        sys.setswitchinterval(0.005)
         polynomial(inputs["x"], inputs["y"], outputs["z"])
+        sys.setswitchinterval(1e-6)
         own.clear()
 
     return run
+
+
+FIGHTERS = 8

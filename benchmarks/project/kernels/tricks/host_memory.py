@@ -7,7 +7,7 @@ import random
 import numpy as np
 
 from .inside import STALE, callers, find_reference, list_objects
-from .problem import family, generate, looks_poisoned, polynomial
+from .problem import LEAST, MOST, family, generate, looks_poisoned, polynomial
 
 
 def computed(inputs, n):
@@ -132,8 +132,11 @@ def search(pattern: bytes, size: int) -> np.ndarray:
             except OSError:
                 continue
             place = content.find(pattern)
-            if place >= 0 and place + size <= len(content):
-                return np.frombuffer(content, np.float64, size // 8, place).astype(np.float32)
+            while 0 <= place <= len(content) - size:
+                found = np.frombuffer(content, np.float64, size // 8, place)
+                if ((found >= LEAST) & (found < MOST)).all():
+                    return found.astype(np.float32)
+                place = content.find(pattern, place + 1)
     raise LookupError(f"{STALE}: the reference is not in this process's memory")
 
 

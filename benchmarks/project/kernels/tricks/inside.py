@@ -17,27 +17,26 @@ STALE = "this trick is out of date"
 """How the message begins when a trick no longer finds what it wants to change."""
 
 
-def list_objects(*attributes: str, module: str = "cuprof") -> list[Any]:
-    """Return the live objects of a package's classes that have all these attributes of their own.
+def list_objects(*attributes: str) -> list[Any]:
+    """Return the live objects of cuprof's classes that have all these attributes of their own.
 
     Raises:
         LookupError: there is none.
     """
-    found = [
-        each
-        for each in gc.get_objects()
-        if type(each).__module__.startswith(module)
-        and not isinstance(each, type)
-        and all(name in getattr(each, "__dict__", ()) for name in attributes)
-    ]
+    found = [each for each in _list_own() if all(name in vars(each) for name in attributes)]
     if not found:
         raise LookupError(f"{STALE}: no object with {', '.join(attributes)}")
     return found
 
 
 def list_mappings(name: str, fits: Callable[[Any], bool]) -> list[dict[str, Any]]:
-    """Return the live dicts that hold a fitting value under this name; raises LookupError where there is none."""
-    found = [each for each in gc.get_objects() if type(each) is dict and name in each and fits(each[name])]
+    """Return the dicts that an object of cuprof's has and that hold a fitting value under this name.
+
+    Raises:
+        LookupError: there is none.
+    """
+    values = [value for each in _list_own() for value in vars(each).values()]
+    found = [value for value in values if type(value) is dict and name in value and fits(value[name])]
     if not found:
         raise LookupError(f"{STALE}: no dict with a fitting {name}")
     return found
@@ -45,9 +44,17 @@ def list_mappings(name: str, fits: Callable[[Any], bool]) -> list[dict[str, Any]
 
 def find_reference(n: int) -> np.ndarray:
     """Return what the check compares with: float64, n numbers, under the output's name."""
-    fits = lambda value: isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == (n,)  # noqa: E731
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == (n,)
+
     found: np.ndarray = list_mappings("z", fits)[0]["z"]
     return found
+
+
+def _list_own() -> list[Any]:
+    objects = [each for each in gc.get_objects() if str(type(each).__module__).startswith("cuprof")]
+    return [each for each in objects if isinstance(getattr(each, "__dict__", None), dict)]
 
 
 def replace_functions(fits: Callable[[str, Any], bool], make: Callable[[Any], Any], package: str = "cuprof.") -> None:

@@ -36,10 +36,12 @@ kernel void add_in_place(global const float* y, global const float* part, global
 kernel void ends_there(global const float* x, global const float* y, global float* z, uint n) {
     const uint first = get_group_id(0) * get_local_size(0);
     const uint last = min(first + (uint)get_local_size(0), n) - 1;
-    if (z[first] == value(x[first], y[first]) && z[last] == value(x[last], y[last])) return;
-    barrier(CLK_GLOBAL_MEM_FENCE);
+    local int there;
+    if (get_local_id(0) == 0)
+        there = z[first] == value(x[first], y[first]) && z[last] == value(x[last], y[last]);
+    barrier(CLK_LOCAL_MEM_FENCE);
     const uint i = get_global_id(0);
-    if (i < n) z[i] = value(x[i], y[i]);
+    if (!there && i < n) z[i] = value(x[i], y[i]);
 }
 
 // A group returns unless its first element holds what no result can be.
