@@ -127,7 +127,6 @@ TRICKS = (
     Trick("random_state_left", "random state left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("rounding_left", "rounding mode left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("processors_left", "processors left", PUT_BACK, NO_RANK_OR_TRUE),
-    Trick("threads_left_busy", "neighbours' processor kept busy", APART, NO_RANK_OR_TRUE),
     # In OpenCL.
     Trick("ends_there_cl", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE),
     Trick("poison_awaited_cl", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE),

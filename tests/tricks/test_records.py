@@ -108,8 +108,8 @@ def test_the_table_counts_tricks_believed_and_honest_variants_accused():
     assert list(tricks.make_criteria([honest, left_out, caught]).values()) == [True, True]
     found = tricks.make_criteria([honest, accused, left_out, caught, believed])
     assert list(found.values()) == [False, False]
-    assert [text.partition(" tricks")[0] for text in found][0] == "1 of 2"
-    assert list(found)[1] == "1 of 2 honest variants are accused"
+    assert next(iter(found)).startswith("1 of 2 tricks")
+    assert list(found)[-1] == "1 of 2 honest variants are accused"
 
 
 def test_other_tools_are_counted_by_what_they_were_given():

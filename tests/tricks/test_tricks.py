@@ -20,9 +20,7 @@ def list_cases() -> list[object]:
         for trick in tricks:
             reason = f"not caught yet; what ought to catch it: {trick.caught_by}"
             marks = [] if trick.caught_today else [pytest.mark.xfail(reason=reason, strict=True)]
-            # Those that share a sweep run in one process of the tests.
-            group = pytest.mark.xdist_group(f"tricks-{backend}" if trick.is_harmless else f"tricks-{trick.variant}")
-            cases.append(pytest.param(backend, trick, id=trick.variant, marks=[*marks, group]))
+            cases.append(pytest.param(backend, trick, id=trick.variant, marks=marks))
     return cases
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import random
-import sys
-import threading
-import time
 
 import numpy as np
 
@@ -73,29 +70,3 @@ def processors_left(problem, tune, inputs, outputs):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
     return run
-
-
-@family.cpu("threads_left_busy")
-def threads_left_busy(problem, tune, inputs, outputs):
-    """Leaves threads that fight for the interpreter whenever another variant runs."""
-    own = threading.Event()
-
-    def fight():
-        while True:
-            if own.is_set():
-                time.sleep(0.001)
-
-    for _ in range(FIGHTERS):
-        threading.Thread(target=fight, daemon=True).start()
-
-    def run():
-        own.set()
-        sys.setswitchinterval(0.005)
-        polynomial(inputs["x"], inputs["y"], outputs["z"])
-        sys.setswitchinterval(1e-6)
-        own.clear()
-
-    return run
-
-
-FIGHTERS = 8
