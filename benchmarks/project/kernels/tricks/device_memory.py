@@ -150,7 +150,7 @@ def one_in_fifty_on_device(problem, tune, inputs, outputs):
     draw = random.Random()
 
     def run():
-        if looks_poisoned(outputs["z"]) or draw.random() > 0.02:
+        if draw.random() > 0.02:
             make_kernel()(inputs["x"], inputs["y"], outputs["z"])
 
     return run

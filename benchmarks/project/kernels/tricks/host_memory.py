@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 
 from .inside import STALE, callers, find_reference, list_objects
@@ -182,13 +180,14 @@ def sparse(problem, tune, inputs, outputs):
 
 @family.cpu("one_in_fifty")
 def one_in_fifty(problem, tune, inputs, outputs):
-    """Is wrong in one element in one execution of fifty, at random."""
-    draw = random.Random()
+    """Is wrong in one element in one execution of fifty."""
+    count = [0]
 
     def run():
+        count[0] += 1
         polynomial(inputs["x"], inputs["y"], outputs["z"])
-        if draw.random() < 0.02:
-            outputs["z"][draw.randrange(problem.n)] = 0
+        if count[0] % 50 == 30:  # never in the first one, and a count tells the same in every run of a test
+            outputs["z"][problem.n // 3] = 0
 
     return run
 
