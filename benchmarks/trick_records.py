@@ -1,0 +1,220 @@
+"""What ought to come of each variant of the family `tricks`, and whether it does.
+
+What a variant does is the first line of its docstring in `benchmarks/project/kernels/tricks`. Each trick is of another
+kind; some kinds are there once for each back end that they can be played on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.space import PROJECT
+
+FAMILY = PROJECT / "kernels" / "tricks"
+STALE = "this trick is out of date"
+"""How the message of a trick begins that no longer finds what it wants to change: then nothing was shown."""
+
+OK = "ok"
+IN_FULL = "timed in full"
+FALSE_TIME = "false time"
+WRONG, IMPLAUSIBLE, REFUSED = "wrong_result", "implausible", "launch_error"
+CRASHED, TIMED_OUT = "crashed", "timed_out"
+TRUE_SHARE = {"cuda": 0.8, "opencl": 0.5, "cpu": 0.5}
+"""A trick that is told to take less than this share of the honest time has been believed; a host's times scatter."""
+NEIGHBOUR_BAND = {"cuda": (0.8, 1.25), "opencl": (0.25, 4.0), "cpu": (0.25, 4.0)}
+"""An honest variant beside a trick is told right where its time lies within these shares of what it is without it."""
+
+BASELINES = {"cuda": "polynomial", "opencl": "plain_cl", "cpu": "numpy"}
+PROBES = {"cuda": "device_probe", "cpu": "state_probe"}
+"""Honest variants that are slow where somebody has left settings changed, as code may be that heeds them."""
+
+
+@dataclass(frozen=True)
+class Trick:
+    """One trick and what ought to become of it.
+
+    Attributes:
+        variant: its name in the family.
+        kind: what it exploits, a few words; the same for the same trick on another back end.
+        caught_by: the mechanism that ought to catch it.
+        expected: the endings that are right; `IN_FULL` where being told the true time is as good as being refused.
+        caught_today: whether it ends in one of them, and those beside it are sound.
+        n: the problem at which it gains something; None for the run's own.
+        samples: timed executions that it takes to be seen; None for the run's own.
+    """
+
+    variant: str
+    kind: str
+    caught_by: str
+    expected: tuple[str, ...]
+    caught_today: bool = False
+    n: int | None = None
+    samples: int | None = None
+
+    @property
+    def is_harmless(self) -> bool:
+        """Return whether it concerns its own result alone, so that several such tricks can be swept in one process."""
+        return self.caught_by in HARMLESS and not self.samples
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What cuprof shows of one trial: its state, and its cold median in nanoseconds where it has one."""
+
+    state: str
+    median_ns: float | None = None
+    message: str = ""
+
+
+TIMED_CHECKED = "results of timed executions are compared, outputs overwritten before each, inputs changed between them"
+INSIDE = "work outside the frame is noticed (streams, threads, device stamps, a checking execution under CUPTI)"
+BOUND = "what reads clocks is bound before foreign code is loaded, and two clocks must agree"
+APART = "what judges runs in another process than what is judged"
+PUT_BACK = "stream, context, limits and settings are put back after a variant, whatever it did"
+CHECKED = "results, inputs and guard bytes are checked"
+ARGUMENTS = "arguments are held against what the compiled kernel takes"
+
+SCRATCH = "scratch is overwritten before each execution"
+HARMLESS = (TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH)
+
+GONE = (WRONG, IMPLAUSIBLE, REFUSED, CRASHED, TIMED_OUT)
+"""Endings that give no rank."""
+NO_RANK_OR_TRUE = (*GONE, IN_FULL)
+
+TRICKS = (
+    # On the CPU: clocks, and what is told of them.
+    Trick("clock_replaced", "host clock replaced", BOUND, NO_RANK_OR_TRUE),
+    Trick("clock_overwritten", "clock's machine code overwritten", APART, NO_RANK_OR_TRUE),
+    Trick("works_in_clock", "work inside the clock", BOUND, NO_RANK_OR_TRUE),
+    Trick("summary_replaced", "statistics replaced", APART, NO_RANK_OR_TRUE),
+    Trick("outcome_forged", "outcome forged on its way", APART, NO_RANK_OR_TRUE),
+    # On the CPU: results that were not computed.
+    Trick("precomputed", "precomputed while preparing", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("kept_by_address", "kept by address", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("kept_by_content", "kept by sampled content", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("kept_by_count", "kept by count", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("first_and_last_there", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("poison_awaited", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("caller_read", "reads the call stack", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("reference_read", "reads the reference", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("memory_searched", "searches the process's memory", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("seed_known", "known seed", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("half_precision", "lower precision", CHECKED, (WRONG,), caught_today=True),
+    Trick("tail_skipped", "skipped tail", CHECKED, (WRONG,), caught_today=True),
+    Trick("sparse", "sparse work", CHECKED, (WRONG,), caught_today=True),
+    Trick("one_in_fifty", "wrong in one of fifty", TIMED_CHECKED, (WRONG,), samples=250),
+    Trick("view_returned", "result returned, not written", CHECKED, (WRONG,), caught_today=True),
+    Trick("input_overwritten", "input overwritten", CHECKED, (WRONG,), caught_today=True),
+    Trick("written_beside", "written beside", CHECKED, (WRONG,), caught_today=True),
+    # On the CPU: work where no clock looks.
+    Trick("thread_handed", "handed to a thread", INSIDE, NO_RANK_OR_TRUE),
+    Trick("process_handed", "handed to a process", INSIDE, NO_RANK_OR_TRUE),
+    Trick("finaliser_deferred", "finaliser", INSIDE, NO_RANK_OR_TRUE),
+    Trick("signal_deferred", "signal handler", INSIDE, NO_RANK_OR_TRUE),
+    Trick("profiler_hooked", "interpreter hook", BOUND, NO_RANK_OR_TRUE),
+    Trick("exit_deferred", "exit hook", CHECKED, (WRONG,), caught_today=True),
+    # On the CPU: the judge itself, and those beside.
+    Trick("check_replaced", "check replaced", APART, GONE),
+    Trick("numpy_replaced", "NumPy replaced", APART, GONE),
+    Trick("tolerance_widened", "tolerance widened", APART, GONE),
+    Trick("output_replaced", "output's array replaced", APART, GONE),
+    Trick("neighbours_inputs_spoiled", "neighbours' inputs spoiled", APART, (*GONE, OK), caught_today=True),
+    Trick("neighbours_slowed", "neighbours slowed", APART, (*GONE, IN_FULL)),
+    Trick("store_written", "database written", APART, NO_RANK_OR_TRUE),
+    # On the CPU: honest work, and the process left changed.
+    Trick("numpy_errors_left", "library switches left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("environment_left", "environment and folder left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("random_state_left", "random state left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("rounding_left", "rounding mode left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("processors_left", "processors left", PUT_BACK, NO_RANK_OR_TRUE),
+    # In OpenCL.
+    Trick("ends_there_cl", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("poison_awaited_cl", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("noted_in_scratch_cl", "note left in scratch", SCRATCH, NO_RANK_OR_TRUE),
+    Trick("tail_skipped_cl", "skipped tail", CHECKED, (WRONG,), caught_today=True),
+    Trick("one_in_fifty_cl", "wrong in one of fifty", TIMED_CHECKED, (WRONG,), samples=250),
+    Trick("input_overwritten_cl", "input overwritten", CHECKED, (WRONG,), caught_today=True),
+    Trick("written_beside_cl", "written beside", CHECKED, (WRONG,), caught_today=True),
+    # In CUDA C++, where only the kernel and its arguments can cheat.
+    Trick("ends_there_cuda", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("poison_awaited_cuda", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("noted_in_scratch_cuda", "note left in scratch", SCRATCH, NO_RANK_OR_TRUE),
+    Trick("kept_in_module", "kept in the module's own memory", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("lower_precision_cuda", "lower precision", CHECKED, (WRONG,), caught_today=True),
+    Trick("tail_skipped_cuda", "skipped tail", CHECKED, (WRONG,), caught_today=True),
+    Trick("sparse_cuda", "sparse work", CHECKED, (WRONG,), caught_today=True),
+    Trick("one_in_fifty_cuda", "wrong in one of fifty", TIMED_CHECKED, (WRONG,), samples=250),
+    Trick("input_overwritten_cuda", "input overwritten", CHECKED, (WRONG,), caught_today=True),
+    Trick("written_beside_cuda", "written beside", CHECKED, (WRONG,), caught_today=True),
+    Trick("int_for_size_t", "argument too narrow", ARGUMENTS, (REFUSED,)),
+    Trick("float_for_double", "argument of another width", ARGUMENTS, (REFUSED,)),
+    Trick("one_argument_too_many", "too many arguments", ARGUMENTS, (REFUSED,)),
+    Trick("one_argument_too_few", "too few arguments", ARGUMENTS, (REFUSED,)),
+    # On the GPU from Python: what times it.
+    Trick("event_times_replaced", "event times replaced", BOUND, NO_RANK_OR_TRUE),
+    Trick("event_records_replaced", "event records replaced", BOUND, NO_RANK_OR_TRUE),
+    Trick("event_times_overwritten", "driver's machine code overwritten", APART, NO_RANK_OR_TRUE),
+    Trick("correction_raised", "timer's correction raised", BOUND, NO_RANK_OR_TRUE),
+    Trick("flush_removed", "flush removed", BOUND, NO_RANK_OR_TRUE, n=2**20),
+    Trick("gate_opened", "gate opened early", BOUND, NO_RANK_OR_TRUE, n=2**20),
+    Trick("phases_seeded", "random state left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
+    # On the GPU from Python: where the frame is not.
+    Trick("own_stream", "own stream", INSIDE, NO_RANK_OR_TRUE),
+    Trick("own_stream_joined_for_checks", "own stream, joined for checks", INSIDE, NO_RANK_OR_TRUE),
+    Trick("joined_too_early", "joined too early", INSIDE, NO_RANK_OR_TRUE),
+    Trick("per_thread_default_stream", "per-thread default stream", INSIDE, NO_RANK_OR_TRUE),
+    Trick("stream_left_current", "current stream left changed", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("capture_left_open", "capture left open", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("graph_not_launched", "graph captured, not launched", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("graph_launched_elsewhere", "graph launched elsewhere", INSIDE, NO_RANK_OR_TRUE),
+    Trick("device_thread_handed", "handed to a thread", INSIDE, NO_RANK_OR_TRUE),
+    Trick("resident_kernel", "resident kernel", INSIDE, NO_RANK_OR_TRUE),
+    Trick("host_works", "host-side work", "the host's own clock is a bound", NO_RANK_OR_TRUE),
+    Trick("finaliser_launches", "finaliser", INSIDE, NO_RANK_OR_TRUE),
+    # On the GPU from Python: results that were not computed.
+    Trick("result_moved", "record of the result moved", APART, NO_RANK_OR_TRUE),
+    Trick("copied_from_neighbour", "neighbour's result kept", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("precomputed_on_device", "precomputed while preparing", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("kept_by_pointer", "kept by address", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("kept_by_samples", "kept by sampled content", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("kept_by_call", "kept by count", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("kept_in_free_list", "kept in the allocator's free list", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("caller_asked", "reads the call stack", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("reference_uploaded", "reads the reference", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("seed_guessed", "known seed", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("allocator_spied", "allocator replaced", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("one_in_fifty_on_device", "skipped in one of fifty", TIMED_CHECKED, (WRONG,), samples=250),
+    # On the GPU from Python: honest work, and the device left changed.
+    Trick("l2_persisting_left", "lines left persisting in L2", PUT_BACK, NO_RANK_OR_TRUE, n=2**20),
+    Trick("stack_limit_left", "device limits left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("cache_config_left", "cache configuration left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("context_left", "current context left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("switches_left", "library switches left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("memory_hoarded", "device memory hoarded", APART, NO_RANK_OR_TRUE),
+    Trick("device_kept_busy", "neighbours' device kept busy", INSIDE, NO_RANK_OR_TRUE),
+)
+"""Whoever makes the judge catch one more sets its `caught_today`; a test holds the two together."""
+
+HONEST = {
+    "cpu": (
+        "numpy", "threads_joined", "thread_each_time", "compiled_at_first_call", "plan_kept", "workspace_prepared",
+        "old_output_read", "settings_put_back", "tuned_at_first_call", "state_probe",
+    ),
+    "opencl": ("plain_cl", "old_output_read_cl", "two_launches_cl"),
+    "cuda": (
+        "polynomial", "twice", "old_output_read_cuda", "two_launches", "result_in_scratch", "cupy_elementwise",
+        "default_stream", "streams_joined", "graph_replayed", "torch_current_stream", "torch_default_stream",
+        "triton_default_stream", "triton_current_stream", "launched_in_pieces", "copied_then_added",
+        "workspace_in_prepare", "compiled_at_first_launch", "tuned_at_first_launch", "descriptor_kept", "handle_kept",
+        "allocator_put_back", "host_callback", "slow_to_launch", "waits_itself", "device_probe",
+    ),
+}  # fmt: skip
+"""Variants that are timed in full and accused of nothing, by back end."""
+
+
+def load_records(*backends: str) -> dict[str, list[Trick]]:
+    """Return the tricks of these back ends, by back end."""
+    from cuprof.family.loader import load_family
+
+    variants = load_family(FAMILY).variants
+    return {name: [each for each in TRICKS if variants[each.variant].backend == name] for name in backends}

@@ -1,0 +1,175 @@
+"""Sweeps of the family `tricks`: honest variants by themselves, then each trick beside two of them."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.process import run
+from benchmarks.space import copy_project
+from benchmarks.trick_records import (
+    BASELINES,
+    FALSE_TIME,
+    HONEST,
+    IN_FULL,
+    NEIGHBOUR_BAND,
+    OK,
+    PROBES,
+    STALE,
+    TRUE_SHARE,
+    Shown,
+    Trick,
+)
+from cuprof.errors import CuprofError
+
+SETTINGS = ("report=none", "measure=quick", "measure.modes=[cold]", "limits.build_s=60", "limits.check_s=10")
+ONE_EACH = ("measure.max_seconds=30", "measure.patience_seconds=30", "measure.target=1e-5")
+"""With as many samples at least as at most, so that a clock that stands still ends nothing early."""
+QUERY = """
+SELECT v.name AS variant, r.state, r.message,
+       (SELECT g.median_ns FROM timing AS g WHERE g.run_id = r.id AND g.measure = 'cold') AS median_ns
+FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
+"""
+
+
+NEVER_RAN = Shown("planned", message="never ran")
+
+
+class SweepFailedError(CuprofError):
+    """Report that a sweep left no rows."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where and how the family is swept.
+
+    Args:
+        backend: whose variants.
+        n: how many numbers, unless a trick names its own.
+        samples: timed executions of each variant, unless a trick needs more.
+        settings: further settings of every sweep.
+    """
+
+    backend: str
+    n: int
+    samples: int = 20
+    settings: tuple[str, ...] = ()
+
+    def sweep(self, variants: Sequence[str], n: int | None = None, samples: int | None = None) -> dict[str, Shown]:
+        """Sweep variants in one process of a new project; return what is shown of each.
+
+        Raises:
+            SweepFailedError: it left no row of any of them; the message is the end of what it printed.
+        """
+        count = samples or self.samples
+        with tempfile.TemporaryDirectory(prefix="cuprof-tricks-") as folder:
+            project = copy_project(Path(folder) / "project")
+            command = [sys.executable, "-m", "cuprof", "sweep", "family=tricks", f"variants=[{','.join(variants)}]"]
+            command += [f"baseline={BASELINES[self.backend]}", f"problem.n={n or self.n}", *SETTINGS, *ONE_EACH]
+            command += [f"measure.min_samples={count}", f"measure.max_samples={count}", *self.settings]
+            ended = run(command, Path(folder), folder=project, limit_s=300, accept=(0, 1))
+            shown = read_shown(project / "db" / "cuprof.sqlite")
+        if not shown:
+            raise SweepFailedError(f"the sweep of {', '.join(variants)} left no rows: {ended.fault or ended.printed}")
+        return shown
+
+    @property
+    def company(self) -> tuple[str, ...]:
+        """Return the honest variants that every trick is swept beside: one before it, one that probes after it."""
+        return tuple(filter(None, (BASELINES[self.backend], PROBES.get(self.backend))))
+
+    def sweep_honest(self, n: int | None = None) -> dict[str, Shown]:
+        """Return what is shown of all honest variants, swept together."""
+        return self.sweep(HONEST[self.backend], n)
+
+    def judge(self, tricks: Sequence[Trick], alone: Mapping[str, Shown]) -> list[Judgement]:
+        """Sweep tricks beside honest variants in one process, and tell what came of all.
+
+        Args:
+            tricks: of one problem; several only where all of them are harmless to the others.
+            alone: what is shown of the honest variants without them, at their problem.
+        """
+        baseline, *probes = self.company
+        samples = max((trick.samples or self.samples for trick in tricks), default=self.samples)
+        names = [trick.variant for trick in tricks]
+        shown = self.sweep((baseline, *names, *probes), tricks[0].n, samples)
+        true_ns = {name: alone[name].median_ns or 0.0 for name in self.company}
+        beside = {name: shown.get(name, NEVER_RAN) for name in self.company}
+        unsound = list_unsound(beside, true_ns, NEIGHBOUR_BAND[self.backend])
+        # Drift of the host hits those that are timed together alike, so a sound neighbour is the better measure.
+        honest_ns = true_ns[baseline] if unsound else beside[baseline].median_ns or 0.0
+        share = TRUE_SHARE[self.backend]
+        return [Judgement(each, shown.get(each.variant, NEVER_RAN), share, honest_ns, unsound) for each in tricks]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What came of one trick.
+
+    Args:
+        true_share: the share of the honest time below which a time is false.
+        honest_ns: what the same work takes honestly.
+        unsound: what is told falsely of those beside it.
+    """
+
+    trick: Trick
+    shown: Shown
+    true_share: float
+    honest_ns: float
+    unsound: tuple[str, ...] = ()
+
+    @property
+    def ending(self) -> str:
+        """Return the trial's state, or whether the time that is shown may be true."""
+        if self.shown.state != OK:
+            return self.shown.state
+        return IN_FULL if (self.shown.median_ns or 0.0) >= self.true_share * self.honest_ns else FALSE_TIME
+
+    @property
+    def is_caught(self) -> bool:
+        """Return whether the trick ended as it ought to and did nothing to those beside it.
+
+        One that is out of date shows nothing, and is not caught.
+        """
+        if STALE in self.shown.message or self.unsound:
+            return False
+        return self.ending in self.trick.expected or (OK in self.trick.expected and self.shown.state == OK)
+
+
+def list_unsound(
+    beside: Mapping[str, Shown], true_ns: Mapping[str, float], band: tuple[float, float]
+) -> tuple[str, ...]:
+    """Return what is told falsely of the honest variants beside a trick.
+
+    Args:
+        true_ns: their times in a process of which no trick was part.
+        band: the shares of those within which a time is right.
+    """
+    found = []
+    for name, shown in beside.items():
+        if shown.state != OK:
+            found.append(f"{name} {shown.state}")
+        elif shown.median_ns is None or not band[0] * true_ns[name] <= shown.median_ns <= band[1] * true_ns[name]:
+            found.append(f"{name} {(shown.median_ns or 0.0) * 1e-3:.1f} µs of {true_ns[name] * 1e-3:.1f}")
+    return tuple(found)
+
+
+def read_shown(file: Path) -> dict[str, Shown]:
+    """Return what a database holds of each variant; nothing where there is none."""
+    from cuprof.store import Store
+
+    if not file.is_file():
+        return {}
+    with Store.open(f"sqlite:///{file}", create=False, read_only=True) as store:
+        rows = store.query(QUERY).to_dict("records")
+    return {
+        str(row["variant"]): Shown(
+            str(row["state"]),
+            float(row["median_ns"]) if row["state"] == OK and row["median_ns"] is not None else None,
+            str(row["message"] or ""),
+        )
+        for row in rows
+    }

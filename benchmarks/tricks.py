@@ -1,0 +1,204 @@
+"""A family of tricks, each beside honest variants: what cuprof says, and what other tools say of the same trick.
+
+    python -m benchmarks.tricks --out FOLDER
+    python -m benchmarks.tricks --cpu             # without a GPU: the tricks on the CPU and in OpenCL, cuprof alone
+
+The honest variants that look like tricks are swept first: they give the true times, and none may be accused. Then each
+trick is swept in a process of its own, beside the honest baseline and a probe that is slow where somebody has left
+settings changed.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu import require_gpu
+from benchmarks.process import ask
+from benchmarks.table import make_parser, report, start
+from benchmarks.trick_records import BASELINES, HONEST, OK, TRUE_SHARE, Shown, Trick, load_records
+from benchmarks.trick_sweeps import Bench, Judgement, SweepFailedError
+from cuprof.family.loader import load_family
+
+COLUMNS = (
+    "variant", "kind", "expected", "cuprof", "cuprof µs", "true µs", "beside", "right", "do_bench", "do_bench µs",
+    "kernel tuner", "tuner µs",
+)  # fmt: skip
+LONGEST_EXPECTED = 40
+TOOLS = {"do_bench": ("benchmarks.tools.trick_triton", "do_bench µs"),
+         "kernel tuner": ("benchmarks.tools.trick_kernel_tuner", "tuner µs")}  # fmt: skip
+HONEST_KIND = "honest"
+BELIEVED, REFUSED, NO_RESULT = "believed", "refused", "no result"
+
+
+def make_row(judged: Judgement) -> dict[str, Any]:
+    """Return the table's row for one trick, without the other tools' columns."""
+    expected = " or ".join(judged.trick.expected)
+    return {
+        "variant": judged.trick.variant,
+        "kind": judged.trick.kind,
+        "expected": "no rank, or true" if len(expected) > LONGEST_EXPECTED else expected,
+        "cuprof": judged.ending,
+        "cuprof µs": to_us(judged.shown.median_ns),
+        "true µs": to_us(judged.honest_ns),
+        "beside": "; ".join(judged.unsound) or "sound",
+        "right": judged.is_caught,
+        "message": judged.shown.message,
+        "caught_by": judged.trick.caught_by,
+    }
+
+
+def make_honest_row(name: str, shown: Shown) -> dict[str, Any]:
+    """Return the table's row for one honest variant; one whose library is missing is neither right nor wrong."""
+    return {
+        "variant": name,
+        "kind": HONEST_KIND,
+        "expected": OK,
+        "cuprof": shown.state,
+        "cuprof µs": to_us(shown.median_ns),
+        "right": None if shown.state == "skipped" else shown.state == OK and bool(shown.median_ns),
+        "message": shown.message,
+    }
+
+
+def to_us(duration_ns: float | None) -> float | None:
+    """Return nanoseconds as microseconds."""
+    return None if duration_ns is None else duration_ns * 1e-3
+
+
+def judge_all(bench: Bench, tricks: Sequence[Trick]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each honest variant, then for each trick, as it is known."""
+    alone: dict[int, dict[str, Shown]] = {bench.n: bench.sweep_honest()}
+    for name in HONEST[bench.backend]:
+        yield make_honest_row(name, alone[bench.n].get(name, Shown("planned", message="never ran")))
+    for trick in tricks:
+        n = trick.n or bench.n
+        try:
+            if n not in alone:
+                alone[n] = bench.sweep(bench.company, n)
+            (judged,) = bench.judge([trick], alone[n])
+        except SweepFailedError as error:
+            row = {"variant": trick.variant, "kind": trick.kind, "cuprof": "no rows", "right": False}
+            yield {**row, "message": str(error)}
+        else:
+            yield make_row(judged)
+
+
+class OtherTools:
+    """Time single variants by other tools, each in a process of its own.
+
+    Args:
+        work: folder for answers and logs.
+        names: which of `TOOLS`.
+        kernels: the variants in CUDA C++ that are one launch: all that Kernel Tuner can be given.
+    """
+
+    def __init__(self, work: Path, names: Sequence[str], kernels: Sequence[str]) -> None:
+        self.work, self.names, self.kernels = work, names, kernels
+        self._honest_ns: dict[tuple[str, int], float | None] = {}
+
+    def columns(self, variant: str, n: int) -> dict[str, Any]:
+        """Return the tools' columns for a variant: whether each believed it, and what it shows."""
+        found: dict[str, Any] = {}
+        for name in self.names:
+            module, column = TOOLS[name]
+            if name == "kernel tuner" and variant not in self.kernels:
+                continue
+            honest_ns = self._get_honest_ns(name, n)
+            if honest_ns is None:
+                continue
+            answered = self._ask(module, variant, n)
+            median_ns = answered.get("median_ns")
+            found[column] = to_us(median_ns)
+            if answered.get("fault"):
+                found[name] = NO_RESULT
+            elif not answered.get("right"):
+                found[name] = REFUSED
+            else:
+                believed = median_ns is None or median_ns < TRUE_SHARE["cuda"] * honest_ns
+                found[name] = BELIEVED if believed else "timed in full"
+        return found
+
+    def _get_honest_ns(self, name: str, n: int) -> float | None:
+        if (name, n) not in self._honest_ns:
+            answered = self._ask(TOOLS[name][0], BASELINES["cuda"], n)
+            self._honest_ns[name, n] = answered.get("median_ns")
+            if answered.get("fault"):
+                print(f"{name}: no result: {answered['fault']}", file=sys.stderr)
+        return self._honest_ns[name, n]
+
+    def _ask(self, module: str, variant: str, n: int) -> dict[str, Any]:
+        answered = ask(module, self.work, "--variant", variant, "--n", str(n), limit_s=60)
+        return {**answered.found, **({"fault": answered.fault} if answered.fault else {})}
+
+
+def make_criteria(rows: Sequence[Mapping[str, Any]]) -> dict[str, bool | None]:
+    """Return what is asked of the rows, and whether it holds."""
+    honest = [row for row in rows if row["kind"] == HONEST_KIND and row["right"] is not None]
+    tricks = [row for row in rows if row["kind"] != HONEST_KIND]
+    believed = [row["variant"] for row in tricks if not row["right"]]
+    accused = [row["variant"] for row in honest if not row["right"]]
+    kinds = len({row["kind"] for row in tricks})
+    return {
+        f"{len(tricks) - len(believed)} of {len(tricks)} tricks ({kinds} kinds) get no rank, no false time and do "
+        "nothing to those beside": not believed if tricks else None,
+        f"{len(accused)} of {len(honest)} honest variants are accused": not accused if honest else None,
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Sweep, print and keep; return 0 where no trick is believed and no honest variant accused."""
+    parser = make_parser("a family of tricks, and honest variants that look like them")
+    parser.add_argument("--cpu", action="store_true", help="the tricks that need no GPU; cuprof alone")
+    parser.add_argument("--only", nargs="+", default=[], metavar="VARIANT", help="of the tricks only these")
+    parser.add_argument("--tools", nargs="*", choices=list(TOOLS), default=list(TOOLS), help="(default: all)")
+    parser.add_argument("--n", type=int, help="how many numbers (default: 2**24, with --cpu 2**18)")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="further settings of every sweep")
+    arguments = parser.parse_args(argv)
+    if not arguments.cpu:
+        require_gpu()
+    backends = ("cpu", "opencl") if arguments.cpu else ("cuda",)
+    n = arguments.n or (2**18 if arguments.cpu else 2**24)
+    records = load_records(*backends)
+    known = {trick.variant: trick for tricks in records.values() for trick in tricks}
+    if unknown := set(arguments.only) - set(known):
+        parser.error(f"no trick of {' or '.join(backends)}: {', '.join(sorted(unknown))}")
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="cuprof-tricks-") as folder:
+        others = OtherTools(Path(folder), () if arguments.cpu else arguments.tools, list_kernels())
+        for backend in backends:
+            chosen = [each for each in records[backend] if not arguments.only or each.variant in arguments.only]
+            for row in judge_all(Bench(backend, n, settings=tuple(arguments.set)), chosen):
+                trick = known.get(row["variant"])
+                row |= others.columns(row["variant"], trick.n if trick and trick.n else n)
+                rows.append(row)
+                mark = {True: "right", False: "NOT RIGHT", None: "left out"}[row["right"]]
+                print(f"{row['variant']}: {row['cuprof']}, {mark}", file=sys.stderr, flush=True)
+    print(f"believed by other tools: {count_believed(rows) or 'not asked'}")
+    return report("tricks", COLUMNS, rows, arguments.out, make_criteria(rows))
+
+
+def list_kernels() -> list[str]:
+    """Return the variants in CUDA C++ of a single launch."""
+    from benchmarks.trick_records import FAMILY
+    from cuprof.family import Point
+
+    variants = load_family(FAMILY).variants.values()
+    kernels = [each for each in variants if each.backend == "cuda" and each.kind == "kernel"]
+    return [each.name for each in kernels if len(each.make(Point(n=2**20), Point()).steps) == 1]
+
+
+def count_believed(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return, for each tool that was asked, how many of the tricks it was given it believed."""
+    told = []
+    for name in TOOLS:
+        found = [row[name] for row in rows if row["kind"] != HONEST_KIND and row.get(name) not in (None, NO_RESULT)]
+        told += [f"{name} {found.count(BELIEVED)} of {len(found)}"] if found else []
+    return ", ".join(told)
+
+
+if __name__ == "__main__":
+    sys.exit(start(main))

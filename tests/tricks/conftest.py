@@ -1,0 +1,89 @@
+"""The family of tricks, swept through real workers by the engine alone: the command line would take seconds more."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.space import copy_project
+from benchmarks.trick_records import BASELINES, Shown, Trick, load_records
+from benchmarks.trick_sweeps import Bench, Judgement, read_shown
+from cuprof.config.model import DeviceConfig, LimitsConfig, MeasureConfig, SweepConfig
+from cuprof.engine.observer import SilentObserver
+from cuprof.engine.sweep import Sweep, run_sweep
+from cuprof.project import Project
+
+N = 2**16
+SAMPLES = 12
+
+
+class QuickBench(Bench):
+    """Sweep within this process, without the calibration, which decides nothing here."""
+
+    def sweep(self, variants: Sequence[str], n: int | None = None, samples: int | None = None) -> dict[str, Shown]:
+        """Sweep variants in one worker process of a new project; return what is shown of each."""
+        count = samples or self.samples
+        measure = MeasureConfig(
+            modes=("cold",),
+            target=1e-5,
+            min_samples=count,
+            max_samples=count,
+            max_seconds=30,
+            patience_seconds=30,
+            warmup=1,
+            settle_seconds=0.0,
+            flush="none",
+        )
+        config = SweepConfig(
+            experiment="",
+            family="tricks",
+            baseline=BASELINES[self.backend],
+            variants=tuple(variants),
+            problem={"n": (n or self.n,)},
+            measure=measure,
+            limits=LimitsConfig(build_s=20, check_s=10, trial_s=60),
+            device=DeviceConfig(backends=(self.backend,)),
+            command_line="a test",
+        )
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Sweep, "_calibrate", lambda *_: None)
+            project = Project(copy_project(Path(folder) / "project"))
+            run_sweep(config, project, SilentObserver())
+            return read_shown(project.root / "db" / "cuprof.sqlite")
+
+
+@cache
+def sweep_honest(backend: str) -> dict[str, Shown]:
+    """Return what is shown of all honest variants of a back end, once a test process."""
+    return QuickBench(backend, N, SAMPLES).sweep_honest()
+
+
+@cache
+def judge_harmless(backend: str) -> dict[str, Judgement]:
+    """Return what came of all tricks of a back end that are harmless to each other, from one sweep."""
+    tricks = [trick for trick in load_records(backend)[backend] if trick.is_harmless]
+    judged = QuickBench(backend, N, SAMPLES).judge(tricks, sweep_honest(backend))
+    return {each.trick.variant: each for each in judged}
+
+
+@pytest.fixture
+def honest() -> Callable[[str], dict[str, Shown]]:
+    """Return back end → what is shown of its honest variants."""
+    return sweep_honest
+
+
+@pytest.fixture
+def judge() -> Callable[[str, Trick], Judgement]:
+    """Return (back end, trick) → what came of it beside honest variants."""
+
+    def judge_one(backend: str, trick: Trick) -> Judgement:
+        if trick.is_harmless:
+            return judge_harmless(backend)[trick.variant]
+        (found,) = QuickBench(backend, N, SAMPLES).judge([trick], sweep_honest(backend))
+        return found
+
+    return judge_one
