@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cuprof.analysis.trials import StudyTrial
 
 Facts = Mapping[str, Any]
 FACTS_HELP = "allowed are variant, device, problem, problem.AXIS, tune.NAME"
