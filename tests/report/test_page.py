@@ -171,7 +171,9 @@ def test_the_page_is_written_whole_and_named_after_the_experiment(tmp_path: Path
 def test_a_page_that_fails_leaves_nothing_and_takes_old_parts_away(
     make_study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study, left = make_study(reduction()), tmp_path / "tmpabcd1234.html.part"
+    study, folder = make_study(reduction()), tmp_path / "out"
+    folder.mkdir()
+    left = folder / "tmpabcd1234.html.part"
     left.touch()
     os.utime(left, (0, 0))
 
@@ -182,9 +184,9 @@ def test_a_page_that_fails_leaves_nothing_and_takes_old_parts_away(
         patch.setattr(Path, "replace", full)
         for _ in range(2):
             with pytest.raises(StoreError, match="No space left"):
-                write(study, tmp_path)
-    assert list(tmp_path.iterdir()) == []
-    assert [write(study, tmp_path)] == list(tmp_path.iterdir())
+                write(study, folder)
+    assert list(folder.iterdir()) == []
+    assert [write(study, folder)] == list(folder.iterdir())
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(make_study, tmp_path: Path) -> None:
