@@ -60,7 +60,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class CounterPair:
-    """Two variants at one problem: their counters and Nsight's findings.
+    """Two variants at one problem: their counters and Nsight's advice.
 
     Args:
         topics: (topic, what changed in words): the grid, DRAM traffic, shared memory, coalescing, …
@@ -77,7 +77,7 @@ class CounterPair:
     topics: tuple[tuple[str, str], ...]
     changes: tuple[CounterChange, ...]
     same: tuple[str, ...]
-    findings: tuple[Observation, ...]
+    observations: tuple[Observation, ...]
     open: bool = False
 
 
@@ -220,7 +220,7 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
             for change in changes
             if change.change == "="
         ),
-        findings=(*_findings(study, before), *_findings(study, after)),
+        observations=(*_observations(study, before), *_observations(study, after)),
     )
 
 
@@ -257,7 +257,7 @@ def _number(row: TrialCounter | None) -> float | None:
     return row.value if row else None
 
 
-def _findings(study: Study, trial: StudyTrial) -> tuple[Observation, ...]:
+def _observations(study: Study, trial: StudyTrial) -> tuple[Observation, ...]:
     found = [
         Observation(
             variant=trial.contender,
