@@ -14,7 +14,7 @@ Each back end names its own kind of runnable (`Session[CudaRunnable]`). Who work
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -56,6 +56,45 @@ class Reading:
     duration_ns: float
     sm_clock_mhz: float | None = None
     suspect: str = ""
+
+
+@dataclass(frozen=True)
+class InputSet:
+    """Inputs drawn for one problem, and what is right for them.
+
+    Args:
+        reference: float64 or exact integers by output name; None where results on these inputs are not compared.
+    """
+
+    inputs: Arrays
+    reference: Arrays | None = None
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What one execution is given, drawn anew for each of them.
+
+    Args:
+        inputs: number of the set of inputs; 0 are those that the session was opened with.
+        fill: the byte that outputs and scratch hold before it.
+        compare: hold its result against what is right for these inputs.
+    """
+
+    inputs: int = 0
+    fill: int = POISON_BYTE
+    compare: bool = False
+
+
+FIRST_INPUTS = Draw()
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many executions were compared, how many of them were wrong, and which was the first (counted from 0)."""
+
+    compared: int = 0
+    wrong: int = 0
+    first_wrong: int | None = None
 
 
 @dataclass(frozen=True)
@@ -160,11 +199,47 @@ class Session(ABC, Generic[R]):
         """Return the outputs as host arrays of their own, by name."""
 
     @abstractmethod
-    def read(self, runnable: R, measure: Measure, batch: int = 1) -> Reading:
+    def stock(self, sets: Sequence[InputSet]) -> int:
+        """Keep sets of inputs, the first being those that are in place, and give each execution the one that is drawn.
+
+        The same addresses hold all of them in turn. Executions whose draw is told before this find what is in place.
+
+        Returns:
+            How many of the sets there is memory for, in their order; 0 where not even the first can be written anew.
+        """
+
+    @abstractmethod
+    def expect(self, runnable: R, tolerances: Sequence[Tolerance | None]) -> bool:
+        """Hold the results of a runnable's executions to a tolerance a set of inputs, where they lie.
+
+        Returns:
+            False where that cannot be done in place: then who draws a comparison fetches the outputs and compares.
+        """
+
+    @abstractmethod
+    def tally(self, runnable: R) -> Tally:
+        """Wait, and return what the comparisons in place have come to."""
+
+    @abstractmethod
+    def execute(self, runnable: R, draw: Draw) -> None:
+        """Execute once as drawn, timing nothing, and wait.
+
+        Raises:
+            LaunchError: as `run`.
+        """
+
+    @abstractmethod
+    def read(
+        self, runnable: R, measure: Measure, batch: int = 1, draw: Callable[[], Draw] = lambda: FIRST_INPUTS
+    ) -> Reading:
         """Execute and time, and return one execution's share: once for total, `batch` times back to back for hot.
 
         A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, where the runnable's
-        `phases` ask for that many.
+        `phases` ask for that many. What an execution is given is written, and its result compared, outside of what is
+        timed; of a hot batch the first finds what is drawn, and the last one's result is compared.
+
+        Args:
+            draw: called for each of them.
         """
 
     def tick_ns(self, measure: Measure) -> float:

@@ -11,23 +11,29 @@ struct Found {
     double squared_expected;
 };
 
+#define INFINITE __longlong_as_double(0x7ff0000000000000ll)
+
+// What is right lies in memory masked, so that nobody comes upon it who looks for it by its values.
+__device__ __forceinline__ double unmasked(const unsigned long long* masked, unsigned long long i, unsigned long long key) {
+    return __longlong_as_double((long long)(masked[i] ^ (key + i * 0x9E3779B97F4A7C15ull)));
+}
+
 // Doubles that are not negative compare like their bits.
 __device__ void raise(unsigned long long* cell, double value) {
     atomicMax(cell, (unsigned long long)__double_as_longlong(value));
 }
 
 extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
-    const OUT* __restrict__ output, const double* __restrict__ expected, const double* __restrict__ absolute,
-    double one_absolute, double relative, unsigned long long count, Found* found) {
-    const double limit = __longlong_as_double(0x7ff0000000000000ll);
+    const OUT* __restrict__ output, const unsigned long long* __restrict__ expected, const double* __restrict__ absolute,
+    double one_absolute, double relative, unsigned long long count, unsigned long long key, Found* found) {
     unsigned long long failing = 0, examined = 0;
     double error = 0.0, distance = 0.0, squared_distance = 0.0, squared_expected = 0.0;
     for (unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x; i < count;
          i += (unsigned long long)gridDim.x * 256) {
         ++examined;
         const double is = (double)output[i];
-        const double should = expected[i];
-        const double magnitude = fabs(should) < limit ? fabs(should) : 0.0;
+        const double should = unmasked(expected, i, key);
+        const double magnitude = fabs(should) < INFINITE ? fabs(should) : 0.0;
         const double allowed = (absolute ? absolute[i] : one_absolute) + relative * magnitude;
         const double off = is == should ? 0.0 : fabs(is - should);
         const double own = off == 0.0 ? 0.0 : off / allowed;
@@ -35,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
             ++failing;
         } else {
             error = fmax(error, own);
-            if (allowed < limit) {
+            if (allowed < INFINITE) {
                 distance = fmax(distance, off);
                 squared_distance += off * off;
                 squared_expected += magnitude * magnitude;
@@ -58,4 +64,51 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
         atomicAdd(&found->squared_distance, squared_distance);
         atomicAdd(&found->squared_expected, squared_expected);
     }
+}
+
+// What the inputs of one set make right, and how far a result may lie from it. Without `expected` nothing is compared.
+struct Standard {
+    const unsigned long long* expected;
+    const double* absolute;
+    double one_absolute;
+    double relative;
+};
+
+// What became of the executions of one variant so far; the last block of the last output closes each of them.
+struct Tally {
+    unsigned long long failing;
+    unsigned int blocks;
+    unsigned int unused;
+    unsigned long long compared;
+    unsigned long long wrong;
+    unsigned long long first_wrong;
+};
+
+// Holds one output against the standard of the inputs that were drawn.
+extern "C" __global__ void __launch_bounds__(256) cuprof_verify(
+    const OUT* __restrict__ output, const Standard* standards, unsigned long long count, unsigned long long key,
+    const unsigned int* draw, unsigned int is_last, Tally* tally) {
+    const Standard standard = standards[*draw & 0xffffu];
+    if (!standard.expected) return;
+    unsigned long long failing = 0;
+    for (unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x; i < count;
+         i += (unsigned long long)gridDim.x * 256) {
+        const double should = unmasked(standard.expected, i, key);
+        const double magnitude = fabs(should) < INFINITE ? fabs(should) : 0.0;
+        const double allowed = (standard.absolute ? standard.absolute[i] : standard.one_absolute) +
+                               standard.relative * magnitude;
+        const double is = (double)output[i];
+        const double off = is == should ? 0.0 : fabs(is - should);
+        if (!(allowed >= 0.0) || !((off == 0.0 ? 0.0 : off / allowed) <= 1.0)) ++failing;
+    }
+    for (int lane = 16; lane > 0; lane /= 2) failing += __shfl_down_sync(0xffffffffu, failing, lane);
+    if (threadIdx.x % 32 == 0 && failing) atomicAdd(&tally->failing, failing);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x != 0 || atomicAdd(&tally->blocks, 1u) != gridDim.x - 1) return;
+    tally->blocks = 0;
+    if (!is_last) return;
+    const unsigned long long found = atomicExch(&tally->failing, 0ull);
+    if (found && tally->wrong++ == 0) tally->first_wrong = tally->compared;
+    ++tally->compared;
 }

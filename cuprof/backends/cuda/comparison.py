@@ -1,4 +1,4 @@
-"""Compare outputs with their reference on the device, where a pass over them costs microseconds.
+"""Compare outputs with what is right on the device, where a pass over them costs microseconds.
 
 The device only says that everything is right, and by how much. Whatever it cannot pass, or does not know, is fetched
 and judged by `cuprof.worker.check.compare`, so there is one definition of wrong.
@@ -7,15 +7,17 @@ and judged by `cuprof.worker.check.compare`, so there is one definition of wrong
 from __future__ import annotations
 
 import math
+import secrets
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from cuprof.backends.contract import Tally
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch
-from cuprof.family import Arrays, Tolerance
+from cuprof.family import Array, Arrays, Tolerance
 from cuprof.records import Check
 
 C_TYPES = {
@@ -30,23 +32,31 @@ C_TYPES = {
 }
 """Types whose every value a double holds exactly; others are compared on the host."""
 FOUND = struct.Struct("<QddQdd")
+TALLY = struct.Struct("<QIIQQQ")
+STANDARD = np.dtype([("expected", "<u8"), ("absolute", "<u8"), ("one_absolute", "<f8"), ("relative", "<f8")])
 THREADS = 256
 BLOCKS_A_MULTIPROCESSOR = 8
+MASK_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+Results = Mapping[str, tuple[int, Array]]
+"""Output name → device address and what lies there."""
 
 
 class DeviceComparison:
-    """Hold one problem's reference on the device.
+    """Hold what is right for each set of a problem's inputs on the device, masked.
 
     Args:
-        device: an open device.
-        reference: float64 or integers, by output name.
+        references: float64 or integers by output name, one for each set; None where nothing is compared.
     """
 
-    def __init__(self, device: CudaDevice, reference: Arrays) -> None:
+    def __init__(self, device: CudaDevice, references: Sequence[Arrays | None]) -> None:
         self.device = device
-        self._expected = {name: _on_device(device, array) for name, array in reference.items()}
-        self._tolerance: Tolerance | None = None
-        self._absolute: dict[str, Any] = {}
+        self._key = secrets.randbits(64)
+        self._shapes = {name: array.shape for name, array in (references[0] or {}).items()}
+        self._expected = [
+            {name: self._masked(array) for name, array in (reference or {}).items()} for reference in references
+        ]
+        self._bounds: list[tuple[Tolerance, dict[str, Any]]] = []
         self._found = device.cupy.zeros(FOUND.size, device.cupy.uint8)
 
     @staticmethod
@@ -57,52 +67,75 @@ class DeviceComparison:
             for name, array in reference.items()
         )
 
-    def check(self, results: Mapping[str, tuple[int, Any]], tolerance: Tolerance, seed: int) -> Check | None:
-        """Return the passed check, or None where some element is not within tolerance.
-
-        Args:
-            results: output name → (device address, its `Array`).
-            tolerance: what every output is held to.
-        """
-        self._take(tolerance)
+    def check(self, results: Results, tolerance: Tolerance, seed: int) -> Check | None:
+        """Return the passed check against the first set, or None where some element is not within tolerance."""
         worst: Check | None = None
         for name, (address, spec) in results.items():
-            found = self._compare(name, address, spec.dtype, spec.size)
+            found = self._compare(name, address, spec, tolerance)
             if found is None:
                 return None
             if worst is None or found.error >= worst.error:
                 worst = found
         return None if worst is None else Check(True, worst.error, worst.error_absolute, worst.error_relative, "", seed)
 
-    def _take(self, tolerance: Tolerance) -> None:
-        """Copy a tolerance of one bound an element to the device, once for as long as it is asked for."""
-        if tolerance is self._tolerance:
-            return
-        self._tolerance = None  # should the device's memory not suffice, none is known rather than the last one's
-        self._absolute = {
-            name: _on_device(self.device, np.broadcast_to(tolerance.absolute, array.shape))
-            for name, array in self._expected.items()
-            if np.ndim(tolerance.absolute)
-        }
-        self._tolerance = tolerance
+    def verification(
+        self, results: Results, tolerances: Sequence[Tolerance | None], draw_address: int
+    ) -> DeviceVerification:
+        """Return what compares results with the set that was drawn, without the host.
 
-    def _compare(self, name: str, address: int, dtype: str, count: int) -> Check | None:
-        device, tolerance = self.device, self._tolerance
-        assert tolerance is not None
-        absolute = self._absolute.get(name)
+        Args:
+            tolerances: what the results are held to, for each set.
+            draw_address: where the device finds which set.
+        """
+        tally = self.device.cupy.zeros(TALLY.size, self.device.cupy.uint8)
+        keep: list[Any] = [tally]
+        launches = []
+        for place, (name, (address, spec)) in enumerate(results.items()):
+            standards = np.zeros(len(self._expected), STANDARD)
+            for row, expected, tolerance in zip(standards, self._expected, tolerances, strict=True):
+                if name in expected and tolerance is not None:
+                    absolute, one = self._bound(name, tolerance)
+                    row["expected"], row["absolute"] = expected[name].data.ptr, absolute
+                    row["one_absolute"], row["relative"] = one, tolerance.relative
+            table = self.device.upload(standards.view(np.uint8))
+            keep.append(table)
+            arguments = [
+                address, table.data.ptr, np.uint64(spec.size), np.uint64(self._key), draw_address,
+                np.uint32(place == len(results) - 1), tally.data.ptr,
+            ]  # fmt: skip
+            kernel = self.device.comparison_kernel(C_TYPES[spec.dtype], "verify")
+            launches.append(PackedLaunch("cuprof_verify", kernel, (self._blocks(spec.size),), (THREADS,), arguments))
+        return DeviceVerification(tuple(launches), tally, keep)
+
+    def _bound(self, name: str, tolerance: Tolerance) -> tuple[int, float]:
+        """Return the address of a tolerance's bounds of an output's elements, or 0 and its one bound."""
+        if not np.ndim(tolerance.absolute):
+            return 0, float(tolerance.absolute)
+        known = next((bounds for each, bounds in self._bounds if each is tolerance), None)
+        if known is None:
+            known = {
+                name: _on_device(self.device, np.broadcast_to(tolerance.absolute, shape))
+                for name, shape in self._shapes.items()
+            }
+            self._bounds.append((tolerance, known))
+        return int(known[name].data.ptr), 0.0
+
+    def _compare(self, name: str, address: int, spec: Array, tolerance: Tolerance) -> Check | None:
+        device, count = self.device, spec.size
+        absolute, one_absolute = self._bound(name, tolerance)
         self._found.fill(0)
         arguments = [
             address,
-            self._expected[name].data.ptr,
-            absolute.data.ptr if absolute is not None else 0,
-            np.float64(0.0 if absolute is not None else tolerance.absolute),
+            self._expected[0][name].data.ptr,
+            absolute,
+            np.float64(one_absolute),
             np.float64(tolerance.relative),
             np.uint64(count),
+            np.uint64(self._key),
             self._found.data.ptr,
         ]
-        blocks = max(1, min(-(-count // THREADS), BLOCKS_A_MULTIPROCESSOR * device.multiprocessors))
-        kernel = device.comparison_kernel(C_TYPES[dtype])
-        PackedLaunch("cuprof_compare", kernel, (blocks,), (THREADS,), arguments)(device.stream.ptr)
+        kernel = device.comparison_kernel(C_TYPES[spec.dtype], "compare")
+        PackedLaunch("cuprof_compare", kernel, (self._blocks(count),), (THREADS,), arguments)(device.stream.ptr)
         device.stream.synchronize()
         failing, error, distance, examined, squared_distance, squared_expected = FOUND.unpack(
             self._found.get().tobytes()
@@ -115,6 +148,28 @@ class DeviceComparison:
         else:
             relative = math.inf if squared_distance else 0.0
         return Check(True, error, distance, relative)
+
+    def _blocks(self, count: int) -> int:
+        return max(1, min(-(-count // THREADS), BLOCKS_A_MULTIPROCESSOR * self.device.multiprocessors))
+
+    def _masked(self, array: np.ndarray) -> Any:
+        """Return the values as doubles on the device, each with its bits masked by the key and its position."""
+        bits = np.ascontiguousarray(array, dtype=np.float64).reshape(-1).view(np.uint64)
+        with np.errstate(over="ignore"):
+            mask = np.arange(bits.size, dtype=np.uint64) * MASK_STEP + np.uint64(self._key)
+        return self.device.upload(bits ^ mask)
+
+
+class DeviceVerification:
+    """Compare one runnable's results after each execution, and count on the device."""
+
+    def __init__(self, launches: tuple[PackedLaunch, ...], tally: Any, keep: list[Any]) -> None:
+        self.launches, self._tally, self._keep = launches, tally, keep
+
+    def read(self) -> Tally:
+        """Wait for the device and return what was counted."""
+        _, _, _, compared, wrong, first = TALLY.unpack(self._tally.get().tobytes())
+        return Tally(compared, wrong, first if wrong else None)
 
 
 def _on_device(device: CudaDevice, array: np.ndarray) -> Any:

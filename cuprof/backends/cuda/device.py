@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,12 +31,31 @@ class CudaDevice:
         self.index = index
         cupy.cuda.Device(index).use()
         cupy.cuda.runtime.free(0)
-        self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.stream.use()
+        self.stream = cupy.cuda.Stream.null
+        self.claim()
         self.cache = cache or BuildCache()
         self.arch = pick_arch(self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR"))
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
-        self._comparison_kernels: dict[str, Any] = {}
+        self._comparison_modules: dict[str, Any] = {}
+
+    @cached_property
+    def capturing_stream(self) -> int:
+        """Return a stream on which graphs are captured, made at first use."""
+        flags = self.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        return int(call(self.driver.cuStreamCreate(flags), "create a stream"))
+
+    def claim(self) -> None:
+        """Make this device and the legacy default stream current, in CuPy and, where it is loaded, in PyTorch.
+
+        Called before a variant's own code runs: what it, or another one before it, has left current is not what the
+        next one finds. The legacy default stream is what a library uses that nobody told of a stream, and every stream
+        that was not made non-blocking waits for it and is waited for.
+        """
+        self.cupy.cuda.Device(self.index).use()
+        self.stream.use()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_initialized():
+            torch.cuda.set_stream(torch.cuda.default_stream(self.index))
 
     @cached_property
     def kernels(self) -> DeviceKernels:
@@ -47,13 +67,13 @@ class CudaDevice:
         """Return the timing apparatus of this device, made (and its own cost measured) at first use."""
         return CudaTimer(self.cupy, self.stream, self.kernels, self.attribute("L2_CACHE_SIZE"))
 
-    def comparison_kernel(self, c_type: str) -> Any:
-        """Return the kernel that compares outputs of a C type, compiled at first use."""
-        if c_type not in self._comparison_kernels:
-            module = self._load_own("compare_kernel.cu", {"OUT": c_type})
-            found = call(self.driver.cuModuleGetFunction(module, b"cuprof_compare"), "find cuprof_compare")
-            self._comparison_kernels[c_type] = found
-        return self._comparison_kernels[c_type]
+    def comparison_kernel(self, c_type: str, name: str) -> Any:
+        """Return the kernel cuprof_NAME of compare_kernel.cu for outputs of a C type, compiled at first use."""
+        if c_type not in self._comparison_modules:
+            self._comparison_modules[c_type] = self._load_own("compare_kernel.cu", {"OUT": c_type})
+        symbol = f"cuprof_{name}"
+        module = self._comparison_modules[c_type]
+        return call(self.driver.cuModuleGetFunction(module, symbol.encode()), f"find {symbol}")
 
     def upload(self, array: np.ndarray, target: Any = None) -> Any:
         """Copy a host array to the device and wait.

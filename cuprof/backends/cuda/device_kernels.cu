@@ -41,10 +41,11 @@ extern "C" __global__ void __launch_bounds__(512) cuprof_read_through(const uint
     }
 }
 
-// Holds the stream until the host has written `ticket` (or a later one) to `gate`, but no longer than limit_ns,
-// and at least least_ns, so that the clock can be told from the two counters.
+// Holds the stream until the host has written `ticket` (or a later one) to gate[0], but no longer than limit_ns, and at
+// least least_ns, so that the clock can be told from the two counters. What the execution is to be given, gate[1], is read
+// when the gate is open, hence when the host has enqueued everything, and left in device memory for the kernels behind.
 extern "C" __global__ void cuprof_hold(const volatile unsigned int* gate, unsigned int ticket, unsigned long long least_ns,
-                                unsigned long long limit_ns, Stamp* stamp) {
+                                unsigned long long limit_ns, Stamp* stamp, unsigned int* draw) {
     const unsigned long long start_ns = now_ns();
     const long long start = clock64();
     unsigned int expired = 0;
@@ -56,11 +57,46 @@ extern "C" __global__ void cuprof_hold(const volatile unsigned int* gate, unsign
             break;
         }
     }
-    if (stamp) {
-        stamp->cycles = (unsigned long long)(clock64() - start);
-        stamp->ns = now_ns() - start_ns;
-        stamp->expired = expired;
-        __threadfence_system();
+    *draw = gate[1];
+    stamp->cycles = (unsigned long long)(clock64() - start);
+    stamp->ns = now_ns() - start_ns;
+    stamp->expired = expired;
+    __threadfence_system();
+}
+
+// Leaves the device's time, in nanoseconds, where the host reads it.
+extern "C" __global__ void cuprof_mark(unsigned long long* ns) { *ns = now_ns(); }
+
+// An array that is written anew before an execution: with the drawn one of `contents`, or with a byte where there are none.
+struct Refill {
+    unsigned char* target;
+    unsigned long long bytes;
+    const unsigned char* const* contents;
+};
+
+// Writes every array of the list anew. The low half of `draw` numbers the contents, the byte above it is the fill.
+// Targets and contents begin at multiples of 16 bytes.
+extern "C" __global__ void __launch_bounds__(512) cuprof_refill(const Refill* list, unsigned int count,
+                                                                const unsigned int* draw) {
+    const unsigned int drawn = *draw;
+    const unsigned int fill = (drawn >> 16 & 255u) * 0x01010101u;
+    const unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
+    const unsigned long long first = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+    for (unsigned int k = 0; k < count; ++k) {
+        const Refill each = list[k];
+        const unsigned char* source = each.contents ? each.contents[drawn & 0xffffu] : nullptr;
+        const unsigned long long words = each.bytes / 16;
+        uint4* target = reinterpret_cast<uint4*>(each.target);
+        if (source) {
+            const uint4* from = reinterpret_cast<const uint4*>(source);
+            for (unsigned long long i = first; i < words; i += stride) target[i] = from[i];
+        } else {
+            for (unsigned long long i = first; i < words; i += stride) target[i] = make_uint4(fill, fill, fill, fill);
+        }
+        if (first < each.bytes % 16) {
+            const unsigned long long i = 16 * words + first;
+            each.target[i] = source ? source[i] : (unsigned char)fill;
+        }
     }
 }
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,17 +18,23 @@ import numpy as np
 from cuprof.backends.contract import DeviceLostError
 from cuprof.errors import LaunchError, MissingDependencyError
 
-CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999})
-"""CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult)."""
+CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, *range(900, 908), 999})
+"""CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult), and
+those of a stream capture that a variant has left open: every later operation on the default stream would meet it."""
 
 
+@cache
 def load_driver() -> Any:
-    """Return `cuda.bindings.driver`, or raise `MissingDependencyError`."""
+    """Return what `cuda.bindings.driver` holds, or raise `MissingDependencyError`.
+
+    It is taken at the first call, before any variant's code is loaded: what a variant replaces in the module afterwards
+    reaches nobody here.
+    """
     try:
         from cuda.bindings import driver
     except ImportError:
         raise MissingDependencyError("cuda-bindings", "pip install 'cuprof[cuda13]' (or [cuda12])") from None
-    return driver
+    return SimpleNamespace(**vars(driver))
 
 
 def call(answer: tuple[Any, ...], what: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,7 +15,8 @@ from cuprof.backends.cuda.comparison import DeviceComparison
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream, release_with
 from cuprof.backends.cuda.guards import DeviceGuards
-from cuprof.backends.cuda.timing import LAUNCH_PHASES
+from cuprof.backends.cuda.refill import DeviceRefill, copying
+from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
@@ -36,6 +37,9 @@ class CudaRunnable:
     holds_back: bool = True
     """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
     expired_in_a_row: int = 0
+    before: tuple[Callable[[int], object], ...] = ()
+    """What it needs on the stream, untimed, once the inputs are written: copies into `__constant__` memory."""
+    verification: DeviceVerification | None = None
 
     @property
     def phases(self) -> int:
@@ -66,13 +70,16 @@ class CudaSession(Session[CudaRunnable]):
             for name, spec in signature.outputs.items()
         }
         self.scratch = self.guards.allocate("scratch", (max(scratch_bytes, 1),), "uint8")
-        self._host_inputs = inputs
         if options.cupti:
             device.timer.use_cupti()
-        self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None = None
+        self._uploaded: dict[int, dict[str, np.ndarray]] = {}
+        self._downloaded: dict[str, np.ndarray] = {}
         device.stream.synchronize()
-        self._checksums: dict[str, int] = {}
-        self._comparison: tuple[Arrays, DeviceComparison] | None = None
+        self._checksums: list[dict[str, int]] = []
+        self._sets: list[InputSet] = [InputSet(inputs)]
+        self._refill: DeviceRefill | None = None
+        self._comparison: DeviceComparison | None = None
+        self._in_place = 0
         self._sizes: dict[str, int] = {}
 
     def prepare(
@@ -92,6 +99,7 @@ class CudaSession(Session[CudaRunnable]):
         build_ns = time.monotonic_ns() - started
         module = self.device.load(cubin.image)
         addresses = self._addresses(program)
+        copies = []
         for symbol, source in program.constants.items():
             address, size = call(
                 self.driver.cuModuleGetGlobal(module, symbol.encode()),
@@ -100,10 +108,13 @@ class CudaSession(Session[CudaRunnable]):
             array = self.inputs[source]
             if array.nbytes > size:
                 raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {array.nbytes}")
-            copy = self.driver.cuMemcpyDtoDAsync(address, array.data.ptr, array.nbytes, self.device.stream.ptr)
-            call(copy, f"fill __constant__ {symbol}")
-        stream = self.device.stream.ptr
-        actions = [self._action(module, step, addresses, stream) for step in program.steps]
+            copies.append((address, array.data.ptr, array.nbytes))
+        before = (copying(self.device, copies),) if copies else ()
+        for put in before:
+            put(self.device.stream.ptr)
+        captured = self.options.graph and len(program.steps) > 1
+        stream = self.device.capturing_stream if captured else self.device.stream.ptr
+        actions = [self._action(module, step, addresses, stream, text) for step in program.steps]
         names = {launch.kernel for launch in program.launches}
         used = [cubin.kernels[name] for name in names if name in cubin.kernels]
         facts = BuildFacts(
@@ -119,10 +130,10 @@ class CudaSession(Session[CudaRunnable]):
         }
         launches = len(program.launches) if len(program.launches) == len(program.steps) else None  # a fill may be one
         enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
-        runnable = CudaRunnable(enqueue, results, facts, steps=len(actions), launches=launches)
+        runnable = CudaRunnable(enqueue, results, facts, steps=len(actions), launches=launches, before=before)
         release_with(runnable, partial(self.driver.cuModuleUnload, module))
-        if self.options.graph and runnable.steps > 1:
-            self._replay_as_graph(runnable)
+        if captured:
+            self._replay_as_graph(runnable, stream)
         return runnable
 
     def _resource(self, module: Any, kernel: str, attribute: str) -> int:
@@ -131,13 +142,13 @@ class CudaSession(Session[CudaRunnable]):
         name = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
         return int(call(self.driver.cuFuncGetAttribute(name, function), f"read {attribute} of {kernel}"))
 
-    def _replay_as_graph(self, runnable: CudaRunnable) -> None:
-        """Let the runnable replay what it puts on the stream as one CUDA graph."""
+    def _replay_as_graph(self, runnable: CudaRunnable, capturing: int) -> None:
+        """Let the runnable replay what it puts on the capturing stream as one CUDA graph; the default stream cannot capture."""
         driver, stream = self.driver, self.device.stream.ptr
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        call(driver.cuStreamBeginCapture(stream, mode), "begin a graph")
+        call(driver.cuStreamBeginCapture(capturing, mode), "begin a graph")
         runnable.enqueue()
-        graph = call(driver.cuStreamEndCapture(stream), "end a graph")
+        graph = call(driver.cuStreamEndCapture(capturing), "end a graph")
         try:
             executable = call(driver.cuGraphInstantiate(graph, 0), "make a graph executable")
         finally:
@@ -147,11 +158,17 @@ class CudaSession(Session[CudaRunnable]):
 
     def _prepare_call(self, variant: Variant, problem: Point, tunables: Point) -> CudaRunnable:
         started = time.monotonic_ns()
+        self.device.claim()
         with self.device.errors(f"prepare {variant.name}"):
             function = variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
         results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
         facts = BuildFacts(build_ns=time.monotonic_ns() - started)
-        return CudaRunnable(function, results, facts, steps=8, launches=None)
+
+        def enqueue() -> None:
+            self.device.claim()
+            function()
+
+        return CudaRunnable(enqueue, results, facts, steps=8, launches=None)
 
     def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
@@ -171,26 +188,82 @@ class CudaSession(Session[CudaRunnable]):
             self.device.stream.synchronize()
 
     def watch_inputs(self) -> None:
-        """Remember what the inputs hold."""
-        self._checksums = {name: self._checksum(name) for name in self.inputs}
+        """Remember what the inputs hold, and what each further set of them does."""
+        sets = self._refill.contents if self._refill else []
+        self._checksums = [self._checksums_of(contents) for contents in sets or [self.inputs]]
 
-    def check_in_place(
-        self, runnable: CudaRunnable, reference: Arrays, tolerance: Tolerance, seed: int
-    ) -> Check | None:
-        """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
-        if not DeviceComparison.fits(self.outputs, reference):
-            return None
+    def stock(self, sets: Sequence[InputSet]) -> int:
+        """Keep the contents of the sets on the device, and what is right for each where that can be compared there."""
+        self._sets, self._comparison = list(sets), None
+        if self.options.flush == "none":  # writing the inputs would bring into the caches what is not to be there
+            return 0
+        with self.device.errors("keep sets of inputs"):
+            overwritten = (*self.outputs.values(), self.scratch)
+            contents = [each.inputs for each in sets]
+            try:
+                address = self.device.timer.draw_address
+                self._refill = DeviceRefill(self.device, self.inputs, overwritten, contents, address)
+            except self.device.cupy.cuda.memory.OutOfMemoryError:
+                return 0
+        return self._refill.count
+
+    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
+        """Compare the results on the device where their types allow it and its memory suffices."""
         with self.device.errors("compare the results"):
             try:
-                if self._comparison is None or self._comparison[0] is not reference:
-                    self._comparison = (reference, DeviceComparison(self.device, reference))
-                return self._comparison[1].check(runnable.results, tolerance, seed)
+                comparison = self._compared_with()
+                if comparison is None:
+                    return False
+                address = self.device.timer.draw_address
+                runnable.verification = comparison.verification(runnable.results, tolerances, address)
+            except self.device.cupy.cuda.memory.OutOfMemoryError:
+                return False
+        return True
+
+    def tally(self, runnable: CudaRunnable) -> Tally:
+        """Return what the device has counted."""
+        with self.device.errors("compare the results"):
+            return runnable.verification.read() if runnable.verification else Tally()
+
+    def execute(self, runnable: CudaRunnable, draw: Draw) -> None:
+        """Execute once as drawn."""
+        with self.device.errors("execute"):
+            self.device.timer.compare(runnable.enqueue, self._around(runnable, draw))
+
+    def _around(self, runnable: CudaRunnable, draw: Draw) -> Surroundings:
+        if self._refill is None:
+            return Surroundings(draw.inputs, runnable.before)
+        if self._refill.count:
+            self._in_place = draw.inputs
+        after = runnable.verification.launches if draw.compare and runnable.verification else ()
+        return Surroundings(draw.inputs | draw.fill << 16, (self._refill, *runnable.before), after)
+
+    def _compared_with(self) -> DeviceComparison | None:
+        """Return what is right on the device, put there at first use; None where the device cannot compare it."""
+        if self._comparison is None:
+            references = [each.reference for each in self._sets]
+            if not all(reference is None or DeviceComparison.fits(self.outputs, reference) for reference in references):
+                return None
+            if references[0] is None:
+                return None
+            self._comparison = DeviceComparison(self.device, references)
+        return self._comparison
+
+    def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerance, seed: int) -> Check | None:
+        """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
+        with self.device.errors("compare the results"):
+            try:
+                comparison = self._compared_with()
+                return comparison.check(runnable.results, tolerance, seed) if comparison else None
             except self.device.cupy.cuda.memory.OutOfMemoryError:
                 return None
 
     def damaged_inputs(self) -> tuple[str, ...]:
-        """Return the inputs that were overwritten since `watch_inputs`, by checksums taken on the device."""
-        return tuple(name for name, known in self._checksums.items() if self._checksum(name) != known)
+        """Return the inputs that were overwritten since they were written, by checksums taken on the device."""
+        if not self._checksums:
+            return ()
+        known, found = self._checksums[self._in_place], self._checksums_of(self.inputs)
+        return tuple(name for name in known if known[name] != found[name])
 
     def overrun_arrays(self) -> tuple[str, ...]:
         """Return the arrays next to which something was written ("input x", "output y", "scratch")."""
@@ -201,11 +274,12 @@ class CudaSession(Session[CudaRunnable]):
         """Copy the inputs to the device anew, and write all guard bytes."""
         for name, array in inputs.items():
             self.device.upload(array, self.inputs[name])
+        self._in_place = 0
         self.guards.mend()
 
-    def _checksum(self, name: str) -> int:
+    def _checksums_of(self, arrays: Mapping[str, Any]) -> dict[str, int]:
         with self.device.errors("take checksums of the inputs"):
-            return self.device.kernels.checksum(self.inputs[name])
+            return {name: self.device.kernels.checksum(array) for name, array in arrays.items()}
 
     def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs to new host arrays."""
@@ -216,19 +290,29 @@ class CudaSession(Session[CudaRunnable]):
             found[name] = host
         return found
 
-    def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1) -> Reading:
+    def read(
+        self,
+        runnable: CudaRunnable,
+        measure: Measure,
+        batch: int = 1,
+        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
+    ) -> Reading:
         """Execute and time; see `CudaTimer` for what each measure is."""
-        timer = self.device.timer
+        timer, flush, enqueue = self.device.timer, self.options.flush, runnable.enqueue
         blocking = self.options.blocking and runnable.holds_back
         with self.device.errors("execute"):
             if measure is Measure.TOTAL:
-                return timer.total(self._uploads(), runnable.enqueue, self._downloads(runnable))
+                drawn = draw()
+                around = self._around(runnable, drawn)
+                return timer.total(self._uploads(drawn.inputs), enqueue, self._downloads(runnable), around)
             if measure is Measure.HOT:
-                reading = timer.hot(runnable.enqueue, batch, blocking)
+                reading = timer.hot(enqueue, batch, blocking, self._around(runnable, draw()))
             elif batch > 1:
-                reading = timer.cold_over_phases(runnable.enqueue, runnable.launches, self.options.flush, blocking)
+                reading = timer.cold_over_phases(
+                    enqueue, runnable.launches, flush, blocking, lambda: self._around(runnable, draw())
+                )
             else:
-                reading = timer.cold(runnable.enqueue, self.options.flush, blocking)
+                reading = timer.cold(enqueue, flush, blocking, self._around(runnable, draw()))
         if blocking:  # other variants are read in between, so each keeps a count of its own
             runnable.expired_in_a_row = runnable.expired_in_a_row + 1 if reading.suspect else 0
             runnable.holds_back = runnable.expired_in_a_row < 2
@@ -240,8 +324,9 @@ class CudaSession(Session[CudaRunnable]):
 
     def close(self) -> None:
         """Free the session's device and page-locked memory."""
-        self.inputs, self.outputs, self.scratch, self._pinned = {}, {}, self.device.cupy.empty(1, "u1"), None
-        self._comparison = None
+        self.inputs, self.outputs, self.scratch = {}, {}, self.device.cupy.empty(1, "u1")
+        self._uploaded, self._downloaded = {}, {}
+        self._refill = self._comparison = None
         self.device.cupy.get_default_memory_pool().free_all_blocks()
         self.device.cupy.get_default_pinned_memory_pool().free_all_blocks()
 
@@ -260,7 +345,7 @@ class CudaSession(Session[CudaRunnable]):
         return addresses
 
     def _action(
-        self, module: Any, step: Launch | Fill, addresses: Mapping[str, int], stream: int
+        self, module: Any, step: Launch | Fill, addresses: Mapping[str, int], stream: int, text: str
     ) -> Callable[[], None]:
         if isinstance(step, Fill):
             address, size, value = addresses[step.buffer], self._sizes[step.buffer], step.value
@@ -276,31 +361,35 @@ class CudaSession(Session[CudaRunnable]):
                 f"ask for {step.shared_bytes} bytes of shared memory a block",
             )
         arguments = [addresses[value] if isinstance(value, str) else as_scalar(value) for value in step.args]
+        check_arguments(self.driver, function, step.kernel, arguments, text)
         return on_stream(
             PackedLaunch(step.kernel, function, step.grid, step.block, arguments, step.shared_bytes, step.cooperative),
             stream,
         )
 
-    def _uploads(self) -> list[tuple[int, int, int]]:
-        host, _ = self._host_buffers()
+    def _uploads(self, number: int) -> list[tuple[int, int, int]]:
+        """Return the copies of a set of inputs from the host."""
+        if number not in self._uploaded:
+            self._uploaded[number] = {name: self._host_copy(array) for name, array in self._sets[number].inputs.items()}
+        host = self._uploaded[number]
         return [(self.inputs[name].data.ptr, array.ctypes.data, array.nbytes) for name, array in host.items()]
 
     def _downloads(self, runnable: CudaRunnable) -> list[tuple[int, int, int]]:
-        _, host = self._host_buffers()
+        if not self._downloaded:
+            self._downloaded = {
+                name: self._allocate(spec.shape, np.dtype(spec.dtype)) for name, spec in self.signature.outputs.items()
+            }
+        host = self._downloaded
         return [(array.ctypes.data, runnable.results[name][0], array.nbytes) for name, array in host.items()]
 
-    def _host_buffers(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Return host copies of inputs and outputs to transfer from and to, page-locked if the options say so."""
-        if self._pinned is None:
-            allocate = self._page_locked if self.options.pinned else np.empty
-            inputs = {name: allocate(array.shape, array.dtype) for name, array in self._host_inputs.items()}
-            for name, array in self._host_inputs.items():
-                inputs[name][...] = array
-            outputs = {
-                name: allocate(spec.shape, np.dtype(spec.dtype)) for name, spec in self.signature.outputs.items()
-            }
-            self._pinned = (inputs, outputs)
-        return self._pinned
+    def _host_copy(self, array: np.ndarray) -> np.ndarray:
+        copy = self._allocate(array.shape, array.dtype)
+        copy[...] = array
+        return copy
+
+    def _allocate(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Return host memory to transfer from and to, page-locked if the options say so."""
+        return self._page_locked(shape, dtype) if self.options.pinned else np.empty(shape, dtype)
 
     def _page_locked(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         count = int(np.prod(shape, dtype=np.int64))

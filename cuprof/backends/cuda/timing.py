@@ -6,10 +6,11 @@ A change here that changes what a number means raises `timing_version` in spec.p
 from __future__ import annotations
 
 import math
-import random
-import statistics
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -41,17 +42,43 @@ EMPTY_KERNEL_NS = 250.0
 being the device's ramp up and down around it. With this value spins of known length read about as much too long as
 kernels read shorter than by CUPTI, at most 0.4 µs either way (measured on H200s)."""
 TICKET_MASK = 0xFFFFFFFF
+CLOCKS_LEAST_NS, CLOCKS_MOST_NS = -3_000.0, 100_000.0
+"""How far the device's clock around a frame may lie from its events: from a little less, both being read in steps, to
+what the marks themselves take, or another process that has its turn on the device."""
+
+Enqueue = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What lies around the frame of one execution on the stream, untimed.
+
+    Args:
+        draw: the word that tells the kernels of `before` and `after` what was drawn; the device learns it once
+            everything is enqueued, so that nothing which runs earlier can know it.
+        before: put on the stream before the flush: what writes the inputs and overwrites the outputs.
+        after: behind the end of the frame: what compares the results.
+    """
+
+    draw: int = 0
+    before: tuple[Callable[[int], object], ...] = ()
+    after: tuple[Callable[[int], object], ...] = ()
+
+
+BARE = Surroundings()
 
 
 class CudaTimer:
-    """Frames executions on one stream with events, holds and flushes.
+    """Frames executions on the legacy default stream with events, holds and flushes.
 
-    A cold reading: flush → hold → start event → execution → end event. The hold keeps the device waiting until all of
-    it is enqueued, so the events lie around device work alone.
+    A cold reading: hold → inputs and outputs written → flush → mark → start event → execution → end event → mark →
+    results compared. The hold keeps the device waiting until all of it is enqueued, so the events lie around device
+    work alone; which inputs are written is told when it lets go. What is launched on the default stream, or on any
+    stream that blocks with it, lies within the frame by the stream's own rules.
 
     Args:
         cupy: the CuPy module, its device current.
-        stream: the stream that executions are enqueued on.
+        stream: the legacy default stream.
         kernels: what holds, flushes and spins.
         l2_bytes: the L2 cache's size.
     """
@@ -59,12 +86,15 @@ class CudaTimer:
     def __init__(self, cupy: Any, stream: Any, kernels: DeviceKernels, l2_bytes: int) -> None:
         self.driver = load_driver()
         self.cupy, self.stream, self.kernels = cupy, stream, kernels
+        self._random = Random()  # a generator of its own, which no variant can seed
         self.flush_buffer = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 32 << 20) // 4096 * 4096, cupy.uint8)
         self.flush_buffer.fill(1)
-        self._mapped = MappedMemory(8)
+        self._mapped = MappedMemory(10)
         self._words = self._mapped.array
-        # Word 0: the gate. Words 1-3: stamp of the hold (cycles, ns, expired). Words 4-6: stamp of the flush.
+        # Word 0: the gate and the draw. Words 1-3: stamp of the hold (cycles, ns, expired). Words 4-6: stamp of the
+        # flush. Word 7: sink. Words 8-9: the device's time at the marks.
         self._gate = self._words[:1].view(np.uint32)
+        self._drawn = cupy.zeros(1, cupy.uint32)
         self._ticket = 0
         multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._flush = self.reader(self.flush_buffer, 4 * multiprocessors, self._mapped.address + 32)
@@ -78,8 +108,10 @@ class CudaTimer:
                 np.uint64(0),
                 np.uint64(HOLD_LIMIT_NS),
                 self._mapped.address + 8,
+                self._drawn.data.ptr,
             ],
         )
+        self._marks = [self.kernels.launch("mark", 1, 1, [self._mapped.address + offset]) for offset in (64, 72)]
         self._empty = self.kernels.launch("empty", 1, 1, [])
         flags = self.driver.CUevent_flags.CU_EVENT_DEFAULT
         self._start = call(self.driver.cuEventCreate(flags), "create an event")
@@ -100,56 +132,69 @@ class CudaTimer:
         """Return a launch of one thread that runs for the given time by the device's clock."""
         return self.kernels.launch("spin", 1, 1, [np.uint64(duration_ns), 0])
 
+    @property
+    def draw_address(self) -> int:
+        """Return where the kernels of an execution's surroundings find its draw."""
+        return int(self._drawn.data.ptr)
+
     def cold_over_phases(
-        self, enqueue: Callable[[], object], launches: int | None, flush: str = "clean", blocking: bool = True
+        self,
+        enqueue: Enqueue,
+        launches: int | None,
+        flush: str = "clean",
+        blocking: bool = True,
+        around: Callable[[], Surroundings] = lambda: BARE,
     ) -> Reading:
         """Time `LAUNCH_PHASES` executions, each with cold caches and one launch further on, and return their mean.
 
         Args:
             launches: how many launches an execution makes; None where that is not known, as of a library: its
                 executions then begin at phases drawn at random.
+            around: gives each execution its surroundings.
         """
-        own = None if flush == "dirty" else (flush == "clean") + blocking
-        step = None if own is None or launches is None else (1 - own - launches) % LAUNCH_PHASES
         readings = []
         for _ in range(LAUNCH_PHASES):
-            for _ in range(random.randrange(LAUNCH_PHASES) if step is None else step):
+            surroundings = around()
+            own = 1 + len(self._marks) + (flush == "clean") + len(surroundings.before) + len(surroundings.after)
+            step = (1 - own - (launches or 0)) % LAUNCH_PHASES
+            if launches is None or flush == "dirty":
+                step = self._random.randrange(LAUNCH_PHASES)
+            for _ in range(step):
                 self._empty(self.stream.ptr)
-            readings.append(self.cold(enqueue, flush, blocking))
+            readings.append(self.cold(enqueue, flush, blocking, surroundings))
         clocks = [reading.sm_clock_mhz for reading in readings if reading.sm_clock_mhz is not None]
         return Reading(
-            statistics.fmean(reading.duration_ns for reading in readings),
-            statistics.fmean(clocks) if clocks else None,
+            fmean(reading.duration_ns for reading in readings),
+            fmean(clocks) if clocks else None,
             next((reading.suspect for reading in readings if reading.suspect), ""),
         )
 
-    def cold(self, enqueue: Callable[[], object], flush: str = "clean", blocking: bool = True) -> Reading:
+    def cold(
+        self, enqueue: Enqueue, flush: str = "clean", blocking: bool = True, around: Surroundings = BARE
+    ) -> Reading:
         """Time one execution with the caches full of other data.
 
         Args:
             flush: "clean" reads other data, "dirty" writes it (as nvbench and Triton do: the execution then pays for
                 writing those lines back), "none" leaves the caches as they are.
         """
-        stream = self.stream.ptr
-        if flush == "clean":
-            self._flush(stream)
-        elif flush == "dirty":
-            self.driver.cuMemsetD8Async(self.flush_buffer.data.ptr, 0, self.flush_buffer.nbytes, stream)
         clock_from_flush = flush == "clean"
-        elapsed, suspect = self._framed(enqueue, 1, blocking, 0 if clock_from_flush else self.hold_least_ns)
+        least_ns = 0 if clock_from_flush else self.hold_least_ns
+        elapsed, suspect = self._framed(enqueue, 1, blocking, least_ns, flush, around)
         clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
-        return Reading(max(elapsed - self.correction_ns, 0.0), clock, suspect)
+        return Reading(elapsed - self.correction_ns, clock, suspect)
 
-    def hot(self, enqueue: Callable[[], object], batch: int, blocking: bool = True) -> Reading:
+    def hot(self, enqueue: Enqueue, batch: int, blocking: bool = True, around: Surroundings = BARE) -> Reading:
         """Time `batch` executions back to back; the duration is one execution's share."""
-        elapsed, suspect = self._framed(enqueue, batch, blocking, self.hold_least_ns)
-        return Reading(max(elapsed - self.correction_ns, 0.0) / batch, self._clock(1) if blocking else None, suspect)
+        elapsed, suspect = self._framed(enqueue, batch, blocking, self.hold_least_ns, "none", around)
+        return Reading((elapsed - self.correction_ns) / batch, self._clock(1) if blocking else None, suspect)
 
     def total(
         self,
         uploads: list[tuple[int, int, int]],
-        enqueue: Callable[[], object],
+        enqueue: Enqueue,
         downloads: list[tuple[int, int, int]],
+        around: Surroundings = BARE,
     ) -> Reading:
         """Time transfers and execution by the host's clock, from before the first copy until the last has arrived.
 
@@ -158,15 +203,36 @@ class CudaTimer:
             downloads: (host address, device address, bytes) copied after it.
         """
         stream = self.stream.ptr
+        self._announce(around, 0, 0)
+        self._let_go(around)
+        for put in around.before:
+            put(stream)
         self.stream.synchronize()
-        started = time.perf_counter_ns()
+        started = perf_counter_ns()
         for target, source, size in uploads:
             call(self.driver.cuMemcpyHtoDAsync(target, source, size, stream), "copy inputs to the device")
         enqueue()
         for target, source, size in downloads:
             call(self.driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
         call((*self.driver.cuStreamSynchronize(stream),), "wait for the device")
-        return Reading(float(time.perf_counter_ns() - started))
+        duration_ns = float(perf_counter_ns() - started)
+        for put in around.after:
+            put(stream)
+        return Reading(duration_ns)
+
+    def compare(self, enqueue: Enqueue, around: Surroundings) -> None:
+        """Execute once more for the comparison alone: nothing is flushed or timed, and nobody waits."""
+        stream = self.stream.ptr
+        self._announce(around, 0, HOLD_LIMIT_NS)
+        try:
+            for put in around.before:
+                put(stream)
+            enqueue()
+            for put in around.after:
+                put(stream)
+        finally:
+            self._let_go(around)
+        self.stream.synchronize()
 
     def use_cupti(self) -> None:
         """Take durations from CUPTI from now on; raises `MissingDependencyError` where it is not installed."""
@@ -174,33 +240,61 @@ class CudaTimer:
             self.cupti = CuptiClock()
             self.correction_ns = self.tick_ns = 0.0
 
-    def _framed(self, enqueue: Callable[[], object], count: int, blocking: bool, least_ns: int) -> tuple[float, str]:
+    def _framed(
+        self, enqueue: Enqueue, count: int, blocking: bool, least_ns: int, flush: str, around: Surroundings
+    ) -> tuple[float, str]:
         stream, driver = self.stream.ptr, self.driver
         if self.cupti:
             self.stream.synchronize()
             self.cupti.start()
-        if blocking:
-            self._ticket = (self._ticket + 1) & TICKET_MASK
-            self._hold.set_argument(1, np.uint32(self._ticket))
-            self._hold.set_argument(2, np.uint64(least_ns))
-            self._words[3] = 0
-            self._hold(stream)
+        if not blocking:
+            self._let_go(around)
+        self._announce(around, least_ns, HOLD_LIMIT_NS if blocking else 0)
+        opened_ns = perf_counter_ns()
         try:
+            for put in around.before:
+                put(stream)
+            if flush == "clean":
+                self._flush(stream)
+            elif flush == "dirty":
+                driver.cuMemsetD8Async(self.flush_buffer.data.ptr, 0, self.flush_buffer.nbytes, stream)
+            self._marks[0](stream)
             driver.cuEventRecord(self._start, stream)
             for _ in range(count):
                 enqueue()
             driver.cuEventRecord(self._end, stream)
+            self._marks[1](stream)
+            for put in around.after:
+                put(stream)
         finally:
-            self._gate[0] = self._ticket
+            if blocking:
+                self._let_go(around)
         call(driver.cuEventSynchronize(self._end), "execute")
+        host_ns = perf_counter_ns() - opened_ns
         if self.cupti:
             self.stream.synchronize()
-            elapsed = self.cupti.span_ns()
-        else:
-            elapsed = float(call(driver.cuEventElapsedTime(self._start, self._end), "read events")) * 1e6
+            return self.cupti.span_ns(), ""
+        elapsed = float(call(driver.cuEventElapsedTime(self._start, self._end), "read events")) * 1e6
         if blocking and int(self._words[3]) & 1:
             return elapsed, "the device did not wait for the host: the call synchronises, or the host was held up"
-        return elapsed, ""
+        call(driver.cuStreamSynchronize(stream), "execute")  # the second mark is behind the event
+        return elapsed, _disagreement(elapsed, int(self._words[9]) - int(self._words[8]), host_ns)
+
+    def _announce(self, around: Surroundings, least_ns: int, limit_ns: int) -> None:
+        """Hold the stream until `_let_go`, for so long at least and at most."""
+        self._ticket = (self._ticket + 1) & TICKET_MASK
+        if limit_ns == 0:
+            self._gate[1] = around.draw
+        self._hold.set_argument(1, np.uint32(self._ticket))
+        self._hold.set_argument(2, np.uint64(least_ns))
+        self._hold.set_argument(3, np.uint64(limit_ns))
+        self._words[3] = 0
+        self._hold(self.stream.ptr)
+
+    def _let_go(self, around: Surroundings) -> None:
+        """Tell the device the draw, then that it may go on."""
+        self._gate[1] = around.draw
+        self._gate[0] = self._ticket
 
     def _clock(self, word: int) -> float | None:
         """Return the SM clock in MHz from the stamp at this word."""
@@ -230,10 +324,19 @@ class CudaTimer:
         }
 
 
+def _disagreement(events_ns: float, marks_ns: int, host_ns: int) -> str:
+    """Return how the two clocks of a frame, and the host's, contradict one another; empty where they agree."""
+    if not CLOCKS_LEAST_NS <= marks_ns - events_ns <= CLOCKS_MOST_NS + events_ns:
+        return f"two clocks disagree: {events_ns:.0f} ns by events, {marks_ns} ns by the device's clock around them"
+    if host_ns < events_ns - CLOCKS_MOST_NS:
+        return f"two clocks disagree: {events_ns:.0f} ns by events, within {host_ns} ns of the host's clock"
+    return ""
+
+
 def middle_mean(durations_ns: Sequence[float]) -> float:
     """Return the mean of the middle half: unmoved by outliers, and between two levels where readings are at both."""
     quarter = len(durations_ns) // 4
-    return statistics.fmean(sorted(durations_ns)[quarter : len(durations_ns) - quarter])
+    return fmean(sorted(durations_ns)[quarter : len(durations_ns) - quarter])
 
 
 def clock_mhz(cycles: int, duration_ns: int, step_ns: int) -> float | None:
