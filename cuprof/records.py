@@ -18,6 +18,7 @@ class State(StrEnum):
 
     OK = "ok"
     WRONG_RESULT = "wrong_result"
+    IMPLAUSIBLE = "implausible"
     COMPILE_ERROR = "compile_error"
     LAUNCH_ERROR = "launch_error"
     CRASHED = "crashed"
@@ -26,7 +27,9 @@ class State(StrEnum):
     PLANNED = "planned"
 
 
-FAILED = frozenset({State.WRONG_RESULT, State.COMPILE_ERROR, State.LAUNCH_ERROR, State.CRASHED, State.TIMED_OUT})
+FAILED = frozenset(
+    {State.WRONG_RESULT, State.IMPLAUSIBLE, State.COMPILE_ERROR, State.LAUNCH_ERROR, State.CRASHED, State.TIMED_OUT}
+)
 """The states that count as a failure of the trial itself (a skipped trial is none)."""
 
 
@@ -192,6 +195,9 @@ class Energy:
     mean_w: float
     idle_w: float
 
+
+DOUBT = "doubt"
+"""Key in a timing's details: why it cannot be believed."""
 
 ENERGY_UNAVAILABLE = "energy_unavailable"
 """Key in a timing's details: why there is no energy although it was asked for."""

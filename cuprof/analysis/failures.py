@@ -12,6 +12,7 @@ from cuprof.records import State
 
 WORDS: dict[str, str] = {
     "wrong_result": "wrong result",
+    "implausible": "time that cannot be believed",
     "compile_error": "did not compile",
     "launch_error": "launch failed",
     "crashed": "crashed",

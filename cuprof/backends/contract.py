@@ -16,11 +16,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from time import sleep
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Program, Signature, Tolerance, Variant
@@ -37,6 +39,12 @@ SECOND_POISON_BYTE = 0x5A
 
 SCRATCH_ALIGNMENT = 256
 """Bytes; scratch buffers start at multiples of it, as allocations of the CUDA driver do."""
+
+
+CLOCKS_DISAGREE = "two clocks disagree"
+"""How a reading's `suspect` begins where the clocks that read it contradict one another."""
+GRACE_S = 0.05
+"""For so long somebody's thread is waited for."""
 
 
 class DeviceLostError(LaunchError):
@@ -67,7 +75,7 @@ class InputSet:
     """
 
     inputs: Arrays
-    reference: Arrays | None = None
+    reference: Sealed | None = None
 
 
 @dataclass(frozen=True)
@@ -187,8 +195,8 @@ class Session(ABC, Generic[R]):
     def restore_inputs(self, inputs: Arrays) -> None:
         """Write the inputs anew, at the same addresses, and the guard bytes around all arrays."""
 
-    def check_in_place(self, runnable: R, reference: Arrays, tolerance: Tolerance, seed: int) -> Check | None:
-        """Return the passed check where the device itself finds everything right, without copying outputs.
+    def check_in_place(self, runnable: R, tolerance: Tolerance, seed: int) -> Check | None:
+        """Return the passed check against the first set stocked, where all is found right without copying outputs.
 
         None says nothing: the outputs are then fetched and compared on the host.
         """
@@ -227,6 +235,10 @@ class Session(ABC, Generic[R]):
         Raises:
             LaunchError: as `run`.
         """
+
+    def wait(self) -> None:
+        """Wait for whatever still goes on, also where no execution waits: other streams, and threads for a moment."""
+        sleep(GRACE_S)
 
     @abstractmethod
     def read(

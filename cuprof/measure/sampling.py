@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import secrets
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from time import perf_counter_ns
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.special  # noqa: F401  (statistics needs it: read in before sampling, as a pause amid rounds changes a clock)
 
-from cuprof.backends.contract import PHASES_MATTER_NS, Reading, Runnable, Session
+from cuprof.backends.contract import CLOCKS_DISAGREE, PHASES_MATTER_NS, Draw, Reading, Runnable, Session
 from cuprof.backends.device_state import DeviceState, StateMonitor
 from cuprof.measure.stopping import StoppingRule
-from cuprof.records import Measure, Sample, Timing
+from cuprof.records import DOUBT, Measure, Sample, Timing
 from cuprof.statistics.median import summarise
 
 HOT_BATCH_NS = 100_000
@@ -39,6 +40,16 @@ class Subject:
     last_look: int = 0
 
 
+class Dealer(Protocol):
+    """Who says what each execution is given, and takes its result."""
+
+    def deal(self, index: int) -> Draw:
+        """Return what the next execution of a subject is given, by the subject's key."""
+
+    def settle(self, index: int, runnable: Runnable, spent_ns: int) -> None:
+        """Take what a subject's last reading came to."""
+
+
 @dataclass(frozen=True)
 class Sampler:
     """Sample under one set of rules.
@@ -53,6 +64,7 @@ class Sampler:
         rng: orders the rounds.
         attend: called with a subject's key before each of its executions, so that a crash can be attributed.
         monitor: tells the device's state between rounds, or None.
+        dealer: deals the executions; None leaves the inputs as they are.
     """
 
     session: Session[Runnable]
@@ -64,6 +76,7 @@ class Sampler:
     settle_ns: float = 2e8
     clock_tolerance: float = 0.05
     monitor: StateMonitor | None = None
+    dealer: Dealer | None = None
 
     def sample(self, runnables: Sequence[tuple[int, Runnable]], measure: Measure) -> Iterator[tuple[int, Timing]]:
         """Yield (key, timing) for each runnable as soon as it is known well enough.
@@ -82,9 +95,7 @@ class Sampler:
             for index in self.rng.permutation(len(active)):
                 subject = active[index]
                 self.attend(subject.key)
-                started = time.perf_counter_ns()
-                reading = self._with_clock(self.session.read(subject.runnable, measure, subject.batch), measure)
-                subject.spent_ns += time.perf_counter_ns() - started
+                reading = self._with_clock(self._read(subject, measure, subject.batch), measure)
                 excluded = reading.suspect or (self.monitor.throttled if self.monitor else "")
                 subject.readings.append((number, reading, excluded))
             number += 1
@@ -96,6 +107,21 @@ class Sampler:
                     active.remove(subject)
                     yield subject.key, replace(timing, rotation=rotation)
 
+    def _read(self, subject: Subject, measure: Measure, batch: int = 1, *, counts: bool = True) -> Reading:
+        """Read a subject as it is dealt; the time counts as its own where the reading does."""
+        started = perf_counter_ns()
+        if self.dealer is None:
+            reading = self.session.read(subject.runnable, measure, batch)
+        else:
+            deal = partial(self.dealer.deal, subject.key)
+            reading = self.session.read(subject.runnable, measure, batch, deal)
+        spent_ns = perf_counter_ns() - started
+        if counts:
+            subject.spent_ns += spent_ns
+        if self.dealer is not None:
+            self.dealer.settle(subject.key, subject.runnable, spent_ns)
+        return reading
+
     def _with_clock(self, reading: Reading, measure: Measure) -> Reading:
         """Add NVML's SM clock to a reading whose back end cannot read one on the device (OpenCL, a coarse counter)."""
         if reading.sm_clock_mhz is not None or self.monitor is None or measure is Measure.TOTAL:
@@ -103,12 +129,12 @@ class Sampler:
         return replace(reading, sm_clock_mhz=self.monitor.sm_clock_mhz)
 
     def _warm_up(self, subjects: Sequence[Subject], measure: Measure) -> None:
-        started = time.perf_counter_ns()
+        started = perf_counter_ns()
         for subject in subjects:
             self.attend(subject.key)
             durations = []
             for _ in range(max(self.warmup, 1)):
-                durations.append(self.session.read(subject.runnable, measure).duration_ns)
+                durations.append(self._read(subject, measure, counts=False).duration_ns)
                 if sum(durations) > WARM_UP_LIMIT_NS:
                     break
             if measure is Measure.HOT:
@@ -117,10 +143,10 @@ class Sampler:
                 subject.batch = subject.runnable.phases
         if measure is Measure.TOTAL:
             return
-        while subjects and time.perf_counter_ns() - started < self.settle_ns:
+        while subjects and perf_counter_ns() - started < self.settle_ns:
             for subject in subjects:
                 self.attend(subject.key)
-                self.session.read(subject.runnable, measure, subject.batch)
+                self._read(subject, measure, subject.batch, counts=False)
 
     @staticmethod
     def _batch(subject: Subject, duration_ns: float) -> int:
@@ -137,10 +163,14 @@ class Sampler:
         reason = self.rule.reason(samples, subject.spent_ns, tick_ns)
         if reason is None:
             return None
+        doubt = ""
         if all(sample.excluded for sample in samples):
+            doubt = next((sample.excluded for sample in samples if sample.excluded.startswith(CLOCKS_DISAGREE)), "")
             samples = tuple(replace(sample, excluded="") for sample in samples)
             reason = "excluded"
         details: dict[str, Any] = {"batch": subject.batch, "tick_ns": tick_ns, "sampling_ns": round(subject.spent_ns)}
+        if doubt:
+            details[DOUBT] = doubt
         if clock is not None:
             details["median_sm_clock_mhz"] = round(clock, 1)
         state: DeviceState | None = self.monitor.state if self.monitor else None

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, Runnable, Session
-from cuprof.records import State
+from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, Draw, Runnable, Session
+from cuprof.records import Check, State
 from cuprof.worker.candidate import Candidate, Enter
-from cuprof.worker.check import check_tolerance, compare
+from cuprof.worker.check import compare
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.status_page import Phase
-from cuprof.worker.workload import Workload, read_only
+from cuprof.worker.workload import Workload
+
+LATE = (
+    "; its result is there a moment later: it works on a stream that nobody waits for, or in a thread. Launch on the "
+    "current stream (the default one), make it wait for yours (event.record, wait_event), or join the thread"
+)
 
 
 @dataclass(frozen=True)
@@ -22,12 +25,16 @@ class Bench:
     Args:
         session: holds the workload's inputs, and watches them.
         enter: told of every step before it is taken.
+        stocked: how many of the workload's sets of inputs the session writes anew before executions.
+        on_host: the device is the host's own processor.
     """
 
     job: Job
     workload: Workload
     session: Session[Runnable]
     enter: Enter
+    stocked: int = 0
+    on_host: bool = False
 
     def prepare(self, candidate: Candidate) -> None:
         """Build the candidate and bind it to the session's arrays."""
@@ -41,19 +48,20 @@ class Bench:
 
     def check(self, candidate: Candidate) -> None:
         """Run the candidate on poisoned arrays and compare with the reference; damage that it does is put right."""
+        if not candidate.tolerances:
+            variant = candidate.variant
+            where = f"the tolerance of {variant.name}"
+            candidate.tolerances = self.workload.held_to(variant.tolerance, where, self.job.problem)
         assert candidate.runnable is not None
-        self.session.poison(candidate.runnable, SECOND_POISON_BYTE if candidate.check else POISON_BYTE)
-        self.session.run(candidate.runnable)
-        tolerance = self.workload.tolerance
-        own = candidate.variant.tolerance
-        if own is not None:
-            with read_only(self.workload.inputs):
-                tolerance = own(self.job.problem, self.workload.inputs, self.workload.reference)
-            check_tolerance(tolerance, f"the tolerance of {candidate.variant.name}")
-        reference, seed = self.workload.reference, self.workload.seed
-        check = self.session.check_in_place(candidate.runnable, reference, tolerance, seed) or compare(
-            self.session.fetch(candidate.runnable), reference, tolerance, seed
-        )
+        byte = SECOND_POISON_BYTE if candidate.check else POISON_BYTE
+        if self.stocked:
+            self.session.execute(candidate.runnable, Draw(0, byte))
+        else:
+            self.session.poison(candidate.runnable, byte)
+            self.session.run(candidate.runnable)
+        check = self._compare(candidate)
+        if not check.passed:
+            check = replace(check, message=check.message + self.find_lateness(candidate))
         candidate.check = check
         damage = self.find_damage()
         if damage:
@@ -61,6 +69,26 @@ class Bench:
             wrong = "" if check.passed else f"{check.message}; "
             message = f"{wrong}{damage}; the variants after it were given the inputs anew"
             candidate.check = replace(check, passed=False, error=float("inf"), message=message)
+
+    def _compare(self, candidate: Candidate) -> Check:
+        """Compare what lies in the outputs with what is right for the first set of inputs."""
+        assert candidate.runnable is not None
+        tolerance, seed = candidate.tolerances[0], self.workload.seed
+        reference = self.workload.sets[0].reference
+        assert tolerance is not None
+        assert reference is not None
+        return self.session.check_in_place(candidate.runnable, tolerance, seed) or compare(
+            self.session.fetch(candidate.runnable), reference.open(), tolerance, seed
+        )
+
+    def find_lateness(self, candidate: Candidate) -> str:
+        """Return what is to be said of a variant that is right only once everything has been waited for, or nothing."""
+        assert candidate.runnable is not None
+        self.restore_inputs()
+        self.session.poison(candidate.runnable, SECOND_POISON_BYTE)
+        self.session.run(candidate.runnable)
+        self.session.wait()
+        return LATE if self._compare(candidate).passed else ""
 
     def recheck(self, candidate: Candidate) -> Finished:
         """Check once more, after timing where there is any: a variant that is right only the first time is wrong."""
@@ -89,6 +117,5 @@ class Bench:
         return True
 
     def restore_inputs(self) -> None:
-        """Give the session the inputs that the job's seed makes, since a variant has overwritten them."""
-        fresh = self.workload.family.generate(self.job.problem, np.random.default_rng(self.job.seed))
-        self.session.restore_inputs(fresh)
+        """Give the session the first inputs anew, since a variant has overwritten them."""
+        self.session.restore_inputs(self.workload.inputs)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from cuprof.backends.contract import DeviceLostError, Runnable
 from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
-from cuprof.family import Program, Variant
+from cuprof.family import Program, Tolerance, Variant
 from cuprof.family.trace import describe
 from cuprof.records import Check, Measure, Outcome, State, Timing
 from cuprof.worker.excerpt import excerpt, one_line
@@ -27,6 +27,7 @@ class Candidate:
     Attributes:
         index: its place in the job.
         runnable: what the session made of it, from its preparation until its rotation is over.
+        tolerances: what its results are held to, for each set of inputs.
         begun: its own code has been run.
     """
 
@@ -36,6 +37,7 @@ class Candidate:
     program: Program | None = None
     runnable: Runnable | None = None
     check: Check | None = None
+    tolerances: list[Tolerance | None] = field(default_factory=list)
     begun: bool = False
     started_at: float = field(default_factory=time.time)
     started_ns: int = field(default_factory=time.monotonic_ns)

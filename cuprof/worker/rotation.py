@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from cuprof.records import Measure, State
+from cuprof.records import DOUBT, Measure, State
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.energy_meter import EnergyMeter
@@ -61,7 +61,7 @@ class Rotation:
             return failed
         if candidate.check and not candidate.check.passed:
             return candidate.finish(State.WRONG_RESULT, candidate.check.message, phase="check")
-        return None
+        return candidate.attempt(Phase.CHECK, self.rounds.executions.enter, bench.enter)
 
     def _time(self, candidates: Sequence[Candidate], measures: Sequence[Measure]) -> Iterator[Finished]:
         """Take each measure of all candidates side by side, and answer each candidate after its last one."""
@@ -74,11 +74,13 @@ class Rotation:
                         candidate.timings[measure] = self.energy.add(candidate, timing) if wants_energy else timing
                         if measure is not measures[-1]:
                             continue
+                        self.rounds.attend(candidate.index)
                         damage = self.bench.find_damage()
                         if damage:
                             yield from self._find_culprit(list(going.values()), damage)
                             return
-                        finished = self.bench.recheck(going.pop(candidate.index))
+                        finished = self._examine(candidate) or self.bench.recheck(candidate)
+                        del going[candidate.index]
                         yield finished
                         if finished.lost:
                             return
@@ -90,6 +92,24 @@ class Rotation:
                     if self.bench.mend_damage():
                         self.apart = list(going.values())
                         return
+
+    def _examine(self, candidate: Candidate) -> Finished | None:
+        """Return what the executions that were timed say against the candidate, or None."""
+        executions = self.rounds.executions
+        tally = executions.examine(candidate)
+        for measure, timing in candidate.timings.items():
+            candidate.timings[measure] = replace(timing, details={**timing.details, "compared": tally.compared})
+        if tally.wrong:
+            first = executions.first_wrong(candidate)
+            message = f"wrong in {tally.wrong} of {tally.compared} executions that were compared"
+            message += f": {first}" if first else ""
+            candidate.timings = {}
+            return candidate.finish(State.WRONG_RESULT, message + self.bench.find_lateness(candidate), phase="time")
+        doubts = [executions.find_memory(candidate)] + [
+            str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
+        ]
+        doubt = next(filter(None, doubts), "")
+        return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time") if doubt else None
 
     def _find_culprit(self, candidates: Sequence[Candidate], damage: str) -> Iterator[Finished]:
         """Answer the one candidate that can have done the damage; of several, leave each to a rotation of its own."""

@@ -16,6 +16,7 @@ from cuprof.measure.sampling import Sampler
 from cuprof.records import Measure, Timing
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
+from cuprof.worker.executions import Executions
 from cuprof.worker.status_page import Phase
 
 IDLE_NS = 100_000_000
@@ -28,13 +29,16 @@ class Rounds:
     Args:
         backend: the device that the bench's session is on.
         monitor: tells the device's state, or None.
+        executions: deals the executions and keeps count of their results.
 
     Attributes:
         current: index of the candidate that was executed or told of last; -1 before the first.
     """
 
-    def __init__(self, bench: Bench, backend: Backend[Runnable], monitor: StateMonitor | None) -> None:
-        self.bench, self.backend, self.monitor = bench, backend, monitor
+    def __init__(
+        self, bench: Bench, backend: Backend[Runnable], monitor: StateMonitor | None, executions: Executions
+    ) -> None:
+        self.bench, self.backend, self.monitor, self.executions = bench, backend, monitor, executions
         self.current = -1
         self._rng = np.random.default_rng()
         self._sampled_ns: int | None = None
@@ -67,6 +71,7 @@ class Rounds:
             settle_ns=config.settle_seconds * 1e9 if rested else 0.0,
             clock_tolerance=config.clock_tolerance,
             monitor=self.monitor,
+            dealer=self.executions if self.executions.count else None,
         )
 
     def _details(self, measure: Measure) -> dict[str, Any]:

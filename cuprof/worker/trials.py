@@ -8,10 +8,12 @@ from contextlib import suppress
 
 from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
+from cuprof.backends.registry import is_host
 from cuprof.measure.method import reading_options
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate, Enter
+from cuprof.worker.executions import Executions
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.rotation import Rotation
 from cuprof.worker.rounds import Rounds
@@ -85,7 +87,6 @@ class TrialRunner:
             session = None
             try:
                 session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
-                session.watch_inputs()
                 return session, ready
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 if session is not None:
@@ -99,8 +100,14 @@ class TrialRunner:
 
     def _run_rotations(self, session: Session[Runnable], candidates: Sequence[Candidate]) -> Iterator[Finished]:
         """Give the candidates to the device a few at a time; those that a rotation leaves to themselves go next."""
-        bench = Bench(self.job, self.workload, session, self.enter)
-        rounds = Rounds(bench, self.backend, self.monitor)
+        self.enter(NO_TRIAL, Phase.INPUTS)
+        stocked = session.stock(self.workload.sets)
+        session.watch_inputs()
+        facts = self.backend.facts()
+        on_host = is_host(facts.backend, facts.details)
+        bench = Bench(self.job, self.workload, session, self.enter, stocked, on_host)
+        executions = Executions(bench, stocked)
+        rounds = Rounds(bench, self.backend, self.monitor, executions)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
         waiting = deque(candidates[start : start + size] for start in range(0, len(candidates), size))
         while waiting:

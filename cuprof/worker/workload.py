@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
+from cuprof.backends.contract import InputSet
+from cuprof.backends.sealed import Sealed
 from cuprof.family import Arrays, Family, Signature, Tolerance
+from cuprof.point import Point
 from cuprof.worker.check import check_tolerance
 from cuprof.worker.messages import Job
+
+COMPARED_SETS, UNSEEN_SETS = 3, 3
+"""Sets of inputs whose results are compared; and sets that a variant meets once, which tells whether it remembers."""
+MOST_BYTES = 1 << 30
+"""Further sets are drawn while they come to no more than this on the host."""
+MOST_REFERENCE_S = 2.0
+"""And what is right is computed for further ones while it takes no longer than this in all."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One problem with its inputs and what is right for them."""
+    """One problem with several sets of inputs of one kind, and what is right for them.
+
+    Args:
+        sets: the first is what variants are checked on; timed executions are given one of those with a reference, and
+            those without, at the end, are for telling whether a variant remembers what it has met.
+        tolerances: of each set; None for those without a reference.
+    """
 
     family: Family
     signature: Signature
-    inputs: Arrays
-    reference: Arrays
-    tolerance: Tolerance
+    sets: tuple[InputSet, ...]
+    tolerances: tuple[Tolerance | None, ...]
     seed: int
+
+    @property
+    def inputs(self) -> Arrays:
+        """Return the inputs that variants are checked on."""
+        return self.sets[0].inputs
+
+    @property
+    def compared(self) -> int:
+        """Return how many of the sets, from the first on, have a reference."""
+        return sum(each.reference is not None for each in self.sets)
+
+    def references(self) -> list[Arrays | None]:
+        """Return what is right for each set; whoever asks lets go of it before a variant runs."""
+        return [each.reference.open() if each.reference else None for each in self.sets]
 
     @classmethod
     def make(cls, family: Family, job: Job) -> Workload:
-        """Draw inputs from the job's seed and compute the reference.
+        """Draw inputs from the job's seed and compute the reference; further sets where executions will be timed.
 
         Raises:
             ValueError: inputs or reference do not match the family's own signature, or a function of the family
@@ -35,30 +65,88 @@ class Workload:
         """
         signature = family.signature(job.problem)
         _require(signature, Signature, family, "signature", "a Signature")
-        inputs = family.generate(job.problem, np.random.default_rng(job.seed))
-        _require(inputs, Mapping, family, "generate", "a dict of arrays by input name")
-        for name, spec in signature.inputs.items():
-            array = inputs.get(name)
-            if array is None or _shape(array) != spec.shape or array.dtype != np.dtype(spec.dtype):
-                raise ValueError(
-                    f"generate() gave input {name} as {_describe(array)}, "
-                    f"signature() says {spec.dtype} of shape {spec.shape}"
-                )
-        inputs = {name: np.asarray(array, order="C") for name, array in inputs.items()}
-        with read_only(inputs):
-            reference = family.reference(job.problem, inputs)
-        _require(reference, Mapping, family, "reference", "a dict of arrays by output name")
-        for name, spec in signature.outputs.items():
-            if _shape(reference.get(name)) != spec.shape:
-                raise ValueError(
-                    f"reference() gave output {name} as {_describe(reference.get(name))}, "
-                    f"signature() says shape {spec.shape}"
-                )
-        with read_only(inputs):
-            tolerance = family.tolerance(job.problem, inputs, reference)
-        _require(tolerance, Tolerance, family, "tolerance", "a Tolerance")
-        check_tolerance(tolerance, "the family's tolerance()")
-        return cls(family, signature, inputs, reference, tolerance, job.seed)
+        started = monotonic()
+        inputs = _draw_inputs(family, job, signature, 0)
+        sets: list[InputSet] = []
+        tolerances: list[Tolerance | None] = []
+        reference, tolerance = _compute_reference(family, job, signature, inputs)
+        sets.append(InputSet(inputs, Sealed(reference)))
+        tolerances.append(tolerance)
+        spent, size = monotonic() - started, sum(array.nbytes for array in inputs.values())
+        affordable = 1 + MOST_BYTES // max(size, 1) if job.methods else 1
+        compared = min(COMPARED_SETS, affordable, 1 + int(MOST_REFERENCE_S / max(spent, 1e-9)))
+        for number in range(1, min(compared + UNSEEN_SETS, affordable)):
+            further = _draw_inputs(family, job, signature, number)
+            if number < compared:
+                reference, tolerance = _compute_reference(family, job, signature, further)
+                sets.append(InputSet(further, Sealed(reference)))
+                tolerances.append(tolerance)
+            else:
+                sets.append(InputSet(further))
+                tolerances.append(None)
+        return cls(family, signature, tuple(sets), tuple(tolerances), job.seed)
+
+    def held_to(
+        self, own: Callable[[Point, Arrays, Arrays], object] | None, where: str, problem: Point
+    ) -> list[Tolerance | None]:
+        """Return what a variant's results are held to on each set: its own tolerance where it states one.
+
+        Raises:
+            ValueError: its function returns something that no result could be held to.
+        """
+        if own is None:
+            return list(self.tolerances)
+        found: list[Tolerance | None] = []
+        for each in self.sets:
+            if each.reference is None:
+                found.append(None)
+                continue
+            with read_only(each.inputs):
+                tolerance = own(problem, each.inputs, each.reference.open())
+            check_tolerance(tolerance, where)
+            assert isinstance(tolerance, Tolerance)
+            found.append(tolerance)
+        return found
+
+
+def draw_unseen(family: Family, job: Job, signature: Signature, begin: int, count: int) -> list[InputSet]:
+    """Return sets of inputs without a reference, of further numbers."""
+    return [InputSet(_draw_inputs(family, job, signature, number)) for number in range(begin, begin + count)]
+
+
+def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) -> dict[str, np.ndarray]:
+    """Return a set of inputs; the first is of the job's seed alone."""
+    seed = [job.seed, number] if number else job.seed
+    inputs = family.generate(job.problem, np.random.default_rng(seed))
+    _require(inputs, Mapping, family, "generate", "a dict of arrays by input name")
+    for name, spec in signature.inputs.items():
+        array = inputs.get(name)
+        if array is None or _shape(array) != spec.shape or array.dtype != np.dtype(spec.dtype):
+            raise ValueError(
+                f"generate() gave input {name} as {_describe(array)}, "
+                f"signature() says {spec.dtype} of shape {spec.shape}"
+            )
+    return {name: np.asarray(array, order="C") for name, array in inputs.items()}
+
+
+def _compute_reference(
+    family: Family, job: Job, signature: Signature, inputs: Arrays
+) -> tuple[dict[str, np.ndarray], Tolerance]:
+    """Return what is right for these inputs, and how far a result may lie from it."""
+    with read_only(inputs):
+        reference = family.reference(job.problem, inputs)
+    _require(reference, Mapping, family, "reference", "a dict of arrays by output name")
+    for name, spec in signature.outputs.items():
+        if _shape(reference.get(name)) != spec.shape:
+            raise ValueError(
+                f"reference() gave output {name} as {_describe(reference.get(name))}, "
+                f"signature() says shape {spec.shape}"
+            )
+    with read_only(inputs):
+        tolerance = family.tolerance(job.problem, inputs, reference)
+    _require(tolerance, Tolerance, family, "tolerance", "a Tolerance")
+    check_tolerance(tolerance, "the family's tolerance()")
+    return {name: np.asarray(array) for name, array in reference.items()}, tolerance
 
 
 def _require(returned: object, kind: type, family: Family, function: str, wanted: str) -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import time
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic_ns, perf_counter_ns
 
 import numpy as np
 
-from cuprof.backends.contract import POISON_BYTE, Reading, ReadingOptions, Session, own_views
+from cuprof.backends.contract import (
+    FIRST_INPUTS,
+    POISON_BYTE,
+    Draw,
+    InputSet,
+    Reading,
+    ReadingOptions,
+    Session,
+    Tally,
+    own_views,
+)
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.guarded import GuardedArray
-from cuprof.family import Arrays, Program, Signature, Variant
+from cuprof.family import Arrays, Program, Signature, Tolerance, Variant
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
 
@@ -42,7 +51,8 @@ class CpuSession(Session[CpuRunnable]):
         self._guarded_outputs = {name: GuardedArray(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
         self.inputs = {name: guarded.array for name, guarded in self._guarded_inputs.items()}
         self.outputs = {name: guarded.array for name, guarded in self._guarded_outputs.items()}
-        self._checksums: dict[str, int] = {}
+        self._sets: list[Arrays] = []
+        self._in_place: Arrays = inputs
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -52,27 +62,61 @@ class CpuSession(Session[CpuRunnable]):
             import numba
 
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
-        started = time.monotonic_ns()
+        started = monotonic_ns()
         call = variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
-        return CpuRunnable(call, BuildFacts(build_ns=time.monotonic_ns() - started))
+        return CpuRunnable(call, BuildFacts(build_ns=monotonic_ns() - started))
 
     def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite the outputs."""
-        for array in self.outputs.values():
-            array.reshape(-1).view(np.uint8).fill(byte)
+        self._fill(byte)
 
     def repeat(self, runnable: CpuRunnable, count: int) -> None:
         """Execute back to back."""
         for _ in range(count):
             runnable.call()
 
+    def stock(self, sets: Sequence[InputSet]) -> int:
+        """Keep the contents of the sets; where the caches are left alone, nothing is written before an execution."""
+        self._sets = [] if self.options.flush == "none" else [each.inputs for each in sets]
+        return len(self._sets)
+
+    def expect(self, runnable: CpuRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
+        """Leave the comparison to who draws it."""
+        return False
+
+    def tally(self, runnable: CpuRunnable) -> Tally:
+        """Return that nothing was compared here."""
+        return Tally()
+
+    def execute(self, runnable: CpuRunnable, draw: Draw) -> None:
+        """Execute once as drawn."""
+        self._give(draw)
+        runnable.call()
+
+    def _give(self, draw: Draw) -> None:
+        """Write inputs and outputs as drawn."""
+        if not self._sets:
+            return
+        self._write(self._sets[draw.inputs])
+        self._fill(draw.fill)
+
+    def _write(self, inputs: Arrays) -> None:
+        for name, array in inputs.items():
+            self.inputs[name][...] = array
+        self._in_place = inputs
+
+    def _fill(self, byte: int) -> None:
+        for array in self.outputs.values():
+            array.reshape(-1).view(np.uint8).fill(byte)
+
     def watch_inputs(self) -> None:
-        """Remember what the inputs hold."""
-        self._checksums = {name: checksum(array) for name, array in self.inputs.items()}
+        """Do nothing: what the inputs are to hold is kept beside them."""
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten."""
-        return tuple(name for name, known in self._checksums.items() if checksum(self.inputs[name]) != known)
+        return tuple(
+            name for name, array in self._in_place.items() if not _same_bytes(self.inputs[name], np.asarray(array))
+        )
 
     def overrun_arrays(self) -> tuple[str, ...]:
         """Return the arrays next to which something was written ("input x", "output y")."""
@@ -83,8 +127,7 @@ class CpuSession(Session[CpuRunnable]):
 
     def restore_inputs(self, inputs: Arrays) -> None:
         """Write the inputs anew, and all guard bytes."""
-        for name, array in inputs.items():
-            self.inputs[name][...] = array
+        self._write(inputs)
         for guarded in (*self._guarded_inputs.values(), *self._guarded_outputs.values()):
             guarded.mend()
 
@@ -92,22 +135,29 @@ class CpuSession(Session[CpuRunnable]):
         """Copy the outputs."""
         return {name: array.copy() for name, array in self.outputs.items()}
 
-    def read(self, runnable: CpuRunnable, measure: Measure, batch: int = 1) -> Reading:
+    def read(
+        self,
+        runnable: CpuRunnable,
+        measure: Measure,
+        batch: int = 1,
+        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
+    ) -> Reading:
         """Time one execution after reading other data (cold), or a batch back to back (hot)."""
         call = runnable.call
+        self._give(draw())
         if measure is Measure.COLD:
             self.caches.flush(self.options.flush)
-        started = time.perf_counter_ns()
+        started = perf_counter_ns()
         for _ in range(batch):
             call()
-        return Reading((time.perf_counter_ns() - started) / batch)
+        return Reading((perf_counter_ns() - started) / batch)
 
     def close(self) -> None:
         """Drop the arrays."""
         self.inputs, self.outputs = {}, {}
-        self._guarded_inputs, self._guarded_outputs = {}, {}
+        self._guarded_inputs, self._guarded_outputs, self._sets, self._in_place = {}, {}, [], {}
 
 
-def checksum(array: np.ndarray) -> int:
-    """Return a checksum of a contiguous array's bytes."""
-    return zlib.crc32(array.reshape(-1).view(np.uint8).data)
+def _same_bytes(one: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether two arrays of one shape and type hold the same bytes, whatever they mean (NaN equals itself)."""
+    return bool(np.array_equal(one.reshape(-1).view(np.uint8), np.ascontiguousarray(other).reshape(-1).view(np.uint8)))

@@ -1,4 +1,4 @@
-"""What is written anew on the device before each execution: one of several sets of inputs; outputs and scratch, a byte."""
+"""What is written anew before each execution: inputs with one of several contents, outputs and scratch with a byte."""
 
 from __future__ import annotations
 

@@ -10,8 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import POISON_BYTE, SCRATCH_ALIGNMENT, Reading, ReadingOptions, Session, own_views
-from cuprof.backends.cuda.comparison import DeviceComparison
+from cuprof.backends.contract import (
+    FIRST_INPUTS,
+    POISON_BYTE,
+    SCRATCH_ALIGNMENT,
+    Draw,
+    InputSet,
+    Reading,
+    ReadingOptions,
+    Session,
+    Tally,
+    own_views,
+)
+from cuprof.backends.cuda.arguments import check_arguments
+from cuprof.backends.cuda.comparison import DeviceComparison, DeviceVerification
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream, release_with
 from cuprof.backends.cuda.guards import DeviceGuards
@@ -143,7 +155,7 @@ class CudaSession(Session[CudaRunnable]):
         return int(call(self.driver.cuFuncGetAttribute(name, function), f"read {attribute} of {kernel}"))
 
     def _replay_as_graph(self, runnable: CudaRunnable, capturing: int) -> None:
-        """Let the runnable replay what it puts on the capturing stream as one CUDA graph; the default stream cannot capture."""
+        """Let the runnable replay what it puts on the capturing stream as one CUDA graph."""
         driver, stream = self.driver, self.device.stream.ptr
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         call(driver.cuStreamBeginCapture(capturing, mode), "begin a graph")
@@ -205,7 +217,7 @@ class CudaSession(Session[CudaRunnable]):
                 self._refill = DeviceRefill(self.device, self.inputs, overwritten, contents, address)
             except self.device.cupy.cuda.memory.OutOfMemoryError:
                 return 0
-        return self._refill.count
+            return int(self._refill.count)
 
     def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
@@ -230,6 +242,12 @@ class CudaSession(Session[CudaRunnable]):
         with self.device.errors("execute"):
             self.device.timer.compare(runnable.enqueue, self._around(runnable, draw))
 
+    def wait(self) -> None:
+        """Wait for all streams of the context, and for what a thread may still put there."""
+        with self.device.errors("wait for the device"):
+            super().wait()
+            call((*self.driver.cuCtxSynchronize(),), "wait for the device")
+
     def _around(self, runnable: CudaRunnable, draw: Draw) -> Surroundings:
         if self._refill is None:
             return Surroundings(draw.inputs, runnable.before)
@@ -241,10 +259,10 @@ class CudaSession(Session[CudaRunnable]):
     def _compared_with(self) -> DeviceComparison | None:
         """Return what is right on the device, put there at first use; None where the device cannot compare it."""
         if self._comparison is None:
-            references = [each.reference for each in self._sets]
-            if not all(reference is None or DeviceComparison.fits(self.outputs, reference) for reference in references):
-                return None
-            if references[0] is None:
+            references = [each.reference.open() if each.reference else None for each in self._sets]
+            if references[0] is None or not all(
+                reference is None or DeviceComparison.fits(self.outputs, reference) for reference in references
+            ):
                 return None
             self._comparison = DeviceComparison(self.device, references)
         return self._comparison

@@ -8,7 +8,7 @@ from cuprof.records import Measure
 SPEC = BackendSpec(
     name="cuda",
     title="CUDA",
-    timing_version=3,
+    timing_version=4,
     measures=(Measure.COLD, Measure.HOT, Measure.TOTAL),
     setting="cuda",
     opener="cuprof.backends.cuda.backend:open_backend",

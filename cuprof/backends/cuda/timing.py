@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import Reading
+from cuprof.backends.contract import CLOCKS_DISAGREE, Reading
 from cuprof.backends.cuda.cupti_clock import CuptiClock
 from cuprof.backends.cuda.driver import MappedMemory, PackedLaunch, call, load_driver
 from cuprof.backends.cuda.kernels import DeviceKernels
@@ -41,6 +41,8 @@ EMPTY_KERNEL_NS = 250.0
 """What an empty kernel is taken to last. By its own clock it lasts 0, by CUPTI's time stamps 0.6 µs, the difference
 being the device's ramp up and down around it. With this value spins of known length read about as much too long as
 kernels read shorter than by CUPTI, at most 0.4 µs either way (measured on H200s)."""
+LEAST_NS = 1.0
+"""What a reading is taken for that its correction would make nothing or less: no time is 0."""
 TICKET_MASK = 0xFFFFFFFF
 CLOCKS_LEAST_NS, CLOCKS_MOST_NS = -3_000.0, 100_000.0
 """How far the device's clock around a frame may lie from its events: from a little less, both being read in steps, to
@@ -182,12 +184,13 @@ class CudaTimer:
         least_ns = 0 if clock_from_flush else self.hold_least_ns
         elapsed, suspect = self._framed(enqueue, 1, blocking, least_ns, flush, around)
         clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
-        return Reading(elapsed - self.correction_ns, clock, suspect)
+        return Reading(max(elapsed - self.correction_ns, LEAST_NS), clock, suspect)
 
     def hot(self, enqueue: Enqueue, batch: int, blocking: bool = True, around: Surroundings = BARE) -> Reading:
         """Time `batch` executions back to back; the duration is one execution's share."""
         elapsed, suspect = self._framed(enqueue, batch, blocking, self.hold_least_ns, "none", around)
-        return Reading((elapsed - self.correction_ns) / batch, self._clock(1) if blocking else None, suspect)
+        duration_ns = max(elapsed - self.correction_ns, LEAST_NS) / batch
+        return Reading(duration_ns, self._clock(1) if blocking else None, suspect)
 
     def total(
         self,
@@ -327,9 +330,9 @@ class CudaTimer:
 def _disagreement(events_ns: float, marks_ns: int, host_ns: int) -> str:
     """Return how the two clocks of a frame, and the host's, contradict one another; empty where they agree."""
     if not CLOCKS_LEAST_NS <= marks_ns - events_ns <= CLOCKS_MOST_NS + events_ns:
-        return f"two clocks disagree: {events_ns:.0f} ns by events, {marks_ns} ns by the device's clock around them"
+        return f"{CLOCKS_DISAGREE}: {events_ns:.0f} ns by events, {marks_ns} ns by the device's clock around them"
     if host_ns < events_ns - CLOCKS_MOST_NS:
-        return f"two clocks disagree: {events_ns:.0f} ns by events, within {host_ns} ns of the host's clock"
+        return f"{CLOCKS_DISAGREE}: {events_ns:.0f} ns by events, within {host_ns} ns of the host's clock"
     return ""
 
 

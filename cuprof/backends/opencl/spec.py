@@ -8,7 +8,7 @@ from cuprof.records import Measure
 SPEC = BackendSpec(
     name="opencl",
     title="OpenCL",
-    timing_version=2,
+    timing_version=3,
     measures=(Measure.COLD, Measure.HOT, Measure.TOTAL),
     setting="opencl",
     opener="cuprof.backends.opencl.backend:open_backend",

@@ -1,0 +1,140 @@
+"""The executions that are timed are the ones that are compared: what each is given, and what their results come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import SystemRandom
+from time import monotonic_ns
+
+from cuprof.backends.contract import Draw, Runnable, Tally
+from cuprof.family import Tolerance
+from cuprof.records import Check, Measure
+from cuprof.worker.bench import Bench
+from cuprof.worker.candidate import Candidate
+from cuprof.worker.check import compare
+
+WANTED = 256
+"""Executions of a trial that are compared, if that takes no longer than `MOST_SHARE` of what its samples took: one that
+is wrong in one execution of fifty is found with a chance of 99.4 %."""
+MOST_SHARE = 0.2
+LEAST_NS = 20_000_000
+"""For this long executions are compared in any case."""
+FIRST_TIMES_LONGER, HOST_TIMES_LONGER = 1.25, 1.6
+LEAST_LONGER_NS = 1_500.0
+"""By so much every first meeting with inputs takes longer than the second, before a variant is said to remember."""
+
+
+@dataclass
+class _Account:
+    """What is known of one trial's executions.
+
+    Attributes:
+        in_place: the session compares; otherwise its outputs are fetched and compared here.
+        first_wrong: message of the first result that was found wrong here.
+    """
+
+    tolerances: Sequence[Tolerance | None]
+    in_place: bool
+    dealt: Draw = field(default_factory=Draw)
+    spent_ns: int = 0
+    comparing_ns: int = 0
+    compared: int = 0
+    wrong: int = 0
+    first_wrong: str = ""
+
+
+class Executions:
+    """Deal each execution of a job's trials what it is given, and keep count of the results.
+
+    Args:
+        count: how many of the workload's sets the session has room for.
+    """
+
+    def __init__(self, bench: Bench, count: int) -> None:
+        self.bench, self.count = bench, count
+        self.compared_sets = min(count, bench.workload.compared)
+        self._random = SystemRandom()  # no variant can seed or foresee it
+        self._accounts: dict[int, _Account] = {}
+
+    def enter(self, candidate: Candidate) -> None:
+        """Begin to compare what a candidate does."""
+        assert candidate.runnable is not None
+        in_place = bool(self.count) and self.bench.session.expect(candidate.runnable, candidate.tolerances)
+        self._accounts[candidate.index] = _Account(candidate.tolerances, in_place)
+
+    def deal(self, index: int) -> Draw:
+        """Return what a candidate's next execution is given."""
+        account = self._accounts[index]
+        number = self._random.randrange(self.compared_sets) if self.compared_sets else 0
+        compare_it = account.in_place or account.comparing_ns <= MOST_SHARE * account.spent_ns
+        account.dealt = Draw(number, self._random.randrange(256), compare_it and bool(self.compared_sets))
+        return account.dealt
+
+    def settle(self, index: int, runnable: Runnable, spent_ns: int) -> None:
+        """Take what the last execution came to, where the session leaves that to us."""
+        account = self._accounts[index]
+        account.spent_ns += spent_ns
+        if not account.in_place and account.dealt.compare:
+            self._compare(account, runnable)
+
+    def examine(self, candidate: Candidate) -> Tally:
+        """Compare further executions until they are enough, and return what all have come to."""
+        assert candidate.runnable is not None
+        account, session = self._accounts[candidate.index], self.bench.session
+        began, allowed_ns = monotonic_ns(), max(LEAST_NS, int(MOST_SHARE * account.spent_ns) - account.comparing_ns)
+        known = session.tally(candidate.runnable).compared if account.in_place else account.compared
+        while self.compared_sets and known < WANTED and monotonic_ns() - began < allowed_ns:
+            account.dealt = Draw(self._random.randrange(self.compared_sets), self._random.randrange(256), True)
+            session.execute(candidate.runnable, account.dealt)
+            if not account.in_place:
+                self._compare(account, candidate.runnable)
+            known += 1
+        if account.in_place:
+            return session.tally(candidate.runnable)
+        return Tally(account.compared, account.wrong, None)
+
+    def first_wrong(self, candidate: Candidate) -> str:
+        """Return what was wrong with the first wrong result, where that was looked at here."""
+        return self._accounts[candidate.index].first_wrong
+
+    def find_memory(self, candidate: Candidate) -> str:
+        """Return how much longer a variant takes on inputs that it meets for the first time; empty where it does not.
+
+        Every set that nobody was given so far is met twice, one execution after the other.
+        """
+        assert candidate.runnable is not None
+        unseen = range(self.bench.workload.compared, self.count)
+        if not unseen or not {Measure.COLD, Measure.HOT} & {*candidate.timings}:
+            return ""
+        runnable, session = candidate.runnable, self.bench.session
+        pairs = []
+        for number in unseen:
+            deal = partial(Draw, number, self._random.randrange(256))
+            first, again = (session.read(runnable, Measure.COLD, 1, deal) for _ in range(2))
+            pairs.append((first.duration_ns, again.duration_ns))
+        factor = HOST_TIMES_LONGER if self.bench.on_host else FIRST_TIMES_LONGER
+        if all(first > factor * again + LEAST_LONGER_NS for first, again in pairs):
+            first, again = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))
+            return (
+                f"it remembers: {len(pairs)} sets of inputs took {first / 1e3:.2f} µs when it met them first and "
+                f"{again / 1e3:.2f} µs at once after"
+            )
+        return ""
+
+    def _compare(self, account: _Account, runnable: Runnable) -> None:
+        began = monotonic_ns()
+        found = self._check(account, runnable)
+        account.compared += 1
+        if not found.passed:
+            account.wrong += 1
+            account.first_wrong = account.first_wrong or found.message
+        account.comparing_ns += monotonic_ns() - began
+
+    def _check(self, account: _Account, runnable: Runnable) -> Check:
+        workload, number = self.bench.workload, account.dealt.inputs
+        reference, tolerance = workload.sets[number].reference, account.tolerances[number]
+        assert reference is not None
+        assert tolerance is not None
+        return compare(self.bench.session.fetch(runnable), reference.open(), tolerance, workload.seed)
