@@ -17,6 +17,7 @@ from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer, SilentObserver
 from cuprof.engine.planning import Prepared, prepare
+from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import EmptyStoreError, WorkerError
@@ -173,6 +174,7 @@ class Sweep:
         self.locks = DeviceLocks(observer.note)
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
+        self._plausibility: dict[str, Plausibility] = {}
         self._without_energy: set[tuple[str, str]] = set()
 
     def run(self) -> SweepResult:
@@ -275,6 +277,9 @@ class Sweep:
             self.observer.note(f"{backend}: the device could not be calibrated: {answer.fault}")
         elif isinstance(device, DeviceFacts):
             self.store.save_calibration(sweep_id, device, answer.calibration)
+            cache_bytes = int(device.details.get("l2_bytes") or 0)
+            on_host = is_host(backend, device.details)
+            self._plausibility[backend] = Plausibility(on_host, answer.calibration, cache_bytes)
 
     def _is_remembered(self, sweep_id: int, device: DeviceFacts) -> bool:
         """Return whether the host's figures were taken from an earlier sweep; `retry=all` measures everything anew."""
@@ -285,6 +290,10 @@ class Sweep:
         )
 
     def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
+        if outcome.timings:
+            outputs = self.prepared.family.signature(trial.problem).outputs.values()
+            judge = self._plausibility.get(trial.backend) or Plausibility(self._is_host(trial.backend))
+            outcome = judge.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
         self.store.record(sweep_id, outcome)
         self._tell(trial, outcome)
         for timing in outcome.timings:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.cuda.build_cache import BuildCache
@@ -17,6 +20,8 @@ from cuprof.backends.device_state import find_other_processes
 from cuprof.family import Arrays, Program, Signature, Variant
 from cuprof.records import Calibration, DeviceFacts, Measure
 
+FMA_BLOCKS, FMA_THREADS, FMA_STEPS, FMA_CHAINS = 8, 256, 4096, 4
+"""Blocks a multiprocessor, threads a block, steps a thread, and independent chains a step of the arithmetic's rate."""
 READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
 """Blocks of 512 threads a multiprocessor that the calibration tries; the best of them is the read bandwidth."""
 
@@ -56,8 +61,35 @@ class CudaBackend(Backend[CudaRunnable]):
             backend=self.spec.name,
             read_bandwidth=best,
             event_overhead_ns=timer.correction_ns,
-            details={"read_bytes": size, "other_processes": others, **timer.own_costs},
+            details={
+                "read_bytes": size,
+                "other_processes": others,
+                "cache_bandwidth": self._cache_bandwidth(buffer),
+                "fma_rate": self._fma_rate(),
+                **timer.own_costs,
+            },
         )
+
+    def _cache_bandwidth(self, buffer: Any) -> float:
+        """Return bytes a second of reading a quarter of the L2 cache's size again and again."""
+        device = self.device
+        part = buffer[: device.attribute("L2_CACHE_SIZE") // 4 // 4096 * 4096]
+        best = 0.0
+        for blocks_per_multiprocessor in READ_BLOCKS:
+            launch = device.timer.reader(part, device.multiprocessors * blocks_per_multiprocessor)
+            enqueue = on_stream(launch, device.stream.ptr)
+            best = max(best, part.nbytes / (min(device.timer.hot(enqueue, 20).duration_ns for _ in range(5)) * 1e-9))
+        return best
+
+    def _fma_rate(self) -> float:
+        """Return float32 operations a second of fused multiply-adds alone, two operations each."""
+        device = self.device
+        sink = device.cupy.zeros(1, device.cupy.float32)
+        blocks = FMA_BLOCKS * device.multiprocessors
+        arguments = [np.float32(0.999), np.uint32(FMA_STEPS), sink.data.ptr]
+        enqueue = on_stream(device.kernels.launch("multiply_add", blocks, FMA_THREADS, arguments), device.stream.ptr)
+        shortest_ns = min(device.timer.cold(enqueue).duration_ns for _ in range(5))
+        return 2.0 * FMA_CHAINS * FMA_STEPS * FMA_THREADS * blocks / (shortest_ns * 1e-9)
 
     def correction_ns(self, measure: Measure) -> float:
         """Return the cost of an event pair around kernels, as this process measured it; total time is the host's."""

@@ -1,0 +1,94 @@
+"""No impossible time is a time: what a device can physically do bounds every median from below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from cuprof.records import Calibration, Measure, Outcome, State, Timing, Trial
+
+EMPTY_LAUNCH_NS = 125.0
+"""Half of what an empty kernel is taken to last by definition; a device cannot do anything in less."""
+EMPTY_CALL_NS = 15.0
+"""Less than any interpreter needs to call a function that does nothing."""
+DEVICE_MARGIN, CACHE_MARGIN, HOST_MARGIN = 1.15, 1.5, 8.0
+"""How much faster than measured memory is allowed to be: a little where nobody else reads it, more where it was
+measured through a kernel that may not be the best, and much on a host, whose other work slowed down what was measured."""
+ARITHMETIC_MARGIN = 64.0
+"""Tensor cores do so many times what plain arithmetic does (8-bit, sparse), and algorithms save operations that a
+family counts (Winograd's, Strassen's): only what lies beyond both is impossible."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A duration that nothing beats, and why."""
+
+    duration_ns: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plausibility:
+    """Hold the times of one back end's trials against what was measured of its device.
+
+    Args:
+        on_host: the device is the host's own processor.
+        cache_bytes: the last cache's size; results may stay there.
+    """
+
+    on_host: bool
+    calibration: Calibration | None = None
+    cache_bytes: int = 0
+
+    def judge(self, trial: Trial, outcome: Outcome, output_bytes: int) -> Outcome:
+        """Return the outcome, `implausible` where one of its medians is below what the device can do.
+
+        Args:
+            output_bytes: of all outputs of the trial's problem.
+        """
+        if outcome.state is not State.OK:
+            return outcome
+        for timing in outcome.timings:
+            floor = max(self._floors(trial, timing, output_bytes), key=lambda each: each.duration_ns)
+            if timing.summary.median_ns < floor.duration_ns:
+                message = (
+                    f"{timing.measure.value} time {_text(timing.summary.median_ns)} is impossible: {floor.reason}; "
+                    "what it launches does not lie within its frame, or the family states more work than there is"
+                )
+                return replace(outcome, state=State.IMPLAUSIBLE, message=message)
+        return outcome
+
+    def _floors(self, trial: Trial, timing: Timing, output_bytes: int) -> Iterator[Floor]:
+        if self.on_host:
+            yield Floor(EMPTY_CALL_NS, f"a call that does nothing takes {EMPTY_CALL_NS:g} ns at least")
+        else:
+            yield Floor(EMPTY_LAUNCH_NS, f"an empty launch takes {EMPTY_LAUNCH_NS:g} ns at least")
+        calibration, useful = self.calibration, trial.useful_bytes or 0
+        if calibration is None:
+            return
+        bandwidth = calibration.read_bandwidth
+        if bandwidth and timing.measure is not Measure.HOT and timing.details.get("flush") != "none":
+            from_memory = max(useful - min(output_bytes, self.cache_bytes), 0)
+            margin = HOST_MARGIN if self.on_host else DEVICE_MARGIN
+            yield _moving(from_memory, bandwidth, margin, "the memory's measured bandwidth")
+        through_cache = calibration.details.get("cache_bandwidth")
+        if through_cache:
+            yield _moving(useful, float(through_cache), CACHE_MARGIN, "the cache's measured bandwidth")
+        rate = calibration.details.get("fma_rate")
+        if rate and trial.flops:
+            shortest = trial.flops / (float(rate) * ARITHMETIC_MARGIN) * 1e9
+            yield Floor(
+                shortest,
+                f"its {trial.flops:.3g} operations take {_text(shortest)} even at {ARITHMETIC_MARGIN:g} times the "
+                f"measured rate of {float(rate) / 1e12:.3g} TFLOP/s",
+            )
+
+
+def _moving(size: int, bandwidth: float, margin: float, what: str) -> Floor:
+    shortest = size / (bandwidth * margin) * 1e9
+    measured = f"{what} ({bandwidth / 1e9:.4g} GB/s)"
+    return Floor(shortest, f"moving {size / 1e6:.4g} MB takes {_text(shortest)} even at {margin:g} times {measured}")
+
+
+def _text(duration_ns: float) -> str:
+    return f"{duration_ns:.3g} ns" if duration_ns < 1e3 else f"{duration_ns / 1e3:.4g} µs"
