@@ -13,7 +13,7 @@ EMPTY_CALL_NS = 15.0
 """Less than any interpreter needs to call a function that does nothing."""
 DEVICE_MARGIN, CACHE_MARGIN, HOST_MARGIN = 1.15, 1.5, 8.0
 """How much faster than measured memory is allowed to be: a little where nobody else reads it, more where it was
-measured through a kernel that may not be the best, and much on a host, whose other work slowed down what was measured."""
+measured through a kernel that may not be the best; and much on a host, whose other work slowed down the measuring."""
 ARITHMETIC_MARGIN = 64.0
 """Tensor cores do so many times what plain arithmetic does (8-bit, sparse), and algorithms save operations that a
 family counts (Winograd's, Strassen's): only what lies beyond both is impossible."""

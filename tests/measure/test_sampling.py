@@ -66,7 +66,7 @@ class FakeClock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock()
-    monkeypatch.setattr(sampling, "time", clock)
+    monkeypatch.setattr(sampling, "perf_counter_ns", clock.perf_counter_ns)
     return clock
 
 
