@@ -7,6 +7,7 @@ from cuprof.records import State
 MARKS: dict[State, str] = {
     State.OK: "ok",
     State.WRONG_RESULT: "WRONG",
+    State.IMPLAUSIBLE: "IMPLAUSIBLE",
     State.COMPILE_ERROR: "NO BUILD",
     State.LAUNCH_ERROR: "NO LAUNCH",
     State.CRASHED: "CRASHED",

@@ -36,6 +36,8 @@ TALLY = struct.Struct("<QIIQQQ")
 STANDARD = np.dtype([("expected", "<u8"), ("absolute", "<u8"), ("one_absolute", "<f8"), ("relative", "<f8")])
 THREADS = 256
 BLOCKS_A_MULTIPROCESSOR = 8
+GLANCE_BLOCKS = 4
+"""Blocks of `THREADS` elements that are looked at first."""
 MASK_STEP = np.uint64(0x9E3779B97F4A7C15)
 
 Results = Mapping[str, tuple[int, Array]]
@@ -89,7 +91,7 @@ class DeviceComparison:
         """
         tally = self.device.cupy.zeros(TALLY.size, self.device.cupy.uint8)
         keep: list[Any] = [tally]
-        launches = []
+        glances, launches = [], []
         for place, (name, (address, spec)) in enumerate(results.items()):
             standards = np.zeros(len(self._expected), STANDARD)
             for row, expected, tolerance in zip(standards, self._expected, tolerances, strict=True):
@@ -103,9 +105,12 @@ class DeviceComparison:
                 address, table.data.ptr, np.uint64(spec.size), np.uint64(self._key), draw_address,
                 np.uint32(place == len(results) - 1), tally.data.ptr,
             ]  # fmt: skip
+            glance = [*arguments[:5], tally.data.ptr]
+            kernel = self.device.comparison_kernel(C_TYPES[spec.dtype], "glance")
+            glances.append(PackedLaunch("cuprof_glance", kernel, (GLANCE_BLOCKS,), (THREADS,), glance))
             kernel = self.device.comparison_kernel(C_TYPES[spec.dtype], "verify")
             launches.append(PackedLaunch("cuprof_verify", kernel, (self._blocks(spec.size),), (THREADS,), arguments))
-        return DeviceVerification(tuple(launches), tally, keep)
+        return DeviceVerification((*glances, *launches), tally, keep)
 
     def _bound(self, name: str, tolerance: Tolerance) -> tuple[int, float]:
         """Return the address of a tolerance's bounds of an output's elements, or 0 and its one bound."""

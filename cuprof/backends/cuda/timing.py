@@ -56,8 +56,8 @@ class Surroundings:
     """What lies around the frame of one execution on the stream, untimed.
 
     Args:
-        draw: the word that tells the kernels of `before` and `after` what was drawn; the device learns it once
-            everything is enqueued, so that nothing which runs earlier can know it.
+        draw: the word that tells the kernels of `before` and `after` what was drawn. They run once everything is
+            enqueued, so nothing that runs earlier finds the inputs that count.
         before: put on the stream before the flush: what writes the inputs and overwrites the outputs.
         after: behind the end of the frame: what compares the results.
     """
@@ -207,7 +207,7 @@ class CudaTimer:
         """
         stream = self.stream.ptr
         self._announce(around, 0, 0)
-        self._let_go(around)
+        self._let_go()
         for put in around.before:
             put(stream)
         self.stream.synchronize()
@@ -234,7 +234,7 @@ class CudaTimer:
             for put in around.after:
                 put(stream)
         finally:
-            self._let_go(around)
+            self._let_go()
         self.stream.synchronize()
 
     def use_cupti(self) -> None:
@@ -250,8 +250,6 @@ class CudaTimer:
         if self.cupti:
             self.stream.synchronize()
             self.cupti.start()
-        if not blocking:
-            self._let_go(around)
         self._announce(around, least_ns, HOLD_LIMIT_NS if blocking else 0)
         opened_ns = perf_counter_ns()
         try:
@@ -271,7 +269,7 @@ class CudaTimer:
                 put(stream)
         finally:
             if blocking:
-                self._let_go(around)
+                self._let_go()
         call(driver.cuEventSynchronize(self._end), "execute")
         host_ns = perf_counter_ns() - opened_ns
         if self.cupti:
@@ -286,17 +284,15 @@ class CudaTimer:
     def _announce(self, around: Surroundings, least_ns: int, limit_ns: int) -> None:
         """Hold the stream until `_let_go`, for so long at least and at most."""
         self._ticket = (self._ticket + 1) & TICKET_MASK
-        if limit_ns == 0:
-            self._gate[1] = around.draw
+        self._gate[1] = around.draw  # a hold that expires, since the call waits for the device, reads it too
         self._hold.set_argument(1, np.uint32(self._ticket))
         self._hold.set_argument(2, np.uint64(least_ns))
         self._hold.set_argument(3, np.uint64(limit_ns))
         self._words[3] = 0
         self._hold(self.stream.ptr)
 
-    def _let_go(self, around: Surroundings) -> None:
-        """Tell the device the draw, then that it may go on."""
-        self._gate[1] = around.draw
+    def _let_go(self) -> None:
+        """Let the device go on."""
         self._gate[0] = self._ticket
 
     def _clock(self, word: int) -> float | None:
