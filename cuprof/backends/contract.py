@@ -236,6 +236,9 @@ class Session(ABC, Generic[R]):
             LaunchError: as `run`.
         """
 
+    def put_back(self) -> None:
+        """Undo what a variant left changed of the device's own settings."""
+
     def wait(self) -> None:
         """Wait for whatever still goes on, also where no execution waits: other streams, and threads for a moment."""
         sleep(GRACE_S)

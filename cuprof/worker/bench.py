@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, Draw, Runnable, Session
 from cuprof.records import Check, State
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.check import compare
 from cuprof.worker.messages import Finished, Job
+from cuprof.worker.process_state import ProcessState
 from cuprof.worker.status_page import Phase
 from cuprof.worker.workload import Workload
 
@@ -27,6 +28,7 @@ class Bench:
         enter: told of every step before it is taken.
         stocked: how many of the workload's sets of inputs the session writes anew before executions.
         on_host: the device is the host's own processor.
+        state: the process as it was before any variant's code ran.
     """
 
     job: Job
@@ -35,6 +37,7 @@ class Bench:
     enter: Enter
     stocked: int = 0
     on_host: bool = False
+    state: ProcessState = field(default_factory=ProcessState)
 
     def prepare(self, candidate: Candidate) -> None:
         """Build the candidate and bind it to the session's arrays."""
@@ -100,6 +103,11 @@ class Bench:
             message = f"right {when}: {candidate.check.message}"
             return candidate.finish(State.WRONG_RESULT, message, phase="recheck")
         return candidate.finish(State.OK)
+
+    def put_back(self) -> None:
+        """Undo what a variant left changed of the process and of the device's settings."""
+        self.state.put_back()
+        self.session.put_back()
 
     def find_damage(self) -> str:
         """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""

@@ -37,6 +37,7 @@ class Rotation:
         right: list[Candidate] = []
         for candidate in self.candidates:
             finished = self._check(candidate)
+            self.bench.put_back()
             if finished is None:
                 right.append(candidate)
                 continue
@@ -80,6 +81,7 @@ class Rotation:
                             yield from self._find_culprit(list(going.values()), damage)
                             return
                         finished = self._examine(candidate) or self.bench.recheck(candidate)
+                        self.bench.put_back()
                         del going[candidate.index]
                         yield finished
                         if finished.lost:

@@ -21,6 +21,7 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.guarded import GuardedArray
+from cuprof.backends.switches import keep_own
 from cuprof.family import Arrays, Program, Signature, Tolerance, Variant
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -63,7 +64,7 @@ class CpuSession(Session[CpuRunnable]):
 
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
         started = monotonic_ns()
-        call = variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
+        call = keep_own(lambda: variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs)))
         return CpuRunnable(call, BuildFacts(build_ns=monotonic_ns() - started))
 
     def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:

@@ -17,6 +17,11 @@ from cuprof.backends.cuda.nvrtc import pick_arch
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.errors import LaunchError, MissingDependencyError
 
+LIMITS = (
+    "STACK_SIZE", "PRINTF_FIFO_SIZE", "MALLOC_HEAP_SIZE", "MAX_L2_FETCH_GRANULARITY", "PERSISTING_L2_CACHE_SIZE",
+)  # fmt: skip
+"""Limits of a context that a variant may change."""
+
 
 class CudaDevice:
     """One device, chosen by ordinal. Opening it makes its primary context current in this thread."""
@@ -37,6 +42,9 @@ class CudaDevice:
         self.arch = pick_arch(self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR"))
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
         self._comparison_modules: dict[str, Any] = {}
+        self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
+        self._limits = {limit: self._read_limit(limit) for limit in self._own_limits()}
+        self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
 
     @cached_property
     def capturing_stream(self) -> int:
@@ -56,6 +64,34 @@ class CudaDevice:
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_initialized():
             torch.cuda.set_stream(torch.cuda.default_stream(self.index))
+
+    def put_back(self) -> None:
+        """Undo what a variant left changed: current context, limits, cache configuration, lines that persist in L2."""
+        driver = self.driver
+        driver.cuCtxSetCurrent(self._context)
+        self.claim()
+        for limit, known in self._limits.items():
+            if known is not None and self._read_limit(limit) != known:
+                driver.cuCtxSetLimit(limit, known)
+        if driver.cuCtxGetCacheConfig()[1] != self._cache_config:
+            driver.cuCtxSetCacheConfig(self._cache_config)
+        driver.cuCtxResetPersistingL2Cache()
+
+    def _own_limits(self) -> list[Any]:
+        kinds = self.driver.CUlimit
+        names = (
+            "STACK_SIZE",
+            "PRINTF_FIFO_SIZE",
+            "MALLOC_HEAP_SIZE",
+            "MAX_L2_FETCH_GRANULARITY",
+            "PERSISTING_L2_CACHE_SIZE",
+        )
+        return [getattr(kinds, f"CU_LIMIT_{name}") for name in names if hasattr(kinds, f"CU_LIMIT_{name}")]
+
+    def _read_limit(self, limit: Any) -> int | None:
+        """Return a limit of the context; None where the device has none of the kind."""
+        status, value = self.driver.cuCtxGetLimit(limit)
+        return None if int(status) else int(value)
 
     @cached_property
     def kernels(self) -> DeviceKernels:

@@ -29,6 +29,7 @@ from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream, release_w
 from cuprof.backends.cuda.guards import DeviceGuards
 from cuprof.backends.cuda.refill import DeviceRefill, copying
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
+from cuprof.backends.switches import keep_own
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
@@ -172,7 +173,9 @@ class CudaSession(Session[CudaRunnable]):
         started = time.monotonic_ns()
         self.device.claim()
         with self.device.errors(f"prepare {variant.name}"):
-            function = variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
+            function = keep_own(
+                lambda: variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
+            )
         results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
         facts = BuildFacts(build_ns=time.monotonic_ns() - started)
 
@@ -241,6 +244,10 @@ class CudaSession(Session[CudaRunnable]):
         """Execute once as drawn."""
         with self.device.errors("execute"):
             self.device.timer.compare(runnable.enqueue, self._around(runnable, draw))
+
+    def put_back(self) -> None:
+        """Make the device current again, with the limits, cache configuration and L2 cache it had."""
+        self.device.put_back()
 
     def wait(self) -> None:
         """Wait for all streams of the context, and for what a thread may still put there."""

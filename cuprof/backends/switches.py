@@ -1,0 +1,81 @@
+"""Switches of libraries that one variant turns and that are not to reach the next one."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+
+class Switch(NamedTuple):
+    """One setting that lives as long as the process."""
+
+    name: str
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+
+
+def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object]:
+    """Prepare a function whose switches are turned while it runs, and only then.
+
+    What it turns when it prepares itself is turned again before each of its executions, and back after it, so that it
+    runs as it was meant to and the others as if it had never been there.
+    """
+    before = _read_all()
+    function = prepare()
+    own = []
+    for name, (switch, now) in _read_all().items():
+        known = before[name][1] if name in before else now  # of a library loaded meanwhile: what it is is its default
+        if now is not known and now != known:
+            own.append((switch, now, known))
+            switch.write(known)
+    if not own:
+        return function
+
+    def run() -> None:
+        for switch, mine, _ in own:
+            switch.write(mine)
+        try:
+            function()
+        finally:
+            for switch, _, others in own:
+                switch.write(others)
+
+    return run
+
+
+def _read_all() -> dict[str, tuple[Switch, Any]]:
+    found = {}
+    for switch in list_switches():
+        with contextlib.suppress(Exception):  # a library may refuse to tell what was set in another way
+            found[switch.name] = (switch, switch.read())
+    return found
+
+
+def list_switches() -> Iterator[Switch]:
+    """Yield the switches of the libraries that are loaded."""
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "backends"):
+        for owner, name in (
+            (torch.backends.cuda.matmul, "allow_tf32"),
+            (torch.backends.cudnn, "allow_tf32"),
+            (torch.backends.cudnn, "benchmark"),
+            (torch.backends.cudnn, "deterministic"),
+            (torch.backends.cudnn, "enabled"),
+        ):
+            yield _of_attribute(owner, name)
+        yield Switch("torch default dtype", torch.get_default_dtype, torch.set_default_dtype)
+        yield Switch("torch threads", torch.get_num_threads, torch.set_num_threads)
+        yield Switch("torch gradients", torch.is_grad_enabled, torch.set_grad_enabled)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and hasattr(cupy, "cuda"):
+        yield Switch("cupy allocator", cupy.cuda.get_allocator, cupy.cuda.set_allocator)
+
+
+def _of_attribute(owner: Any, name: str) -> Switch:
+    return Switch(
+        f"{owner.__name__ if hasattr(owner, '__name__') else type(owner).__name__}.{name}",
+        lambda: getattr(owner, name),
+        lambda value: setattr(owner, name, value),
+    )
