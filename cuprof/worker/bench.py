@@ -8,6 +8,7 @@ from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, Draw, Runn
 from cuprof.records import Check, State
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.check import compare
+from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.process_state import ProcessState
 from cuprof.worker.status_page import Phase
@@ -29,6 +30,7 @@ class Bench:
         stocked: how many of the workload's sets of inputs the session writes anew before executions.
         on_host: the device is the host's own processor.
         state: the process as it was before any variant's code ran.
+        integrity: what checks and times, as it was then.
     """
 
     job: Job
@@ -38,6 +40,7 @@ class Bench:
     stocked: int = 0
     on_host: bool = False
     state: ProcessState = field(default_factory=ProcessState)
+    integrity: Integrity = field(default_factory=Integrity)
 
     def prepare(self, candidate: Candidate) -> None:
         """Build the candidate and bind it to the session's arrays."""
@@ -108,6 +111,10 @@ class Bench:
         """Undo what a variant left changed of the process and of the device's settings."""
         self.state.put_back()
         self.session.put_back()
+
+    def find_replaced(self, candidate: Candidate) -> tuple[str, ...]:
+        """Return what of the judge has been replaced in this process, put back; a kernel's own code runs elsewhere."""
+        return self.integrity.mend() if candidate.program is None else ()
 
     def find_damage(self) -> str:
         """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""

@@ -38,6 +38,10 @@ class Rotation:
         for candidate in self.candidates:
             finished = self._check(candidate)
             self.bench.put_back()
+            replaced = self.bench.find_replaced(candidate)
+            if replaced:
+                yield _tampered(candidate, replaced)
+                return
             if finished is None:
                 right.append(candidate)
                 continue
@@ -76,6 +80,10 @@ class Rotation:
                         if measure is not measures[-1]:
                             continue
                         self.rounds.attend(candidate.index)
+                        replaced = self.bench.find_replaced(candidate)
+                        if replaced:
+                            yield from self._find_tamperer(list(going.values()), replaced)
+                            return
                         damage = self.bench.find_damage()
                         if damage:
                             yield from self._find_culprit(list(going.values()), damage)
@@ -113,6 +121,13 @@ class Rotation:
         doubt = next(filter(None, doubts), "")
         return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time") if doubt else None
 
+    def _find_tamperer(self, candidates: Sequence[Candidate], replaced: Sequence[str]) -> Iterator[Finished]:
+        """Answer the one candidate that can have replaced something; of several, leave each to itself."""
+        if len(candidates) > 1:
+            self.apart = list(candidates)
+        else:
+            yield _tampered(candidates[0], replaced)
+
     def _find_culprit(self, candidates: Sequence[Candidate], damage: str) -> Iterator[Finished]:
         """Answer the one candidate that can have done the damage; of several, leave each to a rotation of its own."""
         self.bench.restore_inputs()
@@ -129,3 +144,11 @@ class Rotation:
     @property
     def _measures_energy(self) -> bool:
         return self.bench.job.measure.energy and self.rounds.backend.spec.heeds("energy")
+
+
+def _tampered(candidate: Candidate, replaced: Sequence[str]) -> Finished:
+    """Return the answer to a candidate that replaced what judges it; its process is believed no more."""
+    named = ", ".join(replaced[:3]) + (f" and {len(replaced) - 3} more" if len(replaced) > 3 else "")
+    candidate.timings = {}
+    finished = candidate.finish(State.IMPLAUSIBLE, f"it replaced {named}, which checks and times it", phase="check")
+    return replace(finished, lost=True)

@@ -16,6 +16,7 @@ from cuprof.family.trace import describe
 from cuprof.records import DeviceFacts, Unavailable
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.excerpt import excerpt
+from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import (
     Calibrate,
     Calibrated,
@@ -37,6 +38,7 @@ class Worker:
     def __init__(self, pipe: Wire, page: StatusPage, settings: WorkerSettings) -> None:
         self.pipe, self.page = pipe, page
         self.devices = DeviceTable(settings)
+        self._integrity: Integrity | None = None
         self._workload: tuple[tuple[object, ...], Workload] | None = None
 
     def serve(self) -> None:
@@ -78,7 +80,10 @@ class Worker:
             self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc()), unavailable=True))
             return True
         try:
-            runner = TrialRunner(backend, self._get_workload(job), job, self.page.enter, self.page.begin)
+            self._integrity = self._integrity or Integrity()  # the back end is open, no family is loaded yet
+            runner = TrialRunner(
+                backend, self._get_workload(job), job, self.page.enter, self.page.begin, self._integrity
+            )
         except Exception as error:  # a process border: whatever a family raises becomes the trials' message
             self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc())))
             return True

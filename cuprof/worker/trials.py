@@ -14,7 +14,9 @@ from cuprof.plan.memory import arena_bytes
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.executions import Executions
+from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
+from cuprof.worker.process_state import ProcessState
 from cuprof.worker.rotation import Rotation
 from cuprof.worker.rounds import Rounds
 from cuprof.worker.status_page import NO_TRIAL, Phase
@@ -30,6 +32,7 @@ class TrialRunner:
     Args:
         enter: called before every step of a trial with its index and the phase.
         begin: called once for each trial, before its own code is first run.
+        integrity: what checks and times, as it was before the family was loaded.
     """
 
     def __init__(
@@ -39,9 +42,11 @@ class TrialRunner:
         job: Job,
         enter: Enter,
         begin: Callable[[], None] = lambda: None,
+        integrity: Integrity | None = None,
     ) -> None:
         self.backend, self.workload, self.job, self.enter, self.begin = backend, workload, job, enter, begin
         self.monitor = StateMonitor.find(backend.facts().uuid)
+        self.state, self.integrity = ProcessState(), integrity or Integrity()
 
     def run(self) -> Iterator[Finished]:
         """Yield a `Finished` for every trial of the job."""
@@ -105,7 +110,7 @@ class TrialRunner:
         session.watch_inputs()
         facts = self.backend.facts()
         on_host = is_host(facts.backend, facts.details)
-        bench = Bench(self.job, self.workload, session, self.enter, stocked, on_host)
+        bench = Bench(self.job, self.workload, session, self.enter, stocked, on_host, self.state, self.integrity)
         executions = Executions(bench, stocked)
         rounds = Rounds(bench, self.backend, self.monitor, executions)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
