@@ -17,13 +17,17 @@ from cuprof.backends.contract import (
     POISON_BYTE,
     SECOND_POISON_BYTE,
     Backend,
+    Draw,
+    InputSet,
     Reading,
     ReadingOptions,
     Runnable,
     Session,
+    Tally,
 )
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.registry import find_facts, get_spec, list_backends, list_devices, open_backend
+from cuprof.backends.sealed import Sealed
 from cuprof.errors import BuildError, CuprofError, LaunchError
 from cuprof.family import Array, Family, Point, Signature, Tolerance
 from cuprof.family.fingerprint import source_text
@@ -76,6 +80,19 @@ class Desk:
         program = variant.make(PROBLEM, tunables)
         assert arena_bytes(program) <= 1 << 14
         return self.session.prepare(variant, PROBLEM, tunables, program, source_text(self.family, variant))
+
+    def stock(self, count: int, off: dict[int, float] | None = None) -> list[np.ndarray]:
+        """Stock so many sets, each with its reference; return each one's x, the first being in place already.
+
+        Args:
+            off: by how much the reference of a set is wrong, by its number.
+        """
+        drawn = [self.inputs, *(self.family.generate(PROBLEM, np.random.default_rng(n)) for n in range(2, count + 1))]
+        references = [{"y": 2.0 * each["x"] + (off or {}).get(number, 0.0)} for number, each in enumerate(drawn)]
+        sets = [InputSet(each, Sealed(right)) for each, right in zip(drawn, references, strict=True)]
+        assert self.session.stock(sets) == count
+        self.session.watch_inputs()
+        return [each["x"] for each in drawn]
 
     def y(self, runnable: Runnable) -> np.ndarray:
         return self.session.fetch(runnable)["y"]
@@ -265,12 +282,112 @@ def test_a_check_in_place_says_what_the_host_says_or_nothing(desk: Desk, off: fl
     desk.session.run(runnable)
     reference, tolerance = {"y": desk.right.astype(np.float64) + off}, Tolerance(absolute=1.0)
     host = compare(desk.session.fetch(runnable), reference, tolerance, 7)
-    found = desk.session.check_in_place(runnable, reference, tolerance, 7)
+    desk.session.stock([InputSet(desk.inputs, Sealed(reference))])
+    found = desk.session.check_in_place(runnable, tolerance, 7)
     assert host.passed is (off <= 1)
     if found is not None:
         assert (found.passed, found.message, found.seed) == (host.passed, "", 7)
         assert (found.error, found.error_absolute) == pytest.approx((host.error, host.error_absolute))
         assert found.error_relative == pytest.approx(host.error_relative, rel=1e-6)
+
+
+def test_each_execution_is_given_the_set_and_the_byte_that_are_drawn(desk: Desk) -> None:
+    xs = desk.stock(3)
+    doubles, begins, adds = (desk.prepare(behaviour) for behaviour in ("doubles", "begins", "adds"))
+    for number in (2, 0, 1, 1):  # one runnable, bound to one set of addresses, finds them all
+        desk.session.execute(doubles, Draw(number, 0x11))
+        np.testing.assert_array_equal(desk.y(doubles), 2 * xs[number])
+        for fill in POISONS:
+            desk.session.execute(begins, Draw(number, fill))
+            found = desk.y(begins)
+            np.testing.assert_array_equal(found[: N // 2], 2 * xs[number][: N // 2])
+            assert (found[N // 2 :].view(np.uint8) == fill).all()
+        desk.session.execute(adds, Draw(number, 0))
+        np.testing.assert_array_equal(desk.y(adds), xs[number])
+    assert (desk.session.damaged_inputs(), desk.session.overrun_arrays()) == ((), ())
+
+
+def test_scratch_holds_the_byte_that_is_drawn(desk: Desk) -> None:
+    if not desk.compiles:
+        pytest.skip("functions have no scratch")
+    desk.stock(2)
+    runnable = desk.prepare("reads_scratch")
+    desk.session.execute(runnable, Draw(1, 0))
+    assert (desk.y(runnable) == 0).all()
+    desk.session.execute(runnable, Draw(1, 0xFF))
+    assert np.isnan(desk.y(runnable)).all()
+
+
+def test_what_lies_in_the_first_set_is_in_place_once_stocked_and_restored(desk: Desk) -> None:
+    xs, session = desk.stock(2), desk.session
+    runnable = desk.prepare("doubles")
+    np.testing.assert_array_equal(desk.execute("doubles"), 2 * xs[0])
+    session.execute(runnable, Draw(1))
+    session.restore_inputs(desk.inputs)
+    assert session.damaged_inputs() == ()
+    np.testing.assert_array_equal(desk.execute("doubles"), 2 * xs[0])
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_input_is_damaged_where_it_differs_from_what_was_drawn(desk: Desk, number: int) -> None:
+    xs, session = desk.stock(2), desk.session
+    session.execute(desk.prepare("spoils"), Draw(number))
+    assert session.damaged_inputs() == ("x",)
+    doubles = desk.prepare("doubles")
+    session.execute(doubles, Draw(1 - number))  # what is written anew is whole again
+    assert session.damaged_inputs() == ()
+    np.testing.assert_array_equal(desk.y(doubles), 2 * xs[1 - number])
+
+
+def test_results_that_are_wrong_on_one_set_are_tallied_or_fetched(desk: Desk) -> None:
+    desk.stock(3, off={1: 5.0})
+    runnable, tolerance = desk.prepare("doubles"), Tolerance(absolute=1.0)
+    in_place = desk.session.expect(runnable, [tolerance] * 3)
+    for number, compared in ((0, True), (1, False), (2, True), (1, True), (1, True)):
+        desk.session.execute(runnable, Draw(number, 0, compared))
+    tally = desk.session.tally(runnable)
+    assert tally == (Tally(4, 2, 2) if in_place else Tally())
+    assert not compare({"y": desk.y(runnable)}, {"y": 2.0 * desk.inputs["x"]}, tolerance).passed  # those of set 1
+
+
+def test_nothing_is_written_anew_where_the_caches_are_left_as_they_are(open_desk: Callable[..., Desk]) -> None:
+    desk = open_desk(flush="none")
+    further = desk.family.generate(PROBLEM, np.random.default_rng(2))
+    assert desk.session.stock([InputSet(desk.inputs), InputSet(further)]) == 0
+    adds = desk.prepare("adds")
+    desk.session.poison(adds, 0)
+    desk.session.execute(adds, Draw(0, 0xFF))
+    desk.session.read(adds, Measure.COLD, 1, lambda: Draw(0, 0xFF))
+    np.testing.assert_array_equal(desk.y(adds), 2 * desk.inputs["x"])
+
+
+def test_waiting_leaves_everything_as_it_is(desk: Desk) -> None:
+    runnable = desk.prepare("doubles")
+    desk.session.run(runnable)
+    desk.session.wait()
+    np.testing.assert_array_equal(desk.y(runnable), desk.right)
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+def test_a_reading_is_of_what_is_drawn_for_it(desk: Desk, measure: Measure) -> None:
+    if measure not in desk.backend.spec.measures:
+        pytest.skip(f"{desk.backend.spec.title} has no {measure} time")
+    xs, drawn = desk.stock(3), []
+
+    def draw() -> Draw:
+        drawn.append((1, 2, 0)[len(drawn) % 3])
+        return Draw(drawn[-1], 0)
+
+    for behaviour, times in (("adds", 1), ("adds_twice", 2)):
+        runnable = desk.prepare(behaviour)
+        for batch in {Measure.COLD: {1, runnable.phases}, Measure.HOT: {1, 5}, Measure.TOTAL: {1}}[measure]:
+            before = len(drawn)
+            reading = desk.session.read(runnable, measure, batch, draw)
+            assert reading.duration_ns > 0
+            assert len(drawn) - before == (batch if measure is Measure.COLD else 1)
+            executions = times * (batch if measure is Measure.HOT else 1)  # since the output was overwritten
+            np.testing.assert_array_equal(desk.y(runnable), executions * xs[drawn[-1]])
+            assert desk.session.damaged_inputs() == ()
 
 
 OPTIONS = [{}, {"flush": "dirty", "blocking": False, "pinned": False}, {"flush": "none"}]

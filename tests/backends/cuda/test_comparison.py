@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.contract import ReadingOptions
+from cuprof.backends.contract import InputSet, ReadingOptions
 from cuprof.backends.cuda import comparison as cuda_compare
+from cuprof.backends.sealed import Sealed
 from cuprof.family import Array, Signature, Tolerance
 from cuprof.worker.check import compare
 
@@ -30,11 +31,10 @@ def judge(backend: Any, output: np.ndarray, expected: np.ndarray, tolerance: Tol
     spec = Array(output.shape, str(output.dtype))
     session = backend.open(Signature({}, {"y": spec}), {}, ReadingOptions())
     try:
+        session.stock([InputSet({}, Sealed({"y": expected}))])
         session.outputs["y"].set(output)
         runnable = type("Runnable", (), {"results": {"y": (session.outputs["y"].data.ptr, spec)}})
-        return session.check_in_place(runnable, {"y": expected}, tolerance, 7), compare(
-            {"y": output}, {"y": expected}, tolerance, 7
-        )
+        return session.check_in_place(runnable, tolerance, 7), compare({"y": output}, {"y": expected}, tolerance, 7)
     finally:
         session.close()
 
@@ -116,7 +116,7 @@ def test_bounds_that_did_not_fit_once_are_taken_when_they_do(backend: Any, monke
     bounds = np.full(N, 1e-6)
     bounds[0] = 1e9
     output[5] += 1
-    comparison = cuda_compare.DeviceComparison(backend.device, {"y": expected})
+    comparison = cuda_compare.DeviceComparison(backend.device, [{"y": expected}])
     device = backend.device.upload(output)
     results = {"y": (device.data.ptr, Array(output.shape, "float32"))}
     tolerance = Tolerance(absolute=bounds)
