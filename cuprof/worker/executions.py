@@ -14,6 +14,7 @@ from cuprof.records import Check, Measure
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.check import compare
+from cuprof.worker.workload import UNSEEN_SETS
 
 WANTED = 256
 """Executions of a trial that are compared, if that takes no longer than `MOST_SHARE` of what its samples took: one that
@@ -102,11 +103,12 @@ class Executions:
     def find_memory(self, candidate: Candidate) -> str:
         """Return how much longer a variant takes on inputs that it meets for the first time; empty where it does not.
 
-        Every set that nobody was given so far is met twice, one execution after the other.
+        Every set that nobody was given so far is met twice, one execution after the other. Of few of them nothing is
+        concluded: one disturbed execution would be enough.
         """
         assert candidate.runnable is not None
         unseen = range(self.bench.workload.compared, self.count)
-        if not unseen or not {Measure.COLD, Measure.HOT} & {*candidate.timings}:
+        if len(unseen) < UNSEEN_SETS or not {Measure.COLD, Measure.HOT} & {*candidate.timings}:
             return ""
         runnable, session = candidate.runnable, self.bench.session
         pairs = []
