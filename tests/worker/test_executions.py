@@ -1,0 +1,261 @@
+"""What executions are given, how many are compared, and who is said to remember: simulated, with seeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.backends.contract import Draw, InputSet, Reading, Tally
+from cuprof.backends.sealed import Sealed
+from cuprof.family import Point, Tolerance
+from cuprof.records import Measure
+from cuprof.worker import executions as module
+from cuprof.worker.bench import Bench
+from cuprof.worker.candidate import Candidate
+from cuprof.worker.executions import FIRST_TIMES_LONGER, HOST_TIMES_LONGER, WANTED, Executions
+from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS
+
+RIGHT, WRONG = np.arange(8.0), np.arange(8.0) + 1
+MS = 1_000_000
+
+
+@dataclass
+class Runnable:
+    """A variant that is right or wrong, and fast or slow, as it is told to.
+
+    Attributes:
+        is_wrong: told the number of an execution, from 0.
+        cold_ns: told the number of a set of inputs and how often it has been met, from 0.
+    """
+
+    is_wrong: Callable[[int], bool] = lambda number: False
+    cold_ns: Callable[[int, int], float] = lambda inputs, met: 10_000.0
+    executed: int = 0
+    met: Counter[int] = field(default_factory=Counter)
+    build: Any = None
+
+
+class Device:
+    """A session whose clock is told, and moves by what is done.
+
+    Args:
+        in_place: it compares by itself.
+    """
+
+    def __init__(self, in_place: bool, execute_ns: int = 10_000, fetch_ns: int = 0) -> None:
+        self.in_place, self.execute_ns, self.fetch_ns = in_place, execute_ns, fetch_ns
+        self.now = 0
+        self.drawn: list[Draw] = []
+        self.tallied = Tally()
+        self.last_wrong = False
+
+    def expect(self, runnable: Runnable, tolerances: Sequence[Tolerance | None]) -> bool:
+        return self.in_place
+
+    def tally(self, runnable: Runnable) -> Tally:
+        return self.tallied
+
+    def execute(self, runnable: Runnable, draw: Draw) -> None:
+        self.now += self.execute_ns
+        self.drawn.append(draw)
+        self.last_wrong = runnable.is_wrong(runnable.executed)
+        runnable.executed += 1
+        if self.in_place and draw.compare:
+            self.tallied = Tally(self.tallied.compared + 1, self.tallied.wrong + self.last_wrong)
+
+    def read(self, runnable: Runnable, measure: Measure, batch: int, draw: Callable[[], Draw]) -> Reading:
+        drawn = draw()
+        met = runnable.met[drawn.inputs]
+        self.execute(runnable, drawn)
+        runnable.met[drawn.inputs] += 1
+        return Reading(runnable.cold_ns(drawn.inputs, met))
+
+    def fetch(self, runnable: Runnable) -> dict[str, np.ndarray]:
+        self.now += self.fetch_ns
+        return {"y": WRONG if self.last_wrong else RIGHT}
+
+
+class Desk:
+    """Executions of one candidate on a device that is simulated."""
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, runnable: Runnable, *, unseen: int = UNSEEN_SETS, stocked: int | None = None,
+        on_host: bool = False, in_place: bool = True, **device: int,
+    ) -> None:  # fmt: skip
+        self.device, self.runnable = Device(in_place, **device), runnable
+        patch.setattr(module, "monotonic_ns", lambda: self.device.now)
+        sets = tuple(
+            InputSet({}, Sealed({"y": RIGHT}) if number < COMPARED_SETS else None)
+            for number in range(COMPARED_SETS + unseen)
+        )
+        workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, seed=1)
+        job = Job(Path(), "cpu", Point(), (), 1, None, {})  # type: ignore[arg-type]
+        count = len(sets) if stocked is None else stocked
+        bench = Bench(job, workload, self.device, lambda *_: None, count, on_host)  # type: ignore[arg-type]
+        self.executions = Executions(bench, count)
+        self.candidate = Candidate(0, JobTrial("0" * 32, "v", Point(), ""), SimpleNamespace(name="v"))  # type: ignore[arg-type]
+        self.candidate.runnable = runnable
+        self.candidate.tolerances = [Tolerance() if each.reference else None for each in sets]
+        self.candidate.timings = {Measure.COLD: None}  # type: ignore[dict-item]
+        self.executions.enter(self.candidate)
+
+    def sample(self, count: int, spent_ns: int = 100_000) -> None:
+        for _ in range(count):
+            self.device.execute(self.runnable, self.executions.deal(0))
+            self.executions.settle(0, self.runnable, spent_ns)
+
+    def examine(self) -> Tally:
+        return self.executions.examine(self.candidate)
+
+    def find_memory(self) -> str:
+        return self.executions.find_memory(self.candidate)
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Desk]:
+    return lambda runnable=None, **settings: Desk(monkeypatch, runnable or Runnable(), **settings)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("samples", [0, 20, 400])
+def test_so_many_executions_are_compared_as_are_wanted(make: Callable[..., Desk], samples: int, in_place: bool) -> None:
+    desk = make(in_place=in_place)
+    desk.sample(samples)
+    assert desk.examine() == Tally(max(WANTED, samples), 0)
+    assert len(desk.device.drawn) == max(WANTED, samples)
+
+
+def test_what_is_wrong_once_in_fifty_is_found_in_99_of_100_sweeps(make: Callable[..., Desk]) -> None:
+    assert 1 - (1 - 1 / 50) ** WANTED >= 0.99
+    wrong = np.random.default_rng(1).random((500, WANTED)) < 1 / 50
+    found = 0
+    for each in wrong:
+        desk = make(Runnable(is_wrong=each.__getitem__))
+        desk.sample(20)
+        found += desk.examine().wrong > 0
+    assert found / len(wrong) >= 0.99
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_what_is_wrong_at_every_fiftieth_execution_is_always_found(make: Callable[..., Desk], in_place: bool) -> None:
+    for offset in range(0, 50, 7):
+        desk = make(Runnable(is_wrong=lambda number, offset=offset: number % 50 == offset), in_place=in_place)
+        desk.sample(20)
+        tally = desk.examine()
+        assert tally.compared == WANTED
+        assert tally.wrong >= WANTED // 50
+        assert ("y[0] = 1.0, expected 0.0" in desk.executions.first_wrong(desk.candidate)) is not in_place
+
+
+def test_sets_and_bytes_are_drawn_evenly_and_unseen_sets_are_kept_for_the_end(make: Callable[..., Desk]) -> None:
+    desk = make()
+    desk.sample(6000)
+    numbers = Counter(draw.inputs for draw in desk.device.drawn)
+    assert sorted(numbers) == list(range(COMPARED_SETS))
+    assert min(numbers.values()) > 1700
+    fills = Counter(draw.fill for draw in desk.device.drawn)
+    assert len(fills) > 250
+    assert set(fills) <= set(range(256))
+
+
+def test_draws_cannot_be_foreseen_from_pythons_or_numpys_seeds(make: Callable[..., Desk]) -> None:
+    import random
+
+    seen = []
+    for _ in range(2):
+        random.seed(0)
+        np.random.seed(0)
+        desk = make()
+        desk.sample(50)
+        seen.append([(draw.inputs, draw.fill) for draw in desk.device.drawn])
+    assert seen[0] != seen[1]
+
+
+def test_the_host_compares_for_no_more_than_its_share_while_sampling(make: Callable[..., Desk]) -> None:
+    desk = make(in_place=False, fetch_ns=2 * MS)
+    desk.sample(1000, spent_ns=MS)
+    compared = sum(draw.compare for draw in desk.device.drawn)
+    assert 2 * compared * MS <= module.MOST_SHARE * 1000 * MS + 2 * MS
+    assert compared >= 95
+
+
+def test_a_device_that_compares_by_itself_compares_every_execution(make: Callable[..., Desk]) -> None:
+    desk = make(in_place=True)
+    desk.sample(500)
+    assert all(draw.compare for draw in desk.device.drawn)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_further_executions_end_with_the_time_that_they_are_given(make: Callable[..., Desk], in_place: bool) -> None:
+    desk = make(in_place=in_place, execute_ns=MS, fetch_ns=4 * MS)
+    tally = desk.examine()
+    each = 1 if in_place else 5
+    assert tally.compared == -(-module.LEAST_NS // (each * MS))
+    slow = make(in_place=in_place, execute_ns=100 * MS)
+    assert slow.examine().compared == 1
+    sampled = make(in_place=False, execute_ns=MS, fetch_ns=4 * MS)
+    sampled.sample(10, spent_ns=100 * MS)  # a fifth of a second may be compared, of which 40 ms are used up
+    assert sampled.examine().compared == 10 + 160 // 5
+
+
+def test_where_no_set_could_be_stocked_nothing_is_compared(make: Callable[..., Desk]) -> None:
+    desk = make(stocked=0)
+    desk.sample(5)
+    assert not any(draw.compare for draw in desk.device.drawn)
+    assert desk.examine() == Tally()
+    assert desk.find_memory() == ""
+
+
+@pytest.mark.parametrize("on_host", [True, False])
+@pytest.mark.parametrize("kept_ns", [3_000.0, 30_000.0])
+def test_a_variant_that_remembers_is_found(make: Callable[..., Desk], kept_ns: float, on_host: bool) -> None:
+    rng = np.random.default_rng(3)
+    factor = 2 * (HOST_TIMES_LONGER if on_host else FIRST_TIMES_LONGER)
+    for _ in range(300):
+        remembers = Runnable(
+            cold_ns=lambda inputs, met: (kept_ns if met else factor * kept_ns) * float(rng.lognormal(0, 0.02))
+        )
+        found = make(remembers, on_host=on_host).find_memory()
+        assert found.startswith("it remembers: 3 sets of inputs took ")
+        assert remembers.met == dict.fromkeys(range(COMPARED_SETS, COMPARED_SETS + UNSEEN_SETS), 2)
+
+
+NOISES: dict[str, tuple[bool, Callable[[np.random.Generator], float]]] = {
+    "device": (False, lambda rng: float(rng.lognormal(0, 0.03))),
+    "device, 1 in 20 disturbed": (False, lambda rng: float(rng.lognormal(0, 0.03)) * (1 + 2 * (rng.random() < 0.05))),
+    "host": (True, lambda rng: float(rng.lognormal(0, 0.15))),
+    "host, 1 in 20 disturbed": (True, lambda rng: float(rng.lognormal(0, 0.1)) * (1 + 9 * (rng.random() < 0.05))),
+}
+
+
+@pytest.mark.parametrize("noise", list(NOISES))
+def test_an_honest_variant_is_accused_less_than_once_in_a_thousand_sweeps(
+    make: Callable[..., Desk], noise: str
+) -> None:
+    on_host, draw = NOISES[noise]
+    rng = np.random.default_rng(4)
+    honest = Runnable(cold_ns=lambda inputs, met: 20_000 * draw(rng))
+    desk = make(honest, on_host=on_host)
+    accused = sum(bool(desk.find_memory()) for _ in range(5000))
+    assert accused < 5
+
+
+@pytest.mark.parametrize("unseen", range(UNSEEN_SETS))
+def test_of_fewer_first_meetings_than_noise_allows_nothing_is_concluded(make: Callable[..., Desk], unseen: int) -> None:
+    assert make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6), unseen=unseen).find_memory() == ""
+    stocked = COMPARED_SETS + unseen
+    assert make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6), stocked=stocked).find_memory() == ""
+
+
+def test_only_trials_with_kernel_time_are_asked_whether_they_remember(make: Callable[..., Desk]) -> None:
+    desk = make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6))
+    desk.candidate.timings = {Measure.TOTAL: None}  # type: ignore[dict-item]
+    assert desk.find_memory() == ""
