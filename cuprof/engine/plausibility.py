@@ -34,11 +34,13 @@ class Plausibility:
     Args:
         on_host: the device is the host's own processor.
         cache_bytes: the last cache's size; results may stay there.
+        flushed: the caches hold other data when a cold execution begins; otherwise all of its own may be there.
     """
 
     on_host: bool
     calibration: Calibration | None = None
     cache_bytes: int = 0
+    flushed: bool = True
 
     def judge(self, trial: Trial, outcome: Outcome, output_bytes: int) -> Outcome:
         """Return the outcome, `implausible` where one of its medians is below what the device can do.
@@ -50,7 +52,7 @@ class Plausibility:
             return outcome
         for timing in outcome.timings:
             floor = max(self._floors(trial, timing, output_bytes), key=lambda each: each.duration_ns)
-            if timing.summary.median_ns < floor.duration_ns:
+            if not timing.summary.median_ns >= floor.duration_ns:  # what is no number is no time either
                 message = (
                     f"{timing.measure.value} time {_text(timing.summary.median_ns)} is impossible: {floor.reason}; "
                     "what it launches does not lie within its frame, or the family states more work than there is"
@@ -67,7 +69,7 @@ class Plausibility:
         if calibration is None:
             return
         bandwidth = calibration.read_bandwidth
-        if bandwidth and timing.measure is not Measure.HOT and timing.details.get("flush") != "none":
+        if bandwidth and timing.measure is not Measure.HOT and self.flushed:
             from_memory = max(useful - min(output_bytes, self.cache_bytes), 0)
             margin = HOST_MARGIN if self.on_host else DEVICE_MARGIN
             yield _moving(from_memory, bandwidth, margin, "the memory's measured bandwidth")

@@ -279,7 +279,8 @@ class Sweep:
             self.store.save_calibration(sweep_id, device, answer.calibration)
             cache_bytes = int(device.details.get("l2_bytes") or 0)
             on_host = is_host(backend, device.details)
-            self._plausibility[backend] = Plausibility(on_host, answer.calibration, cache_bytes)
+            flushed = self.prepared.config.measure.flush != "none"
+            self._plausibility[backend] = Plausibility(on_host, answer.calibration, cache_bytes, flushed)
 
     def _is_remembered(self, sweep_id: int, device: DeviceFacts) -> bool:
         """Return whether the host's figures were taken from an earlier sweep; `retry=all` measures everything anew."""
