@@ -1,0 +1,107 @@
+"""Arguments against the parameters of the compiled kernel, as a driver tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.backends.cuda.arguments import check_arguments, find_parameter_names
+from cuprof.errors import LaunchError
+
+ADDRESS = 0x7F00_0000_0000
+SOURCE = """
+// scale(x, y) is launched once
+#define GLOBAL extern "C" __global__
+GLOBAL void __launch_bounds__(128, 2) scale(const float* __restrict__ x, float *y,
+                                            size_t n, float factor) {
+    y[0] = x[0];
+}
+GLOBAL void other(int n) { }
+"""
+
+
+class Driver:
+    """Tell what a kernel takes, as `cuFuncGetParamInfo` does."""
+
+    def __init__(self, sizes: Sequence[int], broken: int = 0) -> None:
+        self.sizes, self.broken = sizes, broken
+
+    def cuFuncGetParamInfo(self, function: object, index: int) -> tuple[int, int, int]:  # noqa: N802
+        if self.broken:
+            return self.broken, 0, 0
+        return (0, 0, self.sizes[index]) if index < len(self.sizes) else (1, 0, 0)
+
+
+def check(sizes: Sequence[int], *given: Any, text: str = SOURCE) -> None:
+    check_arguments(Driver(sizes), object(), "scale", given, text)
+
+
+TAKES = (8, 8, 8, 4)
+
+
+def test_what_fits_passes() -> None:
+    check(TAKES, ADDRESS, ADDRESS, np.uint64(5), np.float32(2))
+    check(TAKES, ADDRESS, ADDRESS, np.int64(5), np.int32(2))  # sizes alone are known
+    check((), text="")
+
+
+def test_a_number_too_narrow_for_its_parameter_is_refused_by_name_and_place() -> None:
+    with pytest.raises(LaunchError) as caught:
+        check(TAKES, ADDRESS, ADDRESS, np.int32(1000), np.float32(2))
+    assert str(caught.value) == (
+        "kernel scale, argument 3 (n): takes 8 bytes, is given int32(1000) of 4; "
+        "give it as np.int64, np.uint64 or np.float64, as the kernel declares it"
+    )
+
+
+def test_a_number_too_wide_and_an_address_in_its_place_are_refused() -> None:
+    with pytest.raises(LaunchError, match=r"argument 4 \(factor\): takes 4 bytes, is given float64\(2.0\) of 8; "):
+        check(TAKES, ADDRESS, ADDRESS, np.uint64(5), np.float64(2))
+    with pytest.raises(LaunchError, match=r"takes 4 bytes, is given a buffer's address of 8; give it as np.int32"):
+        check(TAKES, ADDRESS, ADDRESS, np.uint64(5), ADDRESS)
+
+
+@pytest.mark.parametrize(("count", "given"), [(3, 3), (5, 5), (0, 0)])
+def test_too_few_and_too_many_are_refused_with_what_the_kernel_takes(count: int, given: int) -> None:
+    with pytest.raises(LaunchError) as caught:
+        check(TAKES, *(ADDRESS,) * count)
+    assert str(caught.value) == (
+        f"kernel scale takes 4 arguments (x, y, n, factor), the launch gives {given}; let args= name one for each "
+        "parameter"
+    )
+
+
+def test_a_size_that_no_number_has_is_named_without_advice_on_types() -> None:
+    with pytest.raises(LaunchError, match=r"argument 1: takes 12 bytes, is given int32\(1\) of 4; give it as declared"):
+        check((12,), np.int32(1), text="")
+
+
+def test_a_driver_that_cannot_tell_refuses_nothing() -> None:
+    check_arguments(object(), object(), "scale", (1, 2, 3), SOURCE)
+    check_arguments(Driver(TAKES, broken=999), object(), "scale", (), SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("__global__ void k(const float* x, int n) {", ("x", "n")),
+        ("__global__ void k ( const float *x ,\n  int n )\n{", ("x", "n")),
+        ("KERNEL __launch_bounds__(BLOCK) k(float const* __restrict__ x, unsigned int const n){", ("x", "n")),
+        ("#if FAST\nvoid k(const float* x) {\n#else\nvoid k(const float* x, int n) {\n#endif", ("x", "n")),
+        ("void k(const float* x, int n);\nvoid k(const float* y, int m) {", ("y", "m")),
+        ("void k(const float x[16], int n) {", ("x", "n")),
+        ("void kk(const float* x, int n) {", ()),
+        ("void k(SHAPES) {", ()),
+        ("void k(float (&x)[3], int n) {", ()),
+        ("", ()),
+    ],
+)
+def test_names_are_those_of_the_definition_or_none(text: str, names: tuple[str, ...]) -> None:
+    assert find_parameter_names(text, "k", 2) == names
+
+
+def test_a_kernel_without_parameters_has_no_names() -> None:
+    assert find_parameter_names("void k() {", "k", 0) == ()
