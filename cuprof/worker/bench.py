@@ -88,11 +88,14 @@ class Bench:
         )
 
     def find_lateness(self, candidate: Candidate) -> str:
-        """Return what is to be said of a variant that is right only once everything has been waited for, or nothing."""
-        assert candidate.runnable is not None
+        """Return what is to be said of a call that is right only once everything has been waited for, or nothing."""
+        if candidate.runnable is None or candidate.program is not None:
+            return ""
         self.restore_inputs()
         self.session.poison(candidate.runnable, SECOND_POISON_BYTE)
         self.session.run(candidate.runnable)
+        if self._compare(candidate).passed:  # wrong now and then, and not too late
+            return ""
         self.session.wait()
         return LATE if self._compare(candidate).passed else ""
 
