@@ -56,9 +56,9 @@ class TrialRunner:
         opened = yield from self._open(ready)
         if opened is None:
             return
-        session, ready = opened
+        session, stocked, ready = opened
         try:
-            yield from self._run_rotations(session, ready)
+            yield from self._run_rotations(session, stocked, ready)
         finally:
             session.close()
 
@@ -83,8 +83,11 @@ class TrialRunner:
 
     def _open(
         self, ready: list[Candidate]
-    ) -> Generator[Finished, None, tuple[Session[Runnable], list[Candidate]] | None]:
-        """Return a session, and those that have room in it; answer those that want more scratch than there is."""
+    ) -> Generator[Finished, None, tuple[Session[Runnable], int, list[Candidate]] | None]:
+        """Return a session that is stocked, with how many sets, and those that have room in it.
+
+        Those that want more scratch than there is are answered.
+        """
         options = reading_options(self.job.measure)
         while ready:
             arena = max(arena_bytes(candidate.program) for candidate in ready)
@@ -92,7 +95,9 @@ class TrialRunner:
             session = None
             try:
                 session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
-                return session, ready
+                stocked = session.stock(self.workload.sets)
+                session.watch_inputs()
+                return session, stocked, ready
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 if session is not None:
                     with suppress(Exception):  # a lost context refuses this too, and its error is the one that counts
@@ -103,11 +108,10 @@ class TrialRunner:
                 ready = [candidate for candidate in ready if arena_bytes(candidate.program) < arena]
         return None
 
-    def _run_rotations(self, session: Session[Runnable], candidates: Sequence[Candidate]) -> Iterator[Finished]:
+    def _run_rotations(
+        self, session: Session[Runnable], stocked: int, candidates: Sequence[Candidate]
+    ) -> Iterator[Finished]:
         """Give the candidates to the device a few at a time; those that a rotation leaves to themselves go next."""
-        self.enter(NO_TRIAL, Phase.INPUTS)
-        stocked = session.stock(self.workload.sets)
-        session.watch_inputs()
         facts = self.backend.facts()
         on_host = is_host(facts.backend, facts.details)
         bench = Bench(self.job, self.workload, session, self.enter, stocked, on_host, self.state, self.integrity)
