@@ -36,7 +36,7 @@ class QuickBench(Bench):
             patience_seconds=30,
             warmup=1,
             settle_seconds=0.0,
-            flush="none",
+            flush="clean",
         )
         config = SweepConfig(
             experiment="",

@@ -294,8 +294,10 @@ class Refusing:
 
     spec = SPEC
 
-    def __init__(self, most_bytes: int = 1 << 40, lose: str = "", most_watched: int = 1 << 40) -> None:
-        self.most_bytes, self.lose, self.most_watched = most_bytes, lose, most_watched
+    def __init__(
+        self, most_bytes: int = 1 << 40, lose: str = "", most_watched: int = 1 << 40, most_stocked: int = 1 << 40
+    ) -> None:
+        self.most_bytes, self.lose, self.most_watched, self.most_stocked = most_bytes, lose, most_watched, most_stocked
         self.opened: list[int] = []
         self.closed = 0
 
@@ -323,6 +325,14 @@ class Refusing:
 
     def fetch(self, runnable: Any) -> dict[str, np.ndarray]:
         return {"y": 2 * self.inputs["x"]}
+
+    def stock(self, sets: Any) -> int:
+        if self.opened[-1] > self.most_stocked:
+            raise LaunchError("out of device memory")
+        return 0
+
+    def expect(self, runnable: Any, tolerances: Any) -> bool:
+        return False
 
     def build_ahead(self, builds: Any) -> None:
         return None
@@ -374,8 +384,9 @@ def test_scratch_that_does_not_fit_costs_those_that_want_it_alone(kernels: Famil
     assert (len(backend.opened), backend.closed) == (3, 1)
 
 
-def test_a_session_that_could_not_be_watched_gives_its_memory_back(kernels: Family) -> None:
-    backend = Refusing(most_watched=2000)
+@pytest.mark.parametrize("limit", ["most_watched", "most_stocked"])
+def test_a_session_that_could_not_be_stocked_or_watched_gives_its_memory_back(kernels: Family, limit: str) -> None:
+    backend = Refusing(**{limit: 2000})
     found = Watched(kernels, make_job("small", "large", methods={}), backend).run()
     assert (found["small"].state, found["large"].state) == (State.OK, State.LAUNCH_ERROR)
     assert (len(backend.opened), backend.closed) == (2, 2)

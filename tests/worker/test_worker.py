@@ -148,7 +148,7 @@ def _is_of(process: psutil.Process, folder: Path) -> bool:
 
 def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
     folder = FAULTY.parent / "restless"
-    with WorkerProcess(WorkerSettings(cpu_threads=1)) as worker:
+    with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
         assert do(worker, make_job("leaves_daemons", folder=folder))[0] == {"leaves_daemons": State.OK}
         files = worker._launched.folder.path
         assert len([process for process in psutil.process_iter() if _is_of(process, files)]) == 4
@@ -157,7 +157,7 @@ def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
 
 def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
     folder = FAULTY.parent / "restless"
-    with WorkerProcess(WorkerSettings(cpu_threads=1)) as worker:
+    with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
         do(worker, make_job("leaves_daemons", folder=folder))
         files = worker._launched.folder.path
         os.kill(worker.pid, signal.SIGKILL)
@@ -171,7 +171,7 @@ def test_files_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     for name in ("random", "types", "numpy", "msgspec"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('a stranger')\n")
-    with WorkerProcess(WorkerSettings(cpu_threads=1)) as worker:
+    with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
         assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 
 
@@ -179,7 +179,7 @@ def test_a_worker_that_cannot_even_start_says_why(tmp_path: Path, monkeypatch: p
     (tmp_path / "msgspec.py").write_text("raise RuntimeError('a broken installation')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     why = r"the worker process died \(exit code 1: RuntimeError: a broken installation\)"
-    with pytest.raises(WorkerDiedError, match=why), WorkerProcess(WorkerSettings(cpu_threads=1)) as worker:
+    with pytest.raises(WorkerDiedError, match=why), WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
         worker.describe(("cpu",))
 
 

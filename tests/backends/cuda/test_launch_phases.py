@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 
 import pytest
 
 from cuprof.backends.contract import Reading
-from cuprof.backends.cuda.timing import LAUNCH_PHASES, CudaTimer
+from cuprof.backends.cuda.timing import BARE, LAUNCH_PHASES, CudaTimer, Surroundings
 
 
 class Counted(CudaTimer):
@@ -19,24 +20,35 @@ class Counted(CudaTimer):
         self.begun: list[int] = []
         self.stream = SimpleNamespace(ptr=0)
         self._empty = lambda stream: self.launch()
+        self._random = Random(1)
+        self._marks = [self._empty, self._empty]
 
     def launch(self, count: int = 1) -> None:
         self.launched += count
 
-    def cold(self, enqueue: Callable[[], object], flush: str = "clean", blocking: bool = True) -> Reading:
-        self.launch((flush == "clean") + blocking)
+    def cold(
+        self, enqueue: Callable[[], object], flush: str = "clean", blocking: bool = True, around: Surroundings = BARE
+    ) -> Reading:
+        self.launch(1 + (flush == "clean") + len(around.before))  # the stream is held, if only for a moment
+        self._marks[0](0)
         phase = self.launched % LAUNCH_PHASES
         self.begun.append(phase)
         enqueue()
+        self._marks[1](0)
+        self.launch(len(around.after))
         return Reading(4000.0 + 1000.0 * (phase >= LAUNCH_PHASES // 2), 1980.0)
 
 
 @pytest.mark.parametrize("launched", range(3))
 @pytest.mark.parametrize("launches", [2, 3, 4, 9])
 @pytest.mark.parametrize(("flush", "blocking"), [("clean", True), ("none", True), ("clean", False), ("none", False)])
-def test_a_sample_has_every_phase_once(launched: int, launches: int, flush: str, blocking: bool) -> None:
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 1), (2, 3)])
+def test_a_sample_has_every_phase_once(
+    launched: int, launches: int, flush: str, blocking: bool, before: int, after: int
+) -> None:
     timer = Counted(launched)
-    reading = timer.cold_over_phases(lambda: timer.launch(launches), launches, flush, blocking)
+    around = Surroundings(0, (print,) * before, (print,) * after)
+    reading = timer.cold_over_phases(lambda: timer.launch(launches), launches, flush, blocking, lambda: around)
     assert sorted(timer.begun) == list(range(LAUNCH_PHASES))
     assert reading == Reading(4500.0, 1980.0)
 
