@@ -187,6 +187,18 @@ def test_the_host_compares_for_no_more_than_its_share_while_sampling(make: Calla
     assert compared >= 95
 
 
+def test_the_same_result_is_compared_once_a_set_and_any_other_anew(
+    make: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[int] = []
+    real = module.compare
+    monkeypatch.setattr(module, "compare", lambda *given: compared.append(1) or real(*given))
+    desk = make(Runnable(is_wrong=lambda number: number % 10 == 9), in_place=False)
+    desk.sample(200)
+    assert len(compared) == COMPARED_SETS + 20  # nothing wrong is ever known again
+    assert desk.examine() == Tally(WANTED, WANTED // 10)
+
+
 def test_a_device_that_compares_by_itself_compares_every_execution(make: Callable[..., Desk]) -> None:
     desk = make(in_place=True)
     desk.sample(500)

@@ -1,0 +1,241 @@
+"""Variants that do not do in timed executions what they do in checked ones, on the CPU; and honest ones like them."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cuprof.backends.cpu import caches
+from cuprof.backends.cpu.backend import CpuBackend
+from cuprof.config.model import MeasureConfig
+from cuprof.family import Array, Axis, Family, Point, Signature, Tolerance
+from cuprof.records import Measure, Outcome, State
+from cuprof.worker.bench import LATE
+from cuprof.worker.executions import WANTED
+from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.trials import TrialRunner
+from cuprof.worker.workload import Workload
+
+N = 1 << 12
+WORK_S = 0.0004
+"""What an honest execution takes, so that a host's noise is little beside it."""
+QUICK = MeasureConfig(modes=("cold",), target=1e-5, min_samples=8, max_samples=8, warmup=1, settle_seconds=0.0)
+Arrays = Mapping[str, np.ndarray]
+Make = Callable[[Point, Point, Arrays, Arrays], Callable[[], object]]
+
+
+def compute(inputs: Arrays, out: np.ndarray) -> None:
+    ended = time.perf_counter() + WORK_S
+    while time.perf_counter() < ended:
+        pass
+    np.multiply(inputs["x"], 2, out=out)
+
+
+def computed(inputs: Arrays) -> np.ndarray:
+    out = np.empty(N, np.float32)
+    compute(inputs, out)
+    return out
+
+
+def honest(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+    return lambda: compute(inputs, outputs["y"])
+
+
+def precomputed(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+    kept = computed(inputs)
+    return lambda: np.copyto(outputs["y"], kept)
+
+
+def kept_by(key: Callable[[Arrays], object]) -> Make:
+    def make(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        kept: dict[object, np.ndarray] = {}
+
+        def run() -> None:
+            found = kept.get(key(inputs))
+            if found is None:
+                found = kept[key(inputs)] = computed(inputs)
+            np.copyto(outputs["y"], found)
+
+        return run
+
+    return make
+
+
+def nth(wrong: Callable[[int], bool], action: Callable[[np.ndarray], object]) -> Make:
+    """Return a variant that computes, and does something else to its output at some of its executions."""
+
+    def make(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        calls: list[None] = []
+
+        def run() -> None:
+            calls.append(None)
+            compute(inputs, outputs["y"])
+            if wrong(len(calls)):
+                action(outputs["y"])
+
+        return run
+
+    return make
+
+
+def ends_where_done(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+    x, y = inputs["x"], outputs["y"]
+
+    def run() -> None:
+        if not np.array_equal(y[[0, -1]], 2 * x[[0, -1]]):
+            compute(inputs, y)
+
+    return run
+
+
+def where_poisoned(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+    def run() -> None:
+        if np.isnan(outputs["y"]).all():
+            compute(inputs, outputs["y"])
+
+    return run
+
+
+def in_a_thread(joined: Callable[[np.ndarray], bool]) -> Make:
+    def make(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        def run() -> None:
+            wait = joined(outputs["y"])
+            thread = threading.Thread(target=lambda: (time.sleep(0.005), compute(inputs, outputs["y"])))
+            thread.start()
+            if wait:
+                thread.join()
+
+        return run
+
+    return make
+
+
+def workspace(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+    space = np.empty(N, np.float32)
+
+    def run() -> None:
+        compute(inputs, space)
+        outputs["y"][...] = space
+
+    return run
+
+
+def tuned_at_first(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+    tuned: list[bool] = []
+
+    def run() -> None:
+        if not tuned:
+            tuned.append(True)
+            time.sleep(0.02)
+        compute(inputs, outputs["y"])
+
+    return run
+
+
+def reads_old_output(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+    def run() -> None:
+        np.isnan(outputs["y"]).any()
+        compute(inputs, outputs["y"])
+
+    return run
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
+    """Return what carries out a job of named variants and gives their outcomes by name."""
+    monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
+
+    def run_job(measures: tuple[Measure, ...] = (Measure.COLD,), samples: int = 8, **makes: Make) -> dict[str, Outcome]:
+        family = Family(
+            name="twice", title="Twice x", axes=(Axis("n", N),),
+            signature=lambda problem: Signature({"x": Array((N,), "float32")}, {"y": Array((N,), "float32")}),
+            generate=lambda problem, rng: {"x": rng.uniform(1, 2, N).astype(np.float32)},
+            reference=lambda problem, inputs: {"y": 2.0 * inputs["x"].astype(np.float64)},
+            tolerance=lambda problem, inputs, reference: Tolerance(relative=1e-6),
+            useful_bytes=lambda problem: 8 * N,
+        )  # fmt: skip
+        for name, make in makes.items():
+            family.cpu(name)(make)
+        trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(makes))
+        settings = replace(QUICK, modes=measures, min_samples=samples, max_samples=samples)
+        methods = dict.fromkeys(measures, "m" * 16)
+        job = Job(Path(), "cpu", Point(n=N), trials, 3, settings, methods)
+        runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None)
+        names = list(makes)
+        return {names[finished.index]: finished.outcome for finished in runner.run()}
+
+    return run_job
+
+
+TRICKS: dict[str, tuple[Make, State, str, str]] = {
+    "precomputed": (precomputed, State.WRONG_RESULT, "time", r"wrong in \d+ of \d+ executions that were compared: y\["),
+    "kept_by_address": (
+        kept_by(lambda inputs: inputs["x"].ctypes.data), State.WRONG_RESULT, "time", r"wrong in \d+ of \d+ executions",
+    ),
+    "kept_by_count": (kept_by(lambda inputs: 0), State.WRONG_RESULT, "time", r"wrong in \d+ of \d+ executions"),
+    "kept_by_content": (
+        kept_by(lambda inputs: inputs["x"][::64].tobytes()), State.IMPLAUSIBLE, "time",
+        r"^it remembers: 3 sets of inputs took [\d.]+ µs when it met them first and [\d.]+ µs at once after$",
+    ),
+    "where_poisoned": (where_poisoned, State.WRONG_RESULT, "time", r"wrong in \d+ of \d+ executions"),
+    "one_in_fifty": (
+        nth(lambda call: call % 50 == 49, lambda y: y.fill(0)), State.WRONG_RESULT, "time",
+        r"wrong in \d of \d+ executions",
+    ),
+    "half_then": (nth(lambda call: call > 4, lambda y: y[N // 2 :].fill(0)), State.WRONG_RESULT, "time", "wrong in"),
+    "thread_handed": (in_a_thread(lambda y: False), State.WRONG_RESULT, "check", re.escape(LATE) + "$"),
+    "joined_for_checks": (
+        in_a_thread(lambda y: bool(np.isnan(y).all())), State.WRONG_RESULT, "time", re.escape(LATE) + "$",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(TRICKS))
+def test_what_is_timed_is_what_is_checked(run: Callable[..., dict[str, Outcome]], name: str) -> None:
+    make, state, phase, message = TRICKS[name]
+    found = run(before=honest, trick=make, after=honest, samples=120 if name == "one_in_fifty" else 8)
+    trick = found["trick"]
+    assert (trick.state, trick.phase) == (state, phase), trick.message
+    assert re.search(message, trick.message), trick.message
+    assert len(trick.timings) == (state is State.IMPLAUSIBLE)  # a time that is not believed is kept, with its samples
+    for neighbour in ("before", "after"):
+        assert (found[neighbour].state, found[neighbour].message) == (State.OK, "")
+
+
+LOOK_ALIKES: dict[str, Make] = {
+    "honest": honest,
+    "ends_where_done": ends_where_done,  # its output is overwritten each time, so it never is
+    "thread_joined": in_a_thread(lambda y: True),
+    "workspace": workspace,
+    "plan_kept": kept_by(lambda inputs: time.perf_counter_ns()),
+    "tuned_at_first": tuned_at_first,
+    "reads_old_output": reads_old_output,
+}
+
+
+@pytest.mark.parametrize("measures", [(Measure.COLD,), (Measure.COLD, Measure.HOT)])
+def test_honest_variants_that_look_alike_are_accused_of_nothing(
+    run: Callable[..., dict[str, Outcome]], measures: tuple[Measure, ...]
+) -> None:
+    for name, outcome in run(measures, **LOOK_ALIKES).items():
+        assert (outcome.state, outcome.message) == (State.OK, ""), name
+        assert [timing.measure for timing in outcome.timings] == list(measures)
+        assert all(timing.summary.median_ns >= 0.9e9 * WORK_S for timing in outcome.timings), name
+
+
+def test_a_row_says_how_many_executions_were_compared(run: Callable[..., dict[str, Outcome]]) -> None:
+    (timing,) = run(honest=honest)["honest"].timings
+    assert 8 < timing.details["compared"] <= WANTED
+
+
+def test_of_a_hot_batch_the_last_result_is_compared(run: Callable[..., dict[str, Outcome]]) -> None:
+    found = run((Measure.HOT,), precomputed=precomputed, honest=honest)
+    assert found["precomputed"].state is State.WRONG_RESULT
+    assert found["honest"].state is State.OK
