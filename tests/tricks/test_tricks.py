@@ -1,7 +1,7 @@
 """Each trick that needs no GPU, through a real worker: whether it is caught, as the records say; none honest accused.
 
 A trick that the records say is not caught today fails as expected; once it is caught, its test fails until the record
-says so.
+says so. Those that can harm others take a worker process each, so all but a few of them are slow tests.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from cuprof.backends.opencl import list_devices
 from cuprof.errors import MissingDependencyError
 
 
+QUICK = ("clock_replaced", "thread_handed", "check_replaced")
+"""Of the tricks that take a sweep of their own, those in the ordinary tests."""
+
+
 def list_cases() -> list[object]:
     """Return (back end, trick) of those on the CPU and in OpenCL, marked with what the records say of today."""
     cases = []
@@ -20,6 +24,8 @@ def list_cases() -> list[object]:
         for trick in tricks:
             reason = f"not caught yet; what ought to catch it: {trick.caught_by}"
             marks = [] if trick.caught_today else [pytest.mark.xfail(reason=reason, strict=True)]
+            if not trick.is_harmless and trick.variant not in QUICK:
+                marks.append(pytest.mark.slow)
             cases.append(pytest.param(backend, trick, id=trick.variant, marks=marks))
     return cases
 
