@@ -9,7 +9,7 @@ import pytest
 from benchmarks import tricks
 from benchmarks.trick_records import BASELINES, FAMILY, HONEST, OK, PROBES, STALE, TRICKS, Shown, Trick
 from benchmarks.trick_sweeps import Judgement, list_unsound
-from cuprof.backends.nvrtc import compile_source
+from cuprof.backends.cuda.nvrtc import compile_source
 from cuprof.family import Point
 from cuprof.family.loader import load_family
 from cuprof.records import State

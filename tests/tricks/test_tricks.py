@@ -9,9 +9,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.trick_records import HONEST, STALE, Trick, load_records
-from cuprof.backends.opencl import list_devices
+from cuprof.backends.opencl.presence import find_devices
 from cuprof.errors import MissingDependencyError
-
 
 QUICK = ("clock_replaced", "thread_handed", "check_replaced")
 """Of the tricks that take a sweep of their own, those in the ordinary tests."""
@@ -35,7 +34,7 @@ def require(backend: str) -> None:
     if backend != "opencl":
         return
     try:
-        devices = list_devices()
+        devices = find_devices()
     except MissingDependencyError as error:
         pytest.skip(str(error))
     if not devices:
