@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.contract import Reading
+from cuprof.backends.contract import CLOCKS_DISAGREE, Draw, Reading
 from cuprof.backends.device_state import DeviceState
 from cuprof.measure import sampling
 from cuprof.measure.sampling import HOT_BATCH_MOST, Sampler
 from cuprof.measure.stopping import StoppingRule
-from cuprof.records import Measure, Timing
+from cuprof.records import DOUBT, Measure, Timing
 
 OVERHEAD_NS = 1_000
 RULE = StoppingRule(target=0.01, min_samples=20, max_samples=200, max_ns=1e12, patience_ns=1e13)
@@ -49,7 +49,10 @@ class FakeSession:
     def tick_ns(self, measure: Measure) -> float:
         return self.tick
 
-    def read(self, runnable: Kernel, measure: Measure, batch: int = 1) -> Reading:
+    def read(
+        self, runnable: Kernel, measure: Measure, batch: int = 1, draw: Callable[[], Draw] = lambda: Draw()
+    ) -> Reading:
+        draw()
         reading = runnable.next()
         runnable.batches.append(batch)
         self.clock.now_ns += int(reading.duration_ns) * batch + OVERHEAD_NS
@@ -115,6 +118,51 @@ def test_short_executions_of_several_launches_are_sampled_over_the_phases_of_the
     assert (set(several.batches[:3]), set(several.batches[3:])) == ({1}, {executions})
     assert set(one.batches) == {1}
     assert [timings[key].details["batch"] for key in (0, 1)] == [executions, 1]
+
+
+class FakeDealer:
+    """Keeps what it was asked for and told, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, float]] = []
+
+    def deal(self, index: int) -> Draw:
+        self.calls.append(("deal", index, 0))
+        return Draw()
+
+    def settle(self, index: int, runnable: Kernel, spent_ns: int) -> None:
+        self.calls.append(("settle", index, spent_ns))
+
+
+def test_every_reading_is_dealt_and_settled_warm_up_included(bench: Callable[..., Bench]) -> None:
+    dealer = FakeDealer()
+    one = bench(dealer=dealer, warmup=2, rule=StoppingRule(target=1e-9, min_samples=5, max_samples=5))
+    found = dict(one.sample(Kernel([1e4]), Kernel([3e4])))
+    assert len(dealer.calls) == 2 * 2 * (2 + 5)
+    for (dealt, key, _), (settled, same, spent_ns) in zip(dealer.calls[::2], dealer.calls[1::2], strict=True):
+        assert (dealt, settled, key) == ("deal", "settle", same)
+        assert spent_ns == (1e4, 3e4)[key] + OVERHEAD_NS
+    assert [found[key].details["sampling_ns"] for key in (0, 1)] == [5 * 11_000, 5 * 31_000]
+
+
+def test_what_settling_takes_is_not_laid_to_the_sampling(bench: Callable[..., Bench], clock: FakeClock) -> None:
+    dealer = FakeDealer()
+    dealer.settle = lambda *_: setattr(clock, "now_ns", clock.now_ns + 10**6)  # type: ignore[method-assign]
+    ((_, timing),) = bench(dealer=dealer, rule=StoppingRule(target=1e-9, min_samples=5, max_samples=5)).sample(
+        Kernel([1e4])
+    )
+    assert timing.details["sampling_ns"] == 5 * 11_000
+
+
+@pytest.mark.parametrize(("honest", "doubted"), [(0, True), (1, False)])
+def test_where_clocks_disagree_in_every_sample_the_timing_says_so(
+    bench: Callable[..., Bench], honest: int, doubted: bool
+) -> None:
+    suspect = f"{CLOCKS_DISAGREE}: 0 ns by events, 50000 ns by the device's clock around them"
+    readings = [Reading(1e4)] * (1 + honest) + [Reading(1.0, None, suspect)] * 300
+    ((_, timing),) = bench().sample(Kernel(readings))
+    assert timing.details.get(DOUBT) == (suspect if doubted else None)
+    assert timing.stopped_by == "excluded"
 
 
 def test_the_order_of_rounds_follows_the_generator(bench: Callable[..., Bench]) -> None:
