@@ -316,6 +316,9 @@ class Refusing:
             raise BuildError("refused", "line 1: error\nline 2")
         return type("Runnable", (), {"build": None, "name": variant.name})
 
+    def put_back(self) -> None:
+        return None
+
     def poison(self, runnable: Any, byte: int = 0) -> None:
         return None
 
