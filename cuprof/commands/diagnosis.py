@@ -53,8 +53,8 @@ class Diagnosis:
     remedy: str = ""
 
 
-def examine(project: Project) -> Iterator[Diagnosis]:
-    """Yield every diagnosis about this machine and project."""
+def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
+    """Yield every diagnosis about this machine and project; `store` names another database than the project's."""
     installed = _installed_versions()
     driver = find_driver()
     yield examine_python(sys.version_info[:3])
@@ -73,7 +73,7 @@ def examine(project: Project) -> Iterator[Diagnosis]:
             yield Diagnosis(name, Health.GOOD, installed[name])
         else:
             yield Diagnosis(name, Health.OPTIONAL, f"only needed for {purpose}", install_command(extra))
-    yield examine_database(project.database_url)
+    yield examine_database(store or project.database_url)
     yield examine_disk(project.root, shutil.disk_usage(_existing(project.root)).free)
 
 
@@ -192,7 +192,7 @@ def examine_database(url: str) -> Diagnosis:
         folder = _existing(file.parent)
         target = file if file.exists() else folder
         if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
-            remedy = f"chmod u+w {folder}, or name another database with store.url=sqlite:////PATH"
+            remedy = f"chmod u+w {folder}, or name another database with --store sqlite:////PATH"
             return Diagnosis("database", Health.MISSING, f"{target} cannot be written", remedy)
         if not file.exists():
             return Diagnosis("database", Health.GOOD, f"{file} (made by the first sweep)")

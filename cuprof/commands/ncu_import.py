@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuprof.commands.arguments import CommandParser
+from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.project import find_project
 from cuprof.terminal.output import print_lines, print_message
 from cuprof.terminal.table import Line
@@ -56,5 +56,5 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         default="",
         help="file the counters under this mode (default: by the ncu command line that the report holds)",
     )
-    parser.add_argument("--store", default="", metavar="URL", help="another database, any SQLAlchemy URL")
+    add_store(parser)
     return parser.parse_args(argv)
