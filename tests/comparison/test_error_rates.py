@@ -84,7 +84,7 @@ def test_few_samples_of_equal_times_say_undecided(count: int, together: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("controls", "between", "groups"), [(20, 0.003, 40), (1, 0.002, 60), (1, 0.02, 60), (7, 0.02, 40)]
+    ("controls", "between", "groups"), [(20, 0.01, 40), (1, 0.002, 60), (1, 0.02, 60), (7, 0.02, 40)]
 )
 def test_the_rate_holds_between_sweeps_with_the_noise_estimated(controls: int, between: float, groups: int) -> None:
     others = 4 if controls < 8 else 0
