@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,11 +76,10 @@ def correlated(deviation: float, correlation: float) -> Draw:
     """Return first-order autoregressive noise."""
 
     def draw(rng: np.random.Generator, count: int) -> np.ndarray:
-        steps, state = rng.standard_normal(count), rng.standard_normal()
-        values = np.empty(count)
-        for place in range(count):
-            state = correlation * state + math.sqrt(1.0 - correlation**2) * steps[place]
-            values[place] = state
+        steps, before = rng.standard_normal(count), rng.standard_normal()
+        fading = correlation ** np.arange(count + 1.0)
+        memory = fading[fading > 1e-12]
+        values = math.sqrt(1.0 - correlation**2) * np.convolve(steps, memory)[:count] + fading[1:] * before
         return np.asarray(1.0 + deviation * values)
 
     return draw
@@ -173,9 +172,9 @@ def estimated_noise_errors(between: float, controls: int, count: int, seed: int 
     scenario = Scenario("", gaussian(0.005), together=False, between=between)
     for _ in range(count):
         pairs = [draw_pair(rng, scenario, 1.0) for _ in range(controls + others)]
-        scale = estimate_scale([contrast(*pair) for pair in pairs[:controls]], [ASSUMED] * controls, controls)
-        noise = scale.times(ASSUMED)
-        found = judge([contrast(*pair, noise) for pair in pairs], Rule())
+        contrasts = [contrast(*pair) for pair in pairs]
+        noise = estimate_scale(contrasts[:controls], [ASSUMED] * controls, controls).times(ASSUMED)
+        found = judge([replace(each, noise=noise) for each in contrasts], Rule())
         wrong += any(each.verdict in (Verdict.SLOWER, Verdict.FASTER) for each in found)
     return wrong / count
 

@@ -224,7 +224,7 @@ def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Meas
             asked = ", ".join(measure.value for measure in measures) or "any"
             reasons.append(f"{pair.base.label}: the sides do not both have {asked} time")
         for measure in shared:
-            reason = method_difference(pair, measure)
+            reason = _method_difference(pair, measure)
             if reason:
                 reasons.append(f"{pair.base.label}: {reason}")
             else:
@@ -232,7 +232,7 @@ def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Meas
     return pairs, tuple(reasons)
 
 
-def method_difference(pair: Match, measure: Measure) -> str:
+def _method_difference(pair: Match, measure: Measure) -> str:
     """Return how the timing methods differ; times of different methods are never compared."""
     if pair.base.methods.get(measure) == pair.new.methods.get(measure):
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cuprof.comparison.compare import ComparedTrial, Options, compare, method_difference
+from cuprof.comparison.compare import ComparedTrial, Options, compare
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match
 from cuprof.comparison.noise import noise_within
@@ -72,8 +72,9 @@ class VariantComparisons:
     def find_ratio(self, base: str, new: str, measure: Measure) -> float | None:
         """Return how many times as long NEW takes as BASE, whatever their problems and tunables.
 
-        It is the ratio of `find` where that finds a row, and the same estimator's where it does not. It is None where
-        one of the trials was not timed, or by a method that means something else.
+        It is the ratio of `find` where that finds a row, and the same estimator's where it does not: also of two trials
+        whose methods mean something else (two back ends'), of which no verdict is given. It is None where one of them
+        was not timed.
 
         Args:
             base, new: identities.
@@ -84,7 +85,7 @@ class VariantComparisons:
         if not (base in self._entries and new in self._entries):
             return None
         pair = Match(self._entries[base], self._entries[new])
-        if not (measure in pair.base.series and measure in pair.new.series) or method_difference(pair, measure):
+        if not (measure in pair.base.series and measure in pair.new.series):
             return None
         if base == new:
             return 1.0

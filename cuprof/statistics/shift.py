@@ -152,22 +152,28 @@ def effective_count(series: np.ndarray) -> float:
         return float(count)
     ranks = np.empty(count)
     ranks[np.argsort(series, kind="stable")] = np.arange(count) - (count - 1) / 2
+    total, least = float(ranks @ ranks), math.sqrt(1.0 / count)
+    if _unbiased(ranks[1:] @ ranks[:-1] / total, count) <= least:  # most often, and cheaper than all lags
+        return float(count)
     size = 1 << (2 * count - 1).bit_length()
     spectrum = np.fft.rfft(ranks, size)
     lags = min(count // 2, MOST_LAGS) // 2 * 2
-    correlation = np.fft.irfft(spectrum * np.conj(spectrum), size)[: lags + 2] / float(ranks @ ranks)
-    # Taking the mean off lowers a correlation r by about (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
-    correlation = np.minimum((correlation + 1.0 / count) / (1.0 - 3.0 / count), HIGHEST_CORRELATION)
-    least = math.sqrt(1.0 / count)
+    correlation = _unbiased(np.fft.irfft(spectrum * np.conj(spectrum), size)[: lags + 2] / total, count)
     neighbours = float(correlation[1])
-    if neighbours <= least:
-        return float(count)
     time = 1.0 + 2.0 * neighbours
     for pair in correlation[2:].reshape(-1, 2).sum(axis=1):
         if pair <= math.sqrt(2.0) * least:
             break
         time += 2.0 * float(pair)
     return max(2.0, count / max(time, (1.0 + neighbours) / (1.0 - neighbours)))
+
+
+def _unbiased(correlation: np.ndarray, count: int) -> np.ndarray:
+    """Return the correlations of a series whose mean was taken off, which lowers each r by about (1 + 3 r) / n.
+
+    Kendall, Biometrika 41, 1954.
+    """
+    return np.minimum((correlation + 1.0 / count) / (1.0 - 3.0 / count), HIGHEST_CORRELATION)
 
 
 def _constant(*ordered: np.ndarray) -> float:

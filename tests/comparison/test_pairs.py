@@ -40,7 +40,12 @@ def fill_sweep(store: Store) -> list[Entry]:
         for block in (64, 128)
     ]
     made += [Made(name, time * 3, device=OTHER_GPU) for name, time in times.items() if name != "third"]
-    made += [Made("host", 400.0, device=HOST), Made("apart", 50.1, rotation="two"), Made("wrong", expected="wrong")]
+    made += [
+        Made("host", 400.0, device=HOST),
+        Made("apart", 50.1, rotation="two"),
+        Made("other", 100.0, version="7", method="m2"),
+        Made("wrong", expected="wrong"),
+    ]
     made.append(Made("broken", state=State.WRONG_RESULT))
     return read_entries(store, [fill(store, made)])
 
@@ -59,7 +64,7 @@ def test_every_pair_is_what_the_command_says_to_the_last_digit(
     entries = fill_sweep(store)
     comparisons = VariantComparisons(entries)
     rows = 0
-    for base, new in permutations(("first", "second", "third", "host", "apart", "wrong", "broken"), 2):
+    for base, new in permutations(("first", "second", "third", "host", "apart", "other", "wrong", "broken"), 2):
         found = comparisons.rows(Contender(base), Contender(new))
         printed = compared_by_command(f"invented/{base}", f"invented/{new}", url, capsys)
         assert len(found) == len(printed)
@@ -130,6 +135,9 @@ def test_a_ratio_is_the_rows_or_by_the_same_estimator(store: Store) -> None:
     series = [next(each for each in entries if each.identity == name).series[Measure.COLD] for name in (first, slow)]
     assert comparisons.find_ratio(first, slow, Measure.COLD) == contrast(*series).ratio
     assert comparisons.find_ratio(first, first, Measure.COLD) == 1.0
+    other = pick(entries, "other")
+    assert comparisons.find(first, other, Measure.COLD) is None
+    assert comparisons.find_ratio(first, other, Measure.COLD) == pytest.approx(2.0, rel=0.01)
     assert comparisons.find_ratio(first, pick(entries, "broken"), Measure.COLD) is None
     assert comparisons.find_ratio(first, third, Measure.TOTAL) is None
     assert comparisons.find_ratio(first, "unknown", Measure.COLD) is None
