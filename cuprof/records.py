@@ -334,7 +334,7 @@ class CounterValue:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Advice:
     """One piece of advice of a rule of Nsight Compute about one launch.
 
     Args:
@@ -370,7 +370,7 @@ class LaunchRecord:
     shared_dynamic_bytes: int | None = None
     duration_ns: float | None = None
     counters: tuple[CounterValue, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    advice: tuple[Advice, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -29,3 +29,8 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError`, which `main` turns into one line and exit code 2."""
         raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Add `--store URL`, by which every command is told of another database than the project's."""
+    parser.add_argument("--store", metavar="URL", default="", help="another database, any SQLAlchemy URL")

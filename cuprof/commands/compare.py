@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from cuprof.commands.arguments import CommandParser
+from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.errors import CuprofError, UsageError
 
 MEASURES = ("cold", "hot", "total")
@@ -75,7 +75,7 @@ def _compare(argv: Sequence[str]) -> int:
     from cuprof.terminal.progress import make_observer
 
     project = find_project()
-    url = arguments.url or project.database_url
+    url = arguments.store or project.database_url
     base, new = load_sides(arguments.base, arguments.new, url, arguments.experiment, arguments.sweep)
     against = reason_against(base, new) if arguments.sample_more else ""
     looks = 2 if arguments.sample_more and not against else 1
@@ -120,7 +120,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     formats.add_argument("--format", choices=FORMATS, default="table", help="how it is written (default: table)")
     formats.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
     formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
-    parser.add_argument("--url", metavar="URL", default="", help="another database, as an SQLAlchemy URL")
+    add_store(parser)
     arguments = parser.parse_intermixed_args(argv)
     arguments.experiment = ""
     for setting in arguments.settings:

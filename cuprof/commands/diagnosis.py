@@ -58,8 +58,8 @@ class Finding:
     remedy: str = ""
 
 
-def examine(project: Project) -> Iterator[Finding]:
-    """Yield every finding about this machine and project."""
+def examine(project: Project, store: str = "") -> Iterator[Finding]:
+    """Yield every finding about this machine and project; `store` names another database than the project's."""
     installed = _installed_versions()
     driver = find_driver()
     yield examine_python(sys.version_info[:3])
@@ -77,7 +77,7 @@ def examine(project: Project) -> Iterator[Finding]:
             yield Finding(name, Verdict.GOOD, installed[name])
         else:
             yield Finding(name, Verdict.OPTIONAL, f"only needed for {purpose}", install_command(extra))
-    yield examine_database(project.database_url)
+    yield examine_database(store or project.database_url)
     yield examine_disk(project.root, shutil.disk_usage(_existing(project.root)).free)
 
 
@@ -196,7 +196,7 @@ def examine_database(url: str) -> Finding:
         folder = _existing(file.parent)
         target = file if file.exists() else folder
         if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
-            remedy = f"chmod u+w {folder}, or name another database with store.url=sqlite:////PATH"
+            remedy = f"chmod u+w {folder}, or name another database with --store sqlite:////PATH"
             return Finding("database", Verdict.MISSING, f"{target} cannot be written", remedy)
         if not file.exists():
             return Finding("database", Verdict.GOOD, f"{file} (made by the first sweep)")

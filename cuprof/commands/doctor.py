@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 
-from cuprof.commands.arguments import CommandParser
+from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.commands.diagnosis import Finding, Verdict, examine
 
 MARKS = {Verdict.GOOD: "ok", Verdict.OPTIONAL: "absent", Verdict.WARNING: "WARNING", Verdict.MISSING: "MISSING"}
@@ -17,7 +17,7 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.project import find_project
     from cuprof.terminal.output import print_json
 
-    findings = list(examine(find_project()))
+    findings = list(examine(find_project(), arguments.store))
     if arguments.json:
         print_json([{**vars(finding), "verdict": finding.verdict.value} for finding in findings])
     else:
@@ -46,5 +46,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "Exit code: 0 all that every sweep needs is there, 1 something is missing.\n\n"
         "examples:\n  cuprof doctor\n  cuprof doctor --json",
     )
+    add_store(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args(argv)

@@ -72,7 +72,7 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
 
 def prestart_worker(argv: Sequence[str]) -> None:
     """Start a worker process while the command still composes and imports, unless only Hydra is asked something."""
-    if not any(argument.startswith("-") for argument in argv):
+    if not any(argument.startswith("-") and not argument.startswith("--store") for argument in argv):
         from cuprof.engine.launch import prestart
 
         prestart()

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
+from cuprof.commands.arguments import add_store
 from cuprof.config.build import list_settings
 from cuprof.errors import ConfigError, suggest
 
@@ -24,13 +25,14 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
     parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
     for flags, word in _VALUED.items():
         parser.add_argument(*flags, dest=word)
+    add_store(parser)
     parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     parser.add_argument("--info", "-i", choices=INFO)
     for names in _FLAGS:
         parser.add_argument(*names, action="store_true")
     parser.add_argument("settings", nargs="*")
     values = vars(parser.parse_intermixed_args(_complete_info(argv)))
-    settings = values.pop("settings")
+    settings = [*values.pop("settings"), *_store_setting(values.pop("store"))]
     for name in ("resolve", "package"):
         if values[name] and not values["cfg"]:
             raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
@@ -59,6 +61,15 @@ _FLAGS = (
     ("--shell-completion", "-sc"),
     ("--hydra-help",),
 )
+
+
+def _store_setting(url: str) -> list[str]:
+    """Return the setting that `--store` stands for, quoted for Hydra."""
+    if not url:
+        return []
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return [f"store.url={QuotedString(url, Quote.single).with_quotes()}"]
 
 
 def added_folders(options: Sequence[str]) -> list[Path]:

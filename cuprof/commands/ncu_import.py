@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuprof.commands.arguments import CommandParser
+from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.project import find_project
 
 EXAMPLES = """\
@@ -53,5 +53,5 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         default="",
         help="file the counters under this mode (default: by the ncu command line that the report holds)",
     )
-    parser.add_argument("--store", default="", metavar="URL", help="another database, any SQLAlchemy URL")
+    add_store(parser)
     return parser.parse_args(argv)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cuprof.commands.arguments import CommandParser
+from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.errors import UsageError
 
 FORMATS = ("table", "csv", "json", "parquet")
@@ -33,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.query:
         _print_names(list_queries())
         return 0
-    frame = query(arguments.url or find_project().database_url, " ".join(arguments.query))
+    frame = query(arguments.store or find_project().database_url, " ".join(arguments.query))
     if arguments.output is not None:
         write_frame(frame, arguments.format, arguments.output)
     else:
@@ -58,5 +58,5 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("query", metavar="SQL|NAME", nargs="*", help="SQL, or the name of a query or view")
     parser.add_argument("--format", choices=FORMATS, default="table", help="how the rows are written (default: table)")
     parser.add_argument("--output", metavar="FILE", type=Path, help="write to a file in place of the standard output")
-    parser.add_argument("--url", metavar="URL", default="", help="another database, as an SQLAlchemy URL")
+    add_store(parser)
     return parser.parse_args(argv)

@@ -21,10 +21,10 @@ settings:
   experiment=NAME   the study (default: reduction); see cuprof list experiments
   report.sweep=ID   an earlier sweep instead of the newest, as NAME-sweep-ID.html; see cuprof query sweeps
   report.path=DIR   the folder for the page (default: reports/out in the project)
-  store.url=URL     another database, any SQLAlchemy URL
   output=json       print the path as JSON
 
 options:
+  --store URL       another database, any SQLAlchemy URL
   -h, --help        show this text
   --cfg job         show the composed configuration; further options of Hydra's: --hydra-help
 

@@ -1,4 +1,4 @@
-"""Read Nsight Compute's report files: launches with their ranges, counters and findings.
+"""Read Nsight Compute's report files: launches with their ranges, counters and advice.
 
 Reading needs neither ncu nor a GPU: NVIDIA's `ncu_report` package decodes the values. That package returns an empty
 report for a file that is none and part of a report for a file cut short, so the file's frame is checked first. What it
@@ -17,7 +17,7 @@ from cuprof.errors import ProfilerError
 from cuprof.ncu.job import find_identity
 from cuprof.ncu.metrics import find_metric, get_rule
 from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame
-from cuprof.records import CounterValue, Finding, LaunchRecord
+from cuprof.records import Advice, CounterValue, LaunchRecord
 
 _BACKGROUND = re.compile(
     r"device__attribute_|profiler__|(?:nvlink|numa|c2clink)__|(?:breakdown|group|pmsampling):|smsp__pcsamp_|derived_temp|"
@@ -153,7 +153,7 @@ def _read_action(module: Any, action: Any, metrics: Sequence[str] | None) -> Rep
         shared_dynamic_bytes=_integer(action, "launch__shared_mem_per_block_dynamic"),
         duration_ns=_number_of(action, "gpu__time_duration.sum"),
         counters=tuple(_counters(module, action, metrics)),
-        findings=tuple(_findings(action)),
+        advice=tuple(_advice(action)),
         details=_details(action, ranges),
     )
     return ReportLaunch(find_identity(ranges), ranges, record)
@@ -242,7 +242,7 @@ def _instances(kinds: Any, metric: Any) -> Mapping[str, float]:
     return found
 
 
-def _findings(action: Any) -> Iterator[Finding]:
+def _advice(action: Any) -> Iterator[Advice]:
     for result in action.rule_results():
         if not result.has_rule_message():
             continue
@@ -250,7 +250,7 @@ def _findings(action: Any) -> Iterator[Finding]:
         if not (message["title"] or message["message"]):
             continue
         speedup = result.speedup_estimation()["speedup"] if result.has_speedup_estimation() else None
-        yield Finding(
+        yield Advice(
             rule=result.rule_identifier(),
             severity=_SEVERITIES.get(int(message["type"]), "none"),
             text=_LINK.sub(_link_text, message["message"]),

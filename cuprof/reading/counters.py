@@ -101,7 +101,7 @@ def list_launch_counters(connection: Connection, sweep_id: int) -> list[LaunchCo
 
 def list_advice(connection: Connection, sweep_id: int) -> list[LaunchAdvice]:
     """Return the advice about the launches of a sweep's trials, by profile and launch, in the profiler's order."""
-    advice = tables.Finding
+    advice = tables.Advice
     rows = connection.execute(
         sa.select(
             *(_PROFILE.trial_id, _PROFILE.id, _PROFILE.cache_mode, _LAUNCH.kernel),

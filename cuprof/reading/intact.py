@@ -27,7 +27,7 @@ def intact(
         except (ValueError, TypeError) as error:
             raise StoreError(
                 f"database {show(connection.engine.url)} is damaged or was changed by hand ({error}); "
-                "restore a copy of it, or name another one"
+                "restore a copy of it, or name another one with --store"
             ) from error
 
     return checked

@@ -182,14 +182,16 @@ def explain(url: URL, error: Exception) -> str:
     if path is not None:
         if "unable to open database file" in low:
             if path.is_dir():
-                return f"database {where} is a folder; name a file in store.url"
+                return f"database {where} is a folder; name a file with --store"
             if not path.parent.is_dir():
-                return f"database {where}: there is no folder {path.parent}; make it or set store.url"
+                return (
+                    f"database {where}: there is no folder {path.parent}; make it, or name another place with --store"
+                )
             return f"database {where} cannot be opened; check the permissions of the file and of its folder"
         if "readonly" in low:
-            return f"database {where} is not writable; change its permissions or set store.url to another place"
+            return f"database {where} is not writable; change its permissions, or name another place with --store"
         if "not a database" in low or "malformed" in low or "disk image" in low or "unsupported file format" in low:
-            return f"database {where} is damaged or no SQLite database ({text}); move it away or set store.url"
+            return f"database {where} is damaged or no SQLite database ({text}); move it, or name another with --store"
         if "disk is full" in low or "disk i/o" in low:
             return f"database {where} cannot be written ({text}); free space on that disk, then run the command again"
         if "locked" in low or "busy" in low:

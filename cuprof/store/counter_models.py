@@ -108,10 +108,10 @@ class TrialCounter(Base):
     instances: Mapped[dict[str, Any] | None]
 
 
-class Finding(Base):
+class Advice(Base):
     """A piece of Nsight's advice about one launch."""
 
-    __tablename__ = "finding"
+    __tablename__ = "advice"
     __table_args__ = (UniqueConstraint("launch_id", "ordinal"),)
     id: Mapped[Key]
     launch_id: Mapped[int] = reference("launch.id", owned=True)
@@ -124,4 +124,4 @@ class Finding(Base):
     speedup: Mapped[float | None]
 
 
-__all__ = ["Artifact", "Counter", "Finding", "Launch", "Metric", "Profile", "TrialCounter"]
+__all__ = ["Advice", "Artifact", "Counter", "Launch", "Metric", "Profile", "TrialCounter"]

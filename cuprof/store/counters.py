@@ -1,4 +1,4 @@
-"""Profiles with their launches, counters and findings, written in one transaction a profile."""
+"""Profiles with their launches, counters and advice, written in one transaction a profile."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
 from cuprof.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
+from cuprof.store.counter_models import Advice, Counter, Launch, Metric, TrialCounter
 from cuprof.store.counter_models import Artifact as ArtifactRow
-from cuprof.store.counter_models import Counter, Finding, Launch, Metric, TrialCounter
 from cuprof.store.counter_models import Profile as ProfileRow
 from cuprof.store.models import Trial
 from cuprof.store.rows import chunks, insert_row, upsert
@@ -134,21 +134,21 @@ def _record_launch(
     counters = [{"launch_id": launch_id, **_value_columns(value, metrics, cache_mode)} for value in launch.counters]
     if counters:
         connection.execute(sa.insert(Counter), counters)
-    findings = [
+    advice = [
         {
             "launch_id": launch_id,
             "ordinal": ordinal,
-            "rule": finding.rule,
-            "severity": finding.severity,
-            "title": finding.title,
-            "text": finding.text,
-            "section": finding.section,
-            "speedup": finding.speedup,
+            "rule": piece.rule,
+            "severity": piece.severity,
+            "title": piece.title,
+            "text": piece.text,
+            "section": piece.section,
+            "speedup": piece.speedup,
         }
-        for ordinal, finding in enumerate(launch.findings)
+        for ordinal, piece in enumerate(launch.advice)
     ]
-    if findings:
-        connection.execute(sa.insert(Finding), findings)
+    if advice:
+        connection.execute(sa.insert(Advice), advice)
 
 
 def _save_metrics(connection: Connection, values: Iterable[CounterValue]) -> dict[MetricKey, int]:

@@ -67,7 +67,7 @@ def check_revision(connection: Connection, url: URL) -> str | None:
     if revision is None:
         # On a server cuprof may share a database with others; a file is one program's.
         if database_file(url) is not None and sa.inspect(connection).get_table_names():
-            raise StoreError(f"database {show(url)} was not made by cuprof; set store.url to another file")
+            raise StoreError(f"database {show(url)} was not made by cuprof; name another file with --store")
         return None
     if revision > REVISION or not revision.isdigit():
         raise StoreError(

@@ -154,7 +154,7 @@ class Store:
             return trials.stored(connection, identities, methods)
 
     def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
-        """Write one profile with its launches, counters and findings, and return its key.
+        """Write one profile with its launches, counters and advice, and return its key.
 
         Args:
             sweep_id: the sweep it was collected in; None for reports taken in from elsewhere.
@@ -218,9 +218,11 @@ def _check_file(url: URL, create: bool) -> None:
     if path is None:
         return
     if not create and not path.exists():
-        raise StoreError(f"there is no database {path}; run a sweep first, or set store.url")
+        raise StoreError(f"there is no database {path}; run a sweep first, or name another one with --store")
     if create and not path.exists():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"database {path}: its folder cannot be made ({error.strerror}); set store.url") from None
+            raise StoreError(
+                f"database {path}: its folder cannot be made ({error.strerror}); name another place with --store"
+            ) from None

@@ -1,6 +1,6 @@
--- Nsight Compute's own findings, those with the largest estimated speedup first.
+-- Nsight Compute's advice, that with the largest estimated speedup first.
 SELECT f.name, l.kernel, n.severity, n.speedup AS speedup_percent, n.title, n.text, n.section, n.rule
-FROM finding AS n
+FROM advice AS n
 JOIN launch AS l ON l.id = n.launch_id
 JOIN profile AS f ON f.id = l.profile_id
 WHERE n.severity <> 'ok'

@@ -16,13 +16,13 @@ from cuprof.family import Point
 from cuprof.reading.trials import RunRow, TimingRow, list_trials
 from cuprof.records import (
     ENERGY_UNAVAILABLE,
+    Advice,
     Calibration,
     Check,
     Conditions,
     CounterValue,
     DeviceFacts,
     Energy,
-    Finding,
     LaunchRecord,
     Measure,
     Outcome,
@@ -138,8 +138,8 @@ def add_counters(
                 CounterValue(name, value, unit, rules.get(name, "max"), "a test")
                 for name, (value, unit) in values.items()
             ),
-            findings=(
-                Finding(
+            advice=(
+                Advice(
                     "TestRule", "OPT", f"Advice on {kernel}: coalesce @url:docs:https://example.invalid@", "Test rule"
                 ),
             ),

@@ -22,6 +22,7 @@ def note(config: SweepConfig, project: Project) -> int:
         "command_line": config.command_line,
         "project": str(project.root),
         "composed": config.composed["family"],
+        "url": config.store.url,
         "process": os.getpid(),
     }
     (project.root / f"noted-{config.measure.target}.json").write_text(json.dumps(facts))

@@ -78,7 +78,7 @@ def test_another_database_by_url_and_by_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli("compare", "1", "2").exit_code == 2
-    assert cli("compare", "1", "2", "--url", url).exit_code == 0
+    assert cli("compare", "1", "2", "--store", url).exit_code == 0
     file = url.removeprefix("sqlite:///")
     assert cli("compare", f"{file}:2", f"{file}:1").exit_code == 1
     assert cli("compare", f"{url}#2", f"{url}#1").exit_code == 1

@@ -48,7 +48,7 @@ def test_what_is_missing_is_named_with_the_command_that_mends_it(
     cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [Finding("numpy", Verdict.MISSING, "not installed", "pip install numpy"), Finding("x", Verdict.GOOD, "1")]
-    monkeypatch.setattr("cuprof.commands.doctor.examine", lambda project: found)
+    monkeypatch.setattr("cuprof.commands.doctor.examine", lambda project, store: found)
     result = cli("doctor")
     assert result.exit_code == 1
     assert "MISSING  numpy  not installed" in result.out

@@ -316,3 +316,11 @@ def test_an_experiment_of_several_says_what_it_cannot(project: Project, argv: li
     with pytest.raises(CuprofError) as caught:
         run("sweep", argv, tasks.break_down)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["a.sqlite", "with space, comma = and 'quotes'.sqlite", "ends in \\"])
+def test_a_database_is_named_as_in_every_command(project: Project, path: str) -> None:
+    url = f"sqlite:///{project.root}/{path}"
+    assert run("sweep", ["problem.n=1,2", "--store", url], tasks.note) == 0
+    (facts,) = tasks.noted(project.root)
+    assert facts["url"] == url

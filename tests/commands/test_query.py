@@ -34,7 +34,7 @@ def test_a_file_and_another_database(cli: Cli, stored: Project, tmp_path: Path) 
     url = f"sqlite:///{tmp_path / 'other.sqlite'}"
     Store.open(url).close()
     output = tmp_path / "rows.csv"
-    assert cli("query", "SELECT 2 AS two", "--url", url, "--format", "csv", "--output", str(output)).out == ""
+    assert cli("query", "SELECT 2 AS two", "--store", url, "--format", "csv", "--output", str(output)).out == ""
     assert output.read_text() == "two\n2\n"
 
 
@@ -52,8 +52,8 @@ def test_names_are_listed(cli: Cli, project: Project) -> None:
         (["DELETE FROM trial"], "refused"),
         (["best", "--format", "xml"], "invalid choice: 'xml'"),
         (["best", "--format", "parquet"], "--output FILE.parquet"),
-        (["best", "--url", "nonsense"], "nonsense"),
-        (["best", "--url", "sqlite:////nowhere/x.sqlite"], "/nowhere/x.sqlite"),
+        (["best", "--store", "nonsense"], "nonsense"),
+        (["best", "--store", "sqlite:////nowhere/x.sqlite"], "/nowhere/x.sqlite"),
         (["best", "--output", "/nowhere/x.csv"], "/nowhere/x.csv"),
         (["SELECT x'00ff' AS b", "--format", "json"], "column b holds bytes, which JSON has no form for"),
         (["SELECT 1 AS a, 2 AS a", "--format", "json"], "2 columns are named a"),

@@ -78,12 +78,12 @@ def test_instructions_by_opcode(recorded: Path) -> None:
 
 def test_findings_are_nsight_s_advice_without_its_links(recorded: Path) -> None:
     (launch,) = read_report(recorded / "sections.ncu-rep").launches
-    found = {finding.rule: finding for finding in launch.record.findings}
+    found = {advice.rule: advice for advice in launch.record.advice}
     small = found["SOLBottleneck"]
     assert (small.severity, small.title, small.section) == ("optimization", "Small Grid", "SpeedOfLight")
     assert small.text.endswith("Look at Launch Statistics for more details.")
     assert found["AchievedOccupancy"].speedup == pytest.approx(77, abs=15)
-    assert not any("@" in finding.text for finding in launch.record.findings)
+    assert not any("@" in advice.text for advice in launch.record.advice)
 
 
 def test_everything_is_counters_when_nothing_is_chosen(recorded: Path) -> None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from cuprof.family.point import Point
 from cuprof.records import (
+    Advice,
     Artifact,
     BuildFacts,
     Calibration,
@@ -17,7 +18,6 @@ from cuprof.records import (
     CounterValue,
     DeviceFacts,
     Energy,
-    Finding,
     LaunchRecord,
     Measure,
     Outcome,
@@ -155,7 +155,7 @@ def make_profile(
 ) -> Profile:
     """Return a profile with two launches and the rolled-up values given."""
     opcodes = make_counter("sass__inst_executed_per_opcode", 6.0, "inst", instances={"LDG": 4.0, "STS": 2.0})
-    advice = Finding("SOLBottleneck", "optimization", "Use more blocks.", "Latency issue", "SpeedOfLight", 12.5)
+    advice = Advice("SOLBottleneck", "optimization", "Use more blocks.", "Latency issue", "SpeedOfLight", 12.5)
     launches = tuple(
         LaunchRecord(
             ordinal=ordinal,
@@ -167,7 +167,7 @@ def make_profile(
             shared_dynamic_bytes=256,
             duration_ns=17_900.5,
             counters=(make_counter("dram__bytes_read.sum", 100.0 + ordinal, "byte"), opcodes),
-            findings=(advice,) if ordinal == 0 else (),
+            advice=(advice,) if ordinal == 0 else (),
             details={"stream": 7},
         )
         for ordinal in range(2)

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
 from cuprof.family.point import Point
+from cuprof.records import Advice as AdviceRecord
 from cuprof.records import (
     Artifact,
     BuildFacts,
@@ -30,10 +31,9 @@ from cuprof.records import (
     Trial,
     Unavailable,
 )
-from cuprof.records import Finding as FindingRecord
 from cuprof.store import Store
+from cuprof.store.counter_models import Advice, Counter, Launch, Metric, TrialCounter
 from cuprof.store.counter_models import Artifact as ArtifactRow
-from cuprof.store.counter_models import Counter, Finding, Launch, Metric, TrialCounter
 from cuprof.store.counter_models import Profile as ProfileRow
 from cuprof.store.models import Device, Problem, Run, SweepTrial, Variant
 from cuprof.store.models import Sample as SampleRow
@@ -173,7 +173,7 @@ def _get_profile(connection: Connection, profile_id: int) -> Profile:
 
 
 def _read_launch(connection: Connection, row: Any) -> LaunchRecord:
-    findings = connection.execute(sa.select(Finding).where(Finding.launch_id == row.id).order_by(Finding.ordinal))
+    found = connection.execute(sa.select(Advice).where(Advice.launch_id == row.id).order_by(Advice.ordinal))
     return LaunchRecord(
         ordinal=row.ordinal,
         kernel=row.kernel,
@@ -184,9 +184,9 @@ def _read_launch(connection: Connection, row: Any) -> LaunchRecord:
         shared_dynamic_bytes=row.shared_dynamic_bytes,
         duration_ns=row.duration_ns,
         counters=_read_values(connection, Counter, Counter.launch_id, row.id),
-        findings=tuple(
-            FindingRecord(found.rule, found.severity, found.text, found.title, found.section, found.speedup)
-            for found in findings
+        advice=tuple(
+            AdviceRecord(found.rule, found.severity, found.text, found.title, found.section, found.speedup)
+            for found in found
         ),
         details=row.details,
     )

@@ -130,7 +130,10 @@ def test_a_store_opened_for_reading_cannot_write(url: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("attempt to write a readonly database", "is not writable; change its permissions or set store.url"),
+        (
+            "attempt to write a readonly database",
+            "is not writable; change its permissions, or name another place with --store",
+        ),
         ("unable to open database file", "cannot be opened; check the permissions"),
         ("database or disk is full", "free space on that disk"),
         ("disk I/O error", "cannot be written"),

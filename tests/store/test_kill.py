@@ -2,64 +2,66 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from store_samples import FACTS, METHOD, make_trial
+from store_samples import FACTS, METHOD, make_outcome, make_timing, make_trial
 
 from cuprof.reading.queries import query
 from cuprof.records import Measure
 from cuprof.store import Store
 
-TRIALS = 400
-WRITER = """
-import sys
-sys.path.insert(0, sys.argv[2])
-from store_samples import FACTS, METHOD, make_outcome, make_timing, make_trial
-from cuprof.records import Measure
-from cuprof.store import Store
-
-with Store.open(sys.argv[1]) as store:
-    trials = [make_trial(n=n) for n in range(1, int(sys.argv[3]) + 1)]
-    sweep = store.begin_sweep(FACTS)
-    store.enlist(sweep, trials)
-    done = store.stored([trial.identity for trial in trials], {Measure.COLD: METHOD})
-    print("ready", flush=True)
-    for trial in trials:
-        if trial.identity not in done:
-            store.record(sweep, make_outcome(trial, make_timing(20, samples=100)))
-            print(trial.identity, flush=True)
-    store.finish_sweep(sweep, "finished")
-"""
+TRIALS = 200
+KILLS = 10
+MOST_SECONDS = 0.15
+"""A process is killed at most so long after its start, or after it began to write."""
 
 
-def start(url: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WRITER, url, str(Path(__file__).parent), str(TRIALS)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def write(url: str, told: Path) -> None:
+    """Do what is left of the sweep; tell of each trial that was stored, without a buffer, in a file."""
+    with told.open("ab", buffering=0) as tell, Store.open(url) as store:
+        trials = [make_trial(n=n) for n in range(1, TRIALS + 1)]
+        sweep = store.begin_sweep(FACTS)
+        store.enlist(sweep, trials)
+        done = store.stored([trial.identity for trial in trials], {Measure.COLD: METHOD})
+        tell.write(b"ready\n")
+        for trial in trials:
+            if trial.identity not in done:
+                store.record(sweep, make_outcome(trial, make_timing(20, samples=100)))
+                tell.write(f"{trial.identity}\n".encode())
+        store.finish_sweep(sweep, "finished")
+
+
+def start(url: str, told: Path) -> BaseProcess:
+    """Start a writer as a copy of a process that has imported everything and opened nothing."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["cuprof.store.store", "store_samples", Path(__file__).stem])
+    process = context.Process(target=write, args=(url, told))
+    process.start()
+    return process
 
 
 def test_kills_at_random_moments_lose_nothing_that_was_reported(tmp_path: Path) -> None:
-    path = tmp_path / "killed.sqlite"
+    path, told = tmp_path / "killed.sqlite", tmp_path / "told"
     url = f"sqlite:///{path}"
     chance = random.Random(20)
-    reported: set[str] = set()
-    for attempt in range(8):
-        with start(url) as process:
-            assert process.stdout is not None
-            if attempt:  # the first one may die while it makes the database
-                process.stdout.readline()
-                time.sleep(chance.uniform(0, 0.03))
-            else:
-                time.sleep(0.45)
-            process.send_signal(signal.SIGKILL)
-            reported |= {line.strip() for line in process.stdout if len(line.strip()) == 32}
-    with start(url) as process:
-        assert process.wait(timeout=60) == 0
+    told.touch()
+    for attempt in range(KILLS):
+        before = told.read_bytes().count(b"ready")
+        process = start(url, told)
+        while attempt > 1 and process.is_alive() and told.read_bytes().count(b"ready") == before:
+            time.sleep(0.001)  # the first two may die while they make the database
+        time.sleep(chance.uniform(0, MOST_SECONDS))
+        process.kill()
+        process.join()
+    process = start(url, told)
+    process.join(timeout=60)
+    assert process.exitcode == 0
+    reported = {line for line in told.read_text().splitlines() if line != "ready"}
 
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

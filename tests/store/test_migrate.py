@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import re
 import shutil
 import sqlite3
 import subprocess
 import sys
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -200,13 +202,21 @@ def test_a_database_whose_revision_was_never_there_is_refused(url: str) -> None:
         Store.open(url)
 
 
+def open_together(url: str, gate: Barrier) -> None:
+    gate.wait()
+    Store.open(url).close()
+
+
 def test_processes_that_make_one_database_together_all_succeed(url: str) -> None:
-    script = "import sys; from cuprof.store import Store; Store.open(sys.argv[1]).close()"
-    processes = [
-        subprocess.Popen([sys.executable, "-c", script, url], stderr=subprocess.PIPE, text=True) for _ in range(4)
-    ]
-    ends = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
-    assert ends == [("", 0)] * 4
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["cuprof.store.store", "alembic.command"])
+    gate = context.Barrier(4)
+    processes = [context.Process(target=open_together, args=(url, gate)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=60)
+    assert [process.exitcode for process in processes] == [0] * 4
     with Store.open(url) as store:
         assert differences(store) == []
 
