@@ -47,12 +47,14 @@ def fill_sweep(store: Store) -> list[Entry]:
         Made("wrong", expected="wrong"),
     ]
     made.append(Made("broken", state=State.WRONG_RESULT))
-    return read_entries(store, [fill(store, made)])
+    sweep = fill(store, made)
+    with store.snapshot() as connection:
+        return read_entries(connection, [sweep])
 
 
 def compared_by_command(base: str, new: str, url: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     """Return the rows that `cuprof compare --json` prints; none where it refuses."""
-    code = main([base, new, "--json", "--url", url])
+    code = main([base, new, "--json", "--store", url])
     printed = capsys.readouterr().out
     assert (code == 2) is (not printed)
     return list(json.loads(printed)["rows"]) if printed else []
@@ -81,8 +83,8 @@ def test_every_pair_is_what_the_command_says_to_the_last_digit(
 
 def test_a_database_of_the_first_revisions_gives_the_same_by_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{STORED}"
-    with Store.open(url, create=False, read_only=True) as store:
-        comparisons = VariantComparisons(read_entries(store, [1]))
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+        comparisons = VariantComparisons(read_entries(connection, [1]))
     (row,) = comparisons.rows(Contender("interleaved"), Contender("last_warp"))
     (said,) = compared_by_command("reduction/interleaved", "reduction/last_warp", url, capsys)
     assert [said[name] for name in ("ratio", "low", "high")] == [
