@@ -84,7 +84,7 @@ def _method(study: Study) -> str:
         "Ratios, their intervals and verdicts are those of cuprof compare: one of two variants is faster where the "
         f"interval excludes 1 and the ratio is {effect} or more; they are as fast as each other where the whole "
         f"interval lies within {effect}, else they are not told apart. The intervals of one pair over all problems "
-        f"hold together at {level}."
+        f"hold together at {level}. Times of two methods, as of a GPU and a CPU, have a ratio and no verdict."
     )
 
 

@@ -115,10 +115,6 @@ class Study:
         chosen = [trial for trial in self.best if (trial.variant in names if names else trial.kind == "library")]
         return sorted(chosen, key=by_time)
 
-    def device(self, label: str) -> Device | None:
-        """Return the device of that label, None for a trial without one."""
-        return next((device for device in self.devices if device.label == label), None)
-
     def baseline_of(self, trial: StudyTrial, against: str = "") -> StudyTrial | None:
         """Return the baseline's best trial at this trial's problem, on the same device where there is one.
 

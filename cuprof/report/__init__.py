@@ -1,5 +1,5 @@
 """One self-contained HTML page a study: no request leaves it, and two renders of one sweep are the same bytes."""
 
-from cuprof.report.page import page_name, render, write, write_report
+from cuprof.report.page import page_name, render, write
 
-__all__ = ["page_name", "render", "write", "write_report"]
+__all__ = ["page_name", "render", "write"]

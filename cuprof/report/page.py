@@ -15,13 +15,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from cuprof.analysis import Study, Table, conclude, counter_section, load_study, pivot_table, steps_table, values_table
+from cuprof.analysis import Study, Table, conclude, counter_section, pivot_table, steps_table, values_table
 from cuprof.analysis.experiment import STANDARD
 from cuprof.analysis.failures import failure_groups
 from cuprof.analysis.quantities import format_ratio
 from cuprof.errors import StoreError
 from cuprof.interrupts import shielded
-from cuprof.project import bundled, find_project
+from cuprof.project import bundled
 from cuprof.report.figure import Figure, Styles
 from cuprof.report.markdown import to_html
 from cuprof.report.provenance import moment, provenance
@@ -33,38 +33,6 @@ TEMPLATES = "templates"
 PART = ".part"
 ABANDONED_S = 60.0
 """Nobody takes so long to write a page."""
-
-
-def write_report(
-    store_url: str,
-    experiment: str,
-    folder: Path,
-    *,
-    sweep_id: int | None = None,
-    experiment_folders: Sequence[Path] | None = None,
-    report_folders: Sequence[Path] | None = None,
-) -> Path:
-    """Write the page of an experiment's newest sweep, or of the sweep of that number, and return its path.
-
-    Args:
-        store_url: SQLAlchemy URL of the database; it is only read.
-        experiment: name of the experiment (or family, for sweeps without one); may be empty with `sweep_id`.
-        folder: where the page goes; made when it is not there.
-        experiment_folders: where studies are looked for; default the project's, then the bundled ones.
-        report_folders: where templates are looked for; default the same way.
-
-    Raises:
-        StoreError: the database cannot be read, or the page not written.
-        UsageError: there is no such sweep, or the experiment's study.yaml is not valid.
-    """
-    from cuprof.store import Store
-
-    project = find_project()
-    with Store.open(store_url, create=False, read_only=True) as store:
-        folders = project.experiment_folders if experiment_folders is None else experiment_folders
-        study = load_study(store, experiment, sweep_id=sweep_id, folders=folders)
-    name = page_name(study, sweep_id)
-    return write(study, folder, name=name, folders=project.report_folders if report_folders is None else report_folders)
 
 
 def write(study: Study, folder: Path, *, name: str = "", folders: Sequence[Path] = ()) -> Path:

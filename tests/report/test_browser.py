@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from study_data import Made, add_counters, fill, open_store, reduction
 
-from cuprof.report import write_report
+from cuprof.analysis import load_study
+from cuprof.project import bundled
+from cuprof.report import write
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -59,7 +61,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                 metric = "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"
                 for variant, value in (("interleaved_divergent", 25.87), ("last_warp", 31.34)):
                     add_counters(store, sweep, variant, {"kernel": {metric: (value, "byte/sector")}})
-        made[name] = write_report(f"sqlite:///{folder / 'test.sqlite'}", "", folder, sweep_id=sweep)
+            study = load_study(store, sweep_id=sweep, folders=[bundled("experiments")])
+        made[name] = write(study, folder)
     return made
 
 

@@ -17,7 +17,7 @@ from cuprof.comparison.sides import load_sides
 from cuprof.errors import StoreError
 from cuprof.project import bundled
 from cuprof.records import State
-from cuprof.report import render, write, write_report
+from cuprof.report import page_name, render, write
 from cuprof.report.markdown import to_html
 from cuprof.store.connection import hide_passwords
 from cuprof.terminal.comparison import as_data
@@ -160,12 +160,12 @@ def test_findings_are_markdown_without_its_dangers() -> None:
 def test_the_page_is_written_whole_and_named_after_the_experiment(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         sweep = fill(store, [Made("a"), Made("b", 5.0)], experiment="my ex/../periment")
-    url = f"sqlite:///{tmp_path / 'test.sqlite'}"
-    path = write_report(url, "my ex/../periment", tmp_path / "out")
+        study = load_study(store, "my ex/../periment")
+    path = write(study, tmp_path / "out")
     assert path == tmp_path / "out" / "my-ex-..-periment.html"
     assert path.read_text(encoding="utf-8").rstrip().endswith("</html>")
     assert [each.name for each in path.parent.iterdir()] == [path.name]
-    assert write_report(url, "", tmp_path / "out", sweep_id=sweep).name == "my-ex-..-periment-sweep-1.html"
+    assert page_name(study, sweep) == "my-ex-..-periment-sweep-1"
 
 
 def test_a_page_that_fails_leaves_nothing_and_takes_old_parts_away(
