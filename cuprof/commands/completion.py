@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 WORDS = {
     "list": ("families", "variants", "experiments", "devices", "metrics", "--json"),
-    "query": ("--format", "--output", "--url"),
+    "query": ("--format", "--output", "--time-limit", "--url"),
+    "backup": ("--force", "--json", "--url"),
     "doctor": ("--json",),
 }
 """What may follow a command that is no Hydra application, beside names that are looked up."""

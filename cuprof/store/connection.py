@@ -202,7 +202,7 @@ def explained(url: URL) -> Iterator[None]:
         yield
     except exc.SQLAlchemyError as error:
         raise StoreError(explain(url, error)) from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a name in the schema is no text
         raise StoreError(explain(url, error)) from error
 
 
@@ -221,7 +221,13 @@ def explain(url: URL, error: Exception) -> str:
             return f"database {where} cannot be opened; check the permissions of the file and of its folder"
         if "readonly" in low:
             return f"database {where} is not writable; change its permissions or set store.url to another place"
-        if "not a database" in low or "malformed" in low or "disk image" in low or "unsupported file format" in low:
+        if (
+            "not a database" in low
+            or "malformed" in low
+            or "disk image" in low
+            or "file format" in low
+            or "decode" in low
+        ):
             return f"database {where} is damaged or no SQLite database ({text}); move it away or set store.url"
         if "disk is full" in low or "disk i/o" in low:
             return f"database {where} cannot be written ({text}); free space on that disk, then run the command again"
