@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 WORDS = {
     "list": ("families", "variants", "experiments", "devices", "metrics", "--json"),
-    "query": ("--format", "--output", "--store"),
+    "query": ("--format", "--output", "--time-limit", "--store"),
+    "backup": ("--force", "--json", "--store"),
     "doctor": ("--json", "--store"),
 }
 """What may follow a command that is no Hydra application, beside names that are looked up."""

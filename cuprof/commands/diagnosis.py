@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from cuprof.backends.cpu.processor import cpu_count, cpu_name
 from cuprof.backends.cuda.presence import Driver, find_driver
 from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia_icd, list_platforms
-from cuprof.errors import CuprofError, EmptyStoreError
+from cuprof.commands.health import Diagnosis, Health
+from cuprof.commands.host_diagnosis import examine_host
+from cuprof.errors import CuprofError
 from cuprof.family.headers import find_headers
 from cuprof.profiling.contract import Profiler
 from cuprof.profiling.registry import list_profilers
 from cuprof.project import Project, checkout
 
 OLDEST_PYTHON = (3, 11)
-LEAST_FREE_BYTES = 2**30
-"""Room below which a long sweep with counters may fill the disk: one .ncu-rep takes up to some hundred MiB."""
-
 PROFILING_PARAMETERS = Path("/proc/driver/nvidia/params")
 CUPY = {"cuda12": "cupy-cuda12x", "cuda13": "cupy-cuda13x"}
 OPTIONAL = {
@@ -32,25 +28,6 @@ OPTIONAL = {
     "hydra-joblib-launcher": ("launchers", "jobs in parallel"),
 }
 """Distribution → (extra, what it is for)."""
-
-
-class Health(StrEnum):
-    """Say how much a diagnosis matters."""
-
-    GOOD = "good"
-    OPTIONAL = "optional"
-    WARNING = "warning"
-    MISSING = "missing"
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """One thing looked at: what was found, and the command that mends it."""
-
-    what: str
-    health: Health
-    detail: str
-    remedy: str = ""
 
 
 def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
@@ -73,8 +50,7 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
             yield Diagnosis(name, Health.GOOD, installed[name])
         else:
             yield Diagnosis(name, Health.OPTIONAL, f"only needed for {purpose}", install_command(extra))
-    yield examine_database(store or project.database_url)
-    yield examine_disk(project.root, shutil.disk_usage(_existing(project.root)).free)
+    yield from examine_host(project, store)
 
 
 def install_command(extra: str) -> str:
@@ -185,36 +161,6 @@ def examine_opencl(
     return Diagnosis("OpenCL", Health.GOOD, described)
 
 
-def examine_database(url: str) -> Diagnosis:
-    """Judge whether rows can be written; nothing is made or changed."""
-    if url.startswith("sqlite:///"):
-        file = Path(url.removeprefix("sqlite:///"))
-        folder = _existing(file.parent)
-        target = file if file.exists() else folder
-        if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
-            remedy = f"chmod u+w {folder}, or name another database with --store sqlite:////PATH"
-            return Diagnosis("database", Health.MISSING, f"{target} cannot be written", remedy)
-        if not file.exists():
-            return Diagnosis("database", Health.GOOD, f"{file} (made by the first sweep)")
-    from cuprof.store import Store
-
-    try:
-        with Store.open(url, create=False, read_only=True):
-            return Diagnosis("database", Health.GOOD, _without_password(url))
-    except EmptyStoreError:
-        return Diagnosis("database", Health.GOOD, f"{_without_password(url)} (its tables are made by the first sweep)")
-    except CuprofError as error:
-        return Diagnosis("database", Health.MISSING, str(error), "see the message")
-
-
-def examine_disk(folder: Path, free_bytes: int) -> Diagnosis:
-    """Judge the room for the database and reports."""
-    detail = f"{free_bytes / 2**30:.1f} GiB free at {folder}"
-    if free_bytes < LEAST_FREE_BYTES:
-        return Diagnosis("disk", Health.WARNING, detail, "make room; reports of Nsight Compute are large")
-    return Diagnosis("disk", Health.GOOD, detail)
-
-
 def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
     from cuprof.backends.cuda.nvrtc import nvrtc_version
 
@@ -263,13 +209,3 @@ def _installed_versions() -> dict[str, str]:
 
 def _normal(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
-
-
-def _existing(folder: Path) -> Path:
-    return next(each for each in (folder, *folder.parents) if each.exists())
-
-
-def _without_password(url: str) -> str:
-    from sqlalchemy.engine import make_url
-
-    return make_url(url).render_as_string(hide_password=True)

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterable, Sequence
 
 from cuprof.commands.arguments import CommandParser, add_store
-from cuprof.commands.diagnosis import Diagnosis, Health, examine
+from cuprof.commands.diagnosis import examine
+from cuprof.commands.health import Diagnosis, Health
 
 MARKS = {Health.GOOD: "ok", Health.OPTIONAL: "absent", Health.WARNING: "WARNING", Health.MISSING: "MISSING"}
 

@@ -38,6 +38,7 @@ COMMANDS: dict[str, Command] = {
     "compare": Command("cuprof.commands.compare", "say what became slower or faster between two sides"),
     "query": Command("cuprof.commands.query", "read the database with SQL or a named query"),
     "list": Command("cuprof.commands.listing", "list families, variants, experiments, devices or metrics"),
+    "backup": Command("cuprof.commands.backup", "copy the database while sweeps go on writing"),
     "doctor": Command("cuprof.commands.doctor", "say what is installed, what is missing and how to mend it"),
     "init": Command("cuprof.commands.init", "make a project of your own with an example family"),
 }

@@ -10,6 +10,7 @@ from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.errors import UsageError
 from cuprof.visible import visible_json
 
+TIME_LIMIT_S = 600.0
 FORMATS = ("table", "csv", "json", "parquet")
 
 EXAMPLES = """\
@@ -35,7 +36,8 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.query:
         _print_names(list_queries())
         return 0
-    frame = query(arguments.store or find_project().database_url, " ".join(arguments.query))
+    url = arguments.store or find_project().database_url
+    frame = query(url, " ".join(arguments.query), time_limit_s=arguments.time_limit)
     output = arguments.output
     if arguments.format == "table":
         lines = frame_lines(frame, None if output else terminal_width())
@@ -70,4 +72,26 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--format", choices=FORMATS, default="table", help="how the rows are written (default: table)")
     parser.add_argument("--output", metavar="FILE", type=Path, help="write to a file in place of the standard output")
     add_store(parser)
+    parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=seconds,
+        default=TIME_LIMIT_S,
+        help=f"how long the database may work on it (default: {TIME_LIMIT_S:g}; inf: as long as it takes)",
+    )
     return parser.parse_args(argv)
+
+
+def seconds(text: str) -> float:
+    """Return a duration in seconds.
+
+    Raises:
+        argparse.ArgumentTypeError: it is no positive number.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if value > 0:
+        return value
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0; write 60 or inf")

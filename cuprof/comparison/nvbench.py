@@ -54,7 +54,16 @@ def read_nvbench(path: Path, text: str = "") -> Side:
         devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
         reader = _Reader(path, devices)
         entries = [reader.entry(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        OSError,
+    ) as error:
         raise UsageError(
             f"{path} is not what nvbench writes with --json or --jsonbin ({type(error).__name__}: {error})"
         ) from None
@@ -112,7 +121,7 @@ class _Reader:
         if MEAN not in summaries or COUNT not in summaries:
             return None
         mean, count = float(summaries[MEAN]["value"]), int(summaries[COUNT]["value"])
-        if not (math.isfinite(mean) and mean > 0 and count > 0):
+        if not (math.isfinite(mean * NS) and mean > 0 and count > 0):
             return None
         spread = float(summaries[NOISE]["value"]) if NOISE in summaries else math.inf
         if NOISE not in summaries and DEVIATION in summaries:

@@ -17,6 +17,7 @@ from cuprof.comparison.entries import Side
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
 from cuprof.errors import UnknownNameError, UsageError
+from cuprof.passwords import hide_passwords
 from cuprof.point import Point
 from cuprof.project import find_project
 from cuprof.reading.standings import Standing, list_standings
@@ -35,7 +36,7 @@ MOST_SWEEPS = 3
 _SWEEP = re.compile(r"\d+|latest(~\d+)?")
 _COMMIT = re.compile(r"[0-9a-f]{4,40}")
 _DATABASE = re.compile(r"(?P<file>.+\.(?:sqlite3?|db))(?::(?P<sweep>\d+|latest(?:~\d+)?))?")
-_URL = re.compile(r"(?P<url>\w[\w+]*://[^#]+)(?:#(?P<sweep>\d+|latest(?:~\d+)?))?")
+_URL = re.compile(r"(?P<url>\w[\w+]*://.+?)(?:#(?P<sweep>\d+|latest(?:~\d+)?))?")
 
 
 def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int | None = None) -> tuple[Side, Side]:
@@ -253,8 +254,16 @@ class Finder:
         if file and not Path(file).is_file():
             raise UsageError(f"there is no file {file}; {FORMS}")
         found = Finder(url, self.experiment)._sweep(sweep or "latest")
-        where = Path(file).name if file else url.rpartition("/")[2]
-        return Side(text, "database", f"{found.description} of {where}", found.entries, url, found.sweeps, found.notes)
+        where = Path(file).name if file else show(parse_url(url)).rpartition("/")[2]
+        return Side(
+            hide_passwords(text),
+            "database",
+            f"{found.description} of {where}",
+            found.entries,
+            url,
+            found.sweeps,
+            found.notes,
+        )
 
     def _fits(self, sweep: SweepRow) -> bool:
         return not self.experiment or self.experiment in (sweep.experiment, sweep.family, sweep.name)

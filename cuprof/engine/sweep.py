@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 from threading import Thread
-from typing import Any
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
@@ -25,7 +24,8 @@ from cuprof.interrupts import shielded
 from cuprof.project import Project
 from cuprof.records import ENERGY_UNAVAILABLE, FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
-from cuprof.store.connection import database_file, hide_passwords, parse_url
+from cuprof.store.connection import database_file, parse_url
+from cuprof.store.network import describe_network
 from cuprof.store.trials import StoredTrial
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.status_page import Phase
@@ -191,7 +191,8 @@ class Sweep:
             ]
             store.reuse(sweep_id, [known[trial.identity] for trial in settled])
             self.observer.started(len(plan.trials), len(settled))
-            for text in plan.notes:
+            place = database_file(store.parsed_url)
+            for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
                 self.observer.note(text)
             for trial in settled:
                 self._judge(trial, known[trial.identity].state, known[trial.identity].message)
@@ -323,21 +324,13 @@ class Sweep:
             family=family.name,
             baseline=config.baseline or family.get_baseline(),
             plan_hash=self.prepared.hash,
-            command_line=hide_passwords(config.command_line or typed_command()),
-            configuration=_without_password(config.composed),
+            command_line=config.command_line or typed_command(),
+            configuration=dict(config.composed),
             host=host_name(),
             git=git_state(family.folder or self.project.root),
             software=software_versions(),
             purpose=config.purpose or ("timing" if any(self.prepared.methods.values()) else "profiling"),
         )
-
-
-def _without_password(composed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration for the record: whoever may read the database need not be let into it as its writer."""
-    store = composed.get("store")
-    if not isinstance(store, Mapping) or not store.get("url"):
-        return dict(composed)
-    return {**composed, "store": {**store, "url": hide_passwords(str(store["url"]))}}
 
 
 def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:

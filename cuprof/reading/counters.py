@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cuprof.reading.intact import intact
 from cuprof.store import counter_models as tables
 from cuprof.store.models import SweepTrial
 
@@ -67,6 +68,7 @@ class ProfileDuration(NamedTuple):
     duration_ns: float | None
 
 
+@intact
 def list_trial_counters(connection: Connection, sweep_id: int) -> list[TrialCounter]:
     """Return every stored value of the trials of a sweep, whichever sweep it was collected in, by profile and name."""
     rolled = tables.TrialCounter
@@ -83,6 +85,7 @@ def list_trial_counters(connection: Connection, sweep_id: int) -> list[TrialCoun
     return [TrialCounter._make(row) for row in rows]
 
 
+@intact
 def list_launch_counters(connection: Connection, sweep_id: int) -> list[LaunchCounter]:
     """Return every stored value of the launches of a sweep's trials, by profile, launch and name."""
     counter = tables.Counter
@@ -99,6 +102,7 @@ def list_launch_counters(connection: Connection, sweep_id: int) -> list[LaunchCo
     return [LaunchCounter._make(row) for row in rows]
 
 
+@intact
 def list_advice(connection: Connection, sweep_id: int) -> list[LaunchAdvice]:
     """Return the advice about the launches of a sweep's trials, by profile and launch, in the profiler's order."""
     advice = tables.Advice
@@ -115,6 +119,7 @@ def list_advice(connection: Connection, sweep_id: int) -> list[LaunchAdvice]:
     return [LaunchAdvice._make(row) for row in rows]
 
 
+@intact
 def list_profile_durations(connection: Connection, sweep_id: int) -> list[ProfileDuration]:
     """Return the duration of every profile of a sweep's trials that saw a launch."""
     # half a sum is not a sum

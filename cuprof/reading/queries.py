@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +27,15 @@ READING = ("select", "with", "values", "explain", "table", "show", "pragma")
 _PRAGMAS = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "foreign_key_list", "user_version"}
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _COMMENT = re.compile(r"--[^\n]*(\n|$)|/\*.*?\*/", re.DOTALL)
+STEPS_BETWEEN_LOOKS = 10_000
+"""Instructions of SQLite's virtual machine, well under a millisecond of them, between two looks at the clock."""
+_LONGEST_MS = 2**31 - 1
 _REFUSED = "a query only reads; {} is refused and nothing was changed"
 
 
-def query(url: str, sql_or_name: str, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
+def query(
+    url: str, sql_or_name: str, params: Mapping[str, Any] | None = None, *, time_limit_s: float = math.inf
+) -> pd.DataFrame:
     """Return the rows of a query.
 
     The connection cannot write: SQLite is opened with mode=ro and an authorizer that lets only reads pass, PostgreSQL
@@ -38,17 +45,19 @@ def query(url: str, sql_or_name: str, params: Mapping[str, Any] | None = None) -
         url: SQLAlchemy URL of the database.
         sql_or_name: a SELECT, or one word: a query of db/queries (the project's own first), a view or a table.
         params: values for `:name` places in the SQL.
+        time_limit_s: how long the database may work on it.
 
     Raises:
         UnknownNameError: one word that names nothing; the message has the nearest names.
-        UsageError: a statement that would write, or that the database does not understand.
+        UsageError: a statement that would write, that the database does not understand, or that takes too long.
         StoreError: the database cannot be opened or read.
+        KeyboardInterrupt: Ctrl-C, which stops the database's work too.
     """
     with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
         sql = _find_sql(connection, sql_or_name.strip())
         driver: Any = connection.dialect.loaded_dbapi
         try:
-            return _fetch(connection, sql, params)
+            return _fetch(connection, sql, params, time_limit_s)
         except (exc.SQLAlchemyError, driver.Error) as error:
             raise _translate(error, store.place) from error
 
@@ -107,17 +116,12 @@ def _find_sql(connection: Connection, text: str) -> str:
     raise UnknownNameError("query", text, {*list_queries(), *relations})
 
 
-def _fetch(connection: Connection, sql: str, params: Mapping[str, Any] | None) -> pd.DataFrame:
+def _fetch(connection: Connection, sql: str, params: Mapping[str, Any] | None, time_limit_s: float) -> pd.DataFrame:
     if connection.dialect.name == "sqlite":
-        raw = connection.connection.driver_connection
-        assert isinstance(raw, sqlite3.Connection)
-        # Beside mode=ro: VACUUM INTO and ATTACH would write other files.
-        raw.set_authorizer(_authorize)
-        try:
-            cursor = raw.execute(sql.strip().rstrip(";"), dict(params or {}))
-            return make_frame([column[0] for column in cursor.description or ()], cursor.fetchall())
-        finally:
-            raw.set_authorizer(None)
+        return _fetch_from_sqlite(connection, sql.strip().rstrip(";"), dict(params or {}), time_limit_s)
+    if math.isfinite(time_limit_s):
+        limit_ms = max(1, min(round(time_limit_s * 1000), _LONGEST_MS))
+        connection.execute(sa.text("SELECT set_config('statement_timeout', :limit, true)"), {"limit": str(limit_ms)})
     if params:
         result = connection.execute(sa.text(sql.strip().rstrip(";")), dict(params))
         return make_frame(list(result.keys()), result.fetchall())
@@ -126,6 +130,26 @@ def _fetch(connection: Connection, sql: str, params: Mapping[str, Any] | None) -
         # A prepared statement is a single one: "COMMIT; DELETE …" cannot leave the read-only transaction.
         cursor.execute(sql.strip().rstrip(";"), None, prepare=True)
         return make_frame([column.name for column in cursor.description or ()], cursor.fetchall())
+
+
+def _fetch_from_sqlite(connection: Connection, sql: str, params: dict[str, Any], time_limit_s: float) -> pd.DataFrame:
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    give_up = time.monotonic() + time_limit_s
+    # Python hears Ctrl-C in the handler; SQLite takes what it raises there for a wish to stop, and nothing more.
+    raw.set_progress_handler(lambda: time.monotonic() > give_up, STEPS_BETWEEN_LOOKS)
+    # Beside mode=ro: VACUUM INTO and ATTACH would write other files.
+    raw.set_authorizer(_authorize)
+    try:
+        cursor = raw.execute(sql, params)
+        return make_frame([column[0] for column in cursor.description or ()], cursor.fetchall())
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT and time.monotonic() <= give_up:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        raw.set_authorizer(None)
+        raw.set_progress_handler(None, 0)
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
@@ -140,6 +164,10 @@ def _translate(error: Exception, place: str) -> Exception:
     cause = getattr(error, "orig", None) or error
     text = re.sub(r" LINE \d+: .*", "", " ".join(str(cause).split()))
     low = text.lower()
+    if low == "interrupted" or "statement timeout" in low:
+        return UsageError(
+            "the query took longer than its time limit and was stopped; ask for less, or set --time-limit"
+        )
     if any(word in low for word in ("readonly", "read-only", "not authorized", "prohibited")):
         return UsageError(f"a query only reads; this one was refused ({text}) and nothing was changed")
     if "multiple commands" in low or "one statement at a time" in low:

@@ -11,7 +11,6 @@ import yaml
 
 from cuprof.analysis.quantities import format_value
 from cuprof.analysis.study import Device, Study
-from cuprof.store.connection import hide_passwords
 
 GIT_FACTS = ("commit", "branch", "dirty")
 
@@ -32,9 +31,9 @@ def provenance(study: Study) -> Provenance:
     timed = sum(trial.timing is not None for trial in own)
     samples = sum(timing.summary.count for trial in own for timing in trial.timings.values())
     about = {
-        "Command": hide_passwords(sweep.command_line),
+        "Command": sweep.command_line,
         "Sweep": f"{sweep.id}, {sweep.state}",
-        "Database": hide_passwords(study.database),
+        "Database": study.database,
         "Started": moment(sweep.started_at),
         "Finished": moment(sweep.finished_at),
         "Host": sweep.host,
@@ -46,9 +45,7 @@ def provenance(study: Study) -> Provenance:
     groups.append(("Software", dict(sorted(sweep.software.items()))))
     return Provenance(
         tuple((title, _pairs(facts)) for title, facts in groups if _pairs(facts)),
-        hide_passwords(yaml.safe_dump(_plain(study.configuration), sort_keys=True, allow_unicode=True))
-        if study.configuration
-        else "",
+        yaml.safe_dump(_plain(study.configuration), sort_keys=True, allow_unicode=True) if study.configuration else "",
     )
 
 

@@ -4,6 +4,8 @@
 - Real: a NaN becomes NULL (SQLite does so by itself); infinities are stored as IEEE infinities.
 - Json: strict JSON. Non-finite numbers become the strings "NaN", "Infinity", "-Infinity".
 - UtcTime: seconds since the epoch in Python, a UTC timestamp in the database, to the microsecond.
+
+SQLite keeps any value in any column; one of another kind than the column's raises ValueError when it is read.
 """
 
 from __future__ import annotations
@@ -44,6 +46,9 @@ class Text(TypeDecorator[str]):
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else clean_text(str(value))
 
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return value if value is None else _of_kind(value, str)
+
 
 class Real(TypeDecorator[float]):
     """Store a double precision number, NaN as NULL."""
@@ -57,15 +62,39 @@ class Real(TypeDecorator[float]):
         value = float(value)
         return None if value != value else value
 
+    def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:
+        return value if value is None else float(_of_kind(value, (float, int)))
+
+
+class Whole(TypeDecorator[int]):
+    """Store a whole number of 64 bits."""
+
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:
+        return value if value is None else _of_kind(value, int)
+
 
 class Json(TypeDecorator[Any]):
-    """Store plain data as strict JSON text, keys in the order given."""
+    """Store plain data as strict JSON text, keys in the order given.
+
+    Args:
+        kind: what the data is, dict or list.
+    """
 
     impl = sa.JSON(none_as_null=True)
     cache_ok = True
 
+    def __init__(self, kind: type[Any]) -> None:
+        super().__init__()
+        self.kind = kind
+
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         return None if value is None else plain(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return value if value is None else _of_kind(value, self.kind)
 
 
 class UtcTime(TypeDecorator[float]):
@@ -122,6 +151,12 @@ def to_json(value: Any) -> str:
 def canonical(value: Any) -> str:
     """Return JSON text that is equal for equal data, whatever the order of its keys."""
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _of_kind(value: Any, kind: type[Any] | tuple[type[Any], ...]) -> Any:
+    if isinstance(value, kind):
+        return value
+    raise ValueError(f"{value!r:.40} is in a column for another kind of value")
 
 
 def _name_of(value: float) -> str:

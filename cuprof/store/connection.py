@@ -18,6 +18,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 
 from cuprof.errors import MissingDependencyError, StoreError
 from cuprof.interrupts import stop_if_deferred
+from cuprof.passwords import HIDDEN, hide_passwords
 from cuprof.store.columns import to_json
 
 BUSY_SECONDS = 30.0
@@ -28,8 +29,8 @@ PIECE_SECONDS = 0.2
 READING = "cuprof_reading"
 """Execution option of a connection that only reads: on SQLite its transactions take no lock that keeps writers off."""
 
-_PASSWORD = re.compile(r"(?P<before>[A-Za-z][\w+.-]*://[^\s:/@'\"]*):[^\s@'\"]+@")
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
+_QUOTING = "write @ : / ? # & % and spaces of a password as %40 %3A %2F %3F %23 %26 %25 %20, or keep it in ~/.pgpass"
 REMEDIES = {
     "postgresql": "install it with: pip install 'psycopg[binary]'",
     "mysql": "use sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE",
@@ -45,19 +46,23 @@ def parse_url(url: str) -> URL:
     scheme, separator, path = url.partition(":///")
     if separator and scheme in ("sqlite", "sqlite+pysqlite"):
         if re.search(r"\?\w+=", path):
-            raise StoreError(f"{url!r}: an SQLite URL takes no options; write sqlite:///FILE")
+            raise StoreError(f"{hide_passwords(url)!r}: an SQLite URL takes no options; write sqlite:///FILE")
         return URL.create("sqlite+pysqlite", database=path)  # taken as it stands: a path may hold "?"
     try:
         parsed = make_url(url)
     except exc.ArgumentError:
         raise StoreError(
-            f"{url!r} is not a database URL; write sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
+            f"{_hide_all(url)!r} is not a database URL; write sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
         ) from None
+    except ValueError:  # letters where the port's number should be
+        raise StoreError(f"{_hide_all(url)!r}: the port is no number; {_QUOTING}") from None
     backend = "postgresql" if parsed.drivername == "postgres" else parsed.get_backend_name()
     if backend not in DRIVERS:
         raise StoreError(
             f"database {backend!r} is not supported; use sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
         )
+    if parsed.password is not None and _is_ambiguous(url):
+        raise StoreError(f"{_hide_all(url)!r} can be read in two ways; {_QUOTING}")
     return parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
 
 
@@ -69,14 +74,22 @@ def database_file(url: URL) -> Path | None:
 
 
 def show(url: URL) -> str:
-    """Return the URL for people: an SQLite file's path, else the URL without its password."""
+    """Return the URL for people: an SQLite file's path, else the URL without its passwords."""
     path = database_file(url)
-    return str(path) if path else url.render_as_string(hide_password=True)
+    return str(path) if path else hide_passwords(url.render_as_string(hide_password=True))
 
 
-def hide_passwords(text: str) -> str:
-    """Return the text without the passwords of the URLs in it."""
-    return _PASSWORD.sub(r"\g<before>:***@", text)
+def _is_ambiguous(url: str) -> bool:
+    """Return whether another part of a URL with a password may be meant for it, or it for one of the options."""
+    password, _, place = url.partition("://")[2].partition(":")[2].partition("@")
+    return "@" in place.partition("?")[0] or re.search(r"[?&]\w+=", password) is not None
+
+
+def _hide_all(text: str) -> str:
+    """Return what is no URL without anything that may be meant for a password."""
+    hidden = hide_passwords(text)
+    _, at, host = hidden.rpartition("@")
+    return f"{HIDDEN}@{host}" if at and hidden == text else hidden
 
 
 def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True) -> Engine:
@@ -189,14 +202,14 @@ def explained(url: URL) -> Iterator[None]:
         yield
     except exc.SQLAlchemyError as error:
         raise StoreError(explain(url, error)) from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a name in the schema is no text
         raise StoreError(explain(url, error)) from error
 
 
 def explain(url: URL, error: Exception) -> str:
     """Return one line: which database, what happened, what to do."""
     cause = getattr(error, "orig", None) or error
-    text = " ".join(str(cause).split())
+    text = hide_passwords(" ".join(str(cause).split()))
     where, path = show(url), database_file(url)
     low = text.lower()
     if path is not None:
@@ -210,7 +223,13 @@ def explain(url: URL, error: Exception) -> str:
             return f"database {where} cannot be opened; check the permissions of the file and of its folder"
         if "readonly" in low:
             return f"database {where} is not writable; change its permissions, or name another place with --store"
-        if "not a database" in low or "malformed" in low or "disk image" in low or "unsupported file format" in low:
+        if (
+            "not a database" in low
+            or "malformed" in low
+            or "disk image" in low
+            or "file format" in low
+            or "decode" in low
+        ):
             return f"database {where} is damaged or no SQLite database ({text}); move it, or name another with --store"
         if "disk is full" in low or "disk i/o" in low:
             return f"database {where} cannot be written ({text}); free space on that disk, then run the command again"

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
+from cuprof.passwords import hide_in_data
 from cuprof.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
 from cuprof.store.counter_models import Advice, Counter, Launch, Metric, TrialCounter
 from cuprof.store.counter_models import Artifact as ArtifactRow
@@ -70,7 +71,7 @@ def save_artifact(connection: Connection, artifact: Artifact) -> int:
         "kind": artifact.kind,
         "size_bytes": artifact.size_bytes,
         "tool_version": artifact.tool_version,
-        "command": artifact.command,
+        "command": hide_in_data(artifact.command),
     }
     upsert(connection, ArtifactRow, [row], key=["sha256"], update=["path"])
     return int(connection.execute(sa.select(ArtifactRow.id).where(ArtifactRow.sha256 == artifact.sha256)).scalar_one())

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from sqlalchemy import BigInteger, ForeignKey, Integer, MetaData, String, UniqueConstraint, text
+from sqlalchemy import ForeignKey, Integer, MetaData, String, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from cuprof.store.columns import BigId, Json, Real, Text, UtcTime
+from cuprof.store.columns import BigId, Json, Real, Text, UtcTime, Whole
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest migration; a database that says so needs no look at the migrations."""
 
 NAMING = {
@@ -35,9 +35,9 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         str: Text(),
         float: Real(),
-        int: BigInteger(),
-        dict[str, Any]: Json(),
-        list[Any]: Json(),
+        int: Whole(),
+        dict[str, Any]: Json(dict),
+        list[Any]: Json(list),
     }
 
 

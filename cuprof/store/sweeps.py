@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError, UsageError
+from cuprof.passwords import hide_in_command, hide_in_data
 from cuprof.records import Calibration, DeviceFacts, SweepFacts
 from cuprof.store.models import Calibration as CalibrationRow
 from cuprof.store.models import Device, Sweep
@@ -70,8 +71,8 @@ def begin(connection: Connection, facts: SweepFacts) -> int:
         "baseline": facts.baseline,
         "purpose": facts.purpose,
         "plan_hash": facts.plan_hash,
-        "command_line": facts.command_line,
-        "configuration": facts.configuration,
+        "command_line": hide_in_command(facts.command_line),
+        "configuration": hide_in_data(facts.configuration),
         "host": facts.host,
         "git": facts.git,
         "software": facts.software,

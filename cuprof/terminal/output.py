@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cuprof.passwords import hide_passwords
 from cuprof.terminal.stream import styled
 from cuprof.terminal.table import Line
 from cuprof.visible import visible, visible_json
@@ -37,8 +38,8 @@ def print_lines(lines: Iterable[Line]) -> None:
 
 
 def print_message(text: str) -> None:
-    """Write one line to the standard error: an error, a warning, a failure."""
-    print(visible(text, keep=""), file=sys.stderr, flush=True)
+    """Write one line to the standard error, without passwords: an error, a warning, a failure."""
+    print(visible(hide_passwords(text), keep=""), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:

@@ -9,20 +9,18 @@ import pytest
 
 from cuprof.backends.cuda.presence import Driver, Gpu
 from cuprof.backends.opencl.presence import Platform, has_nvidia_icd
-from cuprof.commands import diagnosis
+from cuprof.commands import host_diagnosis
 from cuprof.commands.diagnosis import (
-    Diagnosis,
-    Health,
     examine_counters,
     examine_cupy,
-    examine_database,
     examine_dependencies,
-    examine_disk,
     examine_driver,
     examine_headers,
     examine_opencl,
     examine_python,
 )
+from cuprof.commands.health import Diagnosis, Health
+from cuprof.commands.host_diagnosis import examine_database, examine_disk, examine_locks, examine_memory
 from cuprof.project import Project
 from cuprof.store import Store
 from tests.conftest import Result
@@ -149,12 +147,49 @@ def test_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not file.parent.exists()
     Store.open(url).close()
     assert examine_database(url).health is Health.GOOD
+    assert "cuprof backup FILE" in examine_database(url).detail
     file.write_bytes(b"no database at all" * 100)
     assert examine_database(url).health is Health.MISSING
-    monkeypatch.setattr(diagnosis.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(host_diagnosis.os, "access", lambda path, mode: False)
     assert "cannot be written" in examine_database(url).detail
 
 
 def test_disk(tmp_path: Path) -> None:
     assert examine_disk(tmp_path, 2**20).health is Health.WARNING
     assert examine_disk(tmp_path, 2**40).health is Health.GOOD
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me@host:port/base", "nonsense", "postgresql://me:a@b@c/base", "sqlite://"]
+)
+def test_an_unusable_url_of_a_database_is_missing(url: str) -> None:
+    assert examine_database(url).health is Health.MISSING
+
+
+def test_a_database_on_a_network_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.store.network.find_filesystem", lambda file: "nfs4")
+    found = examine_database(f"sqlite:///{tmp_path}/a.sqlite")
+    assert found.health is Health.WARNING
+    assert "network file system (nfs4)" in found.detail
+    assert found.remedy.startswith("keep it on a local disk")
+
+
+def test_memory() -> None:
+    assert examine_memory(2**28, 2**28).health is Health.GOOD
+    short = examine_memory(2**28, 2**26)
+    assert short.health is Health.WARNING
+    assert "64 MiB in place of 256" in short.detail
+
+
+def test_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, shared = tmp_path / "own", tmp_path / "shared"
+    assert examine_locks((own, shared)).health is Health.GOOD
+    assert not own.exists()
+    shared.mkdir(mode=0o755)
+    assert "mode 755" in examine_locks((own, shared)).detail
+    shared.chmod(0o1777)
+    assert examine_locks((own, shared)).health is Health.GOOD
+    monkeypatch.setattr(host_diagnosis.os, "access", lambda path, mode: False)
+    refused = examine_locks((own, shared))
+    assert refused.health is Health.WARNING
+    assert "CUPROF_LOCKS" in refused.remedy

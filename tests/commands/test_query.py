@@ -30,6 +30,16 @@ def test_sql_need_not_be_quoted(cli: Cli, stored: Project) -> None:
     assert cli("query", "SELECT", "1", "AS", "one", "--format", "csv").out == "one\n1\n"
 
 
+def test_a_query_has_a_time_limit(cli: Cli, stored: Project) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
+    result = cli("query", endless, "--time-limit", "0.2")
+    assert (result.exit_code, result.out) == (2, "")
+    assert "set --time-limit" in result.err
+    assert cli("query", "SELECT 1 AS one", "--time-limit", "inf").exit_code == 0
+    for wrong in ("0", "-1", "nan", "soon"):
+        assert "write 60 or inf" in cli("query", "SELECT 1", f"--time-limit={wrong}").err
+
+
 def test_a_file_and_another_database(cli: Cli, stored: Project, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'other.sqlite'}"
     Store.open(url).close()

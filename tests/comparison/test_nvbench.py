@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,11 @@ from made import Made, fill
 
 from cuprof.comparison import Comparison, Options, compare, load_sides
 from cuprof.comparison.nvbench import read_nvbench
-from cuprof.errors import SelectionError, UsageError
+from cuprof.errors import CuprofError, SelectionError, UsageError
 from cuprof.records import Measure, State
 from cuprof.statistics import Verdict
 from cuprof.store import Store
+from cuprof.terminal.comparison import print_comparison
 
 
 def state(n: int, *summaries: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -203,3 +206,60 @@ def test_a_trial_is_not_compared_with_one_of_several_devices_at_random(tmp_path:
     path = on_devices(tmp_path, "new.json", (0, 1))
     with pytest.raises(SelectionError, match="Test GPU 9000 is device 0 in nvbench's file; several devices"):
         compare(*load_sides("latest", str(path), url))
+
+
+NUMBERS = (
+    "1e400",
+    "-1e400",
+    "NaN",
+    "Infinity",
+    "1" * 400,
+    "-1",
+    "0",
+    "1e-400",
+    "1e308",
+    "true",
+    "null",
+    '""',
+    "{}",
+    "[]",
+)
+
+
+def mutate(text: str, chosen: random.Random) -> str:
+    """Return the JSON with a value of another kind, a name changed, a part left out, or a character replaced."""
+    way = chosen.randrange(4)
+    if way == 0:
+        values = list(re.finditer(r'(?<=: )("[^"]*"|[\d.e+-]+|true|false|null)', text))
+        found = chosen.choice(values)
+        return text[: found.start()] + chosen.choice(NUMBERS) + text[found.end() :]
+    if way == 1:
+        values = list(re.finditer(r'(?<=: ")[\d.e+-]+(?=")', text))
+        found = chosen.choice(values)
+        return text[: found.start()] + chosen.choice(NUMBERS).strip('"') + text[found.end() :]
+    if way == 2:
+        names = list(re.finditer(r'"(\w+)": ', text))
+        found = chosen.choice(names)
+        return text[: found.start(1)] + chosen.choice(("x", "name", "value")) + text[found.end(1) :]
+    place = chosen.randrange(len(text))
+    return text[:place] + chosen.choice('"{}[],:0e\\\0ü') + text[place + 1 :]
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
+def test_mutated_files_are_refused_in_one_line_or_compared(tmp_path: Path, seed: int) -> None:
+    chosen = random.Random(seed)
+    whole = write(tmp_path, "whole.json")
+    without = write(tmp_path, "without.json", samples=False)
+    refused = 0
+    for _ in range(200):
+        text = chosen.choice((whole, without)).read_text(encoding="utf-8")
+        for _ in range(chosen.choice((1, 1, 3))):
+            text = mutate(text, chosen)
+        path = tmp_path / "mutated.json"
+        path.write_text(text, encoding="utf-8")
+        try:
+            comparison = compare(*load_sides(str(whole), str(path), "sqlite:///unused"))
+            print_comparison(comparison, chosen.choice(("table", "json", "markdown")))
+        except CuprofError:  # anything else would be a traceback
+            refused += 1
+    assert 20 < refused < 200

@@ -278,6 +278,12 @@ def test_trying_again_goes_on_where_it_was_interrupted(
     assert (heard.reused, len(heard.outcomes)) == (0, 3)
 
 
+def test_a_database_on_a_network_is_told_of_once(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.store.network.find_filesystem", lambda file: "nfs4")
+    _, heard = bench.sweep("sound_first", "sound_last")
+    assert sum("network file system (nfs4)" in note for note in heard.notes) == 1
+
+
 def test_a_password_is_not_put_on_record(bench: Any) -> None:
     url = "postgresql+psycopg://me:hunter2@host/base"
     command = f"cuprof sweep store.url={url}"

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,7 @@ from store_samples import FACTS, make_outcome, make_timing, make_trial
 
 import cuprof
 from cuprof.errors import StoreError, UnknownNameError, UsageError
+from cuprof.interrupts import heard
 from cuprof.reading.queries import list_queries, query
 from cuprof.store import Store
 
@@ -158,3 +163,28 @@ def test_a_database_in_a_folder_that_cannot_be_written_is_read(
 def test_a_file_may_be_given_for_its_url(sqlite_url: str) -> None:
     Store.open(sqlite_url).close()
     assert cuprof.load("sweeps", Path(sqlite_url.removeprefix("sqlite:///"))).empty
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
+
+
+def test_a_query_has_a_time_limit(url: str) -> None:
+    Store.open(url).close()
+    started = time.monotonic()
+    with pytest.raises(UsageError, match=r"took longer than its time limit and was stopped; .*--time-limit"):
+        query(url, ENDLESS, time_limit_s=0.3)
+    assert time.monotonic() - started < 10
+    assert query(url, "SELECT 1 AS one", time_limit_s=60)["one"].tolist() == [1]
+    assert query(url, "SELECT :one AS one", {"one": "1"}, time_limit_s=1e12)["one"].tolist() == ["1"]
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_query_is_interrupted(url: str, is_heard: bool) -> None:
+    Store.open(url).close()
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), heard() if is_heard else nullcontext():
+        query(url, ENDLESS, time_limit_s=60)
+    timer.join()
+    assert time.monotonic() - started < 10

@@ -19,7 +19,6 @@ from cuprof.project import bundled
 from cuprof.records import State
 from cuprof.report import page_name, render, write
 from cuprof.report.markdown import to_html
-from cuprof.store.connection import hide_passwords
 from cuprof.terminal.comparison import as_data
 
 NASTY = "<script>alert('x')</script>\"'&{{ 7*7 }}%{y}</textarea>日本\u202e"
@@ -142,10 +141,6 @@ def test_no_environment_and_no_password_reach_the_page(make_study, monkeypatch) 
     assert "postgresql://me:***@host/db" in html
     assert "tell-nobody" not in html
     assert all(value not in html for name, value in os.environ.items() if name in ("PATH", "HOME") and len(value) > 12)
-
-
-def test_passwords_are_hidden_and_nothing_else() -> None:
-    assert hide_passwords("a://u:p@h b://h/x:y sqlite:////tmp/a@b") == "a://u:***@h b://h/x:y sqlite:////tmp/a@b"
 
 
 def test_findings_are_markdown_without_its_dangers() -> None:

@@ -6,10 +6,13 @@ import contextlib
 import json
 import multiprocessing
 import re
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import product
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -19,16 +22,19 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from pandas.testing import assert_frame_equal
+from store_samples import FACTS
 from stored_records import get_outcome
 
 import cuprof.store.counter_models  # noqa: F401  (its tables belong to the same metadata)
 from cuprof.errors import StoreError
 from cuprof.project import bundled
 from cuprof.reading.queries import query
-from cuprof.records import Energy, Measure
+from cuprof.records import Artifact, Energy, Measure
 from cuprof.store import Store, migrate
 from cuprof.store import store as store_module
+from cuprof.store.counters import save_artifact
 from cuprof.store.models import REVISION, Base
+from tests.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
 OLD = Path(__file__).parents[1] / "data" / "db"
 REVISIONS = [script.revision for script in ScriptDirectory.from_config(migrate.make_configuration()).walk_revisions()]
@@ -229,3 +235,41 @@ def test_opening_a_current_database_does_not_import_alembic(tmp_path: Path) -> N
     )
     done = subprocess.run([sys.executable, "-c", script, url], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_passwords_that_were_stored_are_taken_out(url: str) -> None:
+    typed = f"postgresql://127.0.0.1/base?user=me&password={WORD}"
+    leaky = {
+        "sweep": {
+            "command_line": f"cuprof sweep 'store.url={typed}' measure=quick",
+            "configuration": {"store": {"url": typed}, "measure": {"target": 0.01}},
+        },
+        "artifact": {"command": ["ncu", "python", f"--db={typed}"]},
+    }
+    with Store.open(url) as store:
+        store.begin_sweep(FACTS)
+        with store.engine.begin() as connection:
+            save_artifact(connection, Artifact("a.ncu-rep", "0" * 64, 1))
+            for table, values in leaky.items():
+                connection.execute(sa.update(Base.metadata.tables[table]).values(values))
+            connection.execute(sa.text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '0003'"))
+    with Store.open(url) as store, store.snapshot() as connection:
+        sweep = connection.execute(sa.select(Base.metadata.tables["sweep"])).one()
+        artifact = connection.execute(sa.select(Base.metadata.tables["artifact"])).one()
+    hidden = typed.replace(WORD, "***")
+    assert sweep.command_line == f"cuprof sweep 'store.url={hidden}' measure=quick"
+    assert sweep.configuration == {"store": {"url": hidden}, "measure": {"target": 0.01}}
+    assert artifact.command == ["ncu", "python", f"--db={hidden}"]
+
+
+def test_no_password_gets_into_a_column(url: str) -> None:
+    with Store.open(url) as store:
+        for number, (form, secret) in enumerate(product(FORMS, SECRETS)):
+            typed = type_url(form, secret)
+            command = shlex.join(["cuprof", "sweep", f"store.url={typed}", "measure=quick"])
+            configuration = {"store": {"url": typed}}
+            facts = replace(FACTS, plan_hash=str(number), command_line=command, configuration=configuration)
+            store.begin_sweep(facts)
+    for row in query(url, "SELECT command_line, configuration FROM sweep").itertuples(index=False):
+        assert not leaks(str(row)), row
+        assert "measure=quick" in row.command_line

@@ -43,7 +43,7 @@ def test_list(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_query(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame({"variant": ["last_warp", "sequential"], "median_us": [16.25, 1234.5678], "samples": [20, 9]})
-    monkeypatch.setattr("cuprof.reading.queries.query", lambda *_: frame)
+    monkeypatch.setattr("cuprof.reading.queries.query", lambda *_, **options: frame)
     assert cli("query", "best").out == (
         "variant     median_us  samples\n"
         "──────────  ─────────  ───────\n"

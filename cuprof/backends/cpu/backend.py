@@ -75,7 +75,7 @@ class CpuBackend(Backend[CpuRunnable]):
         Raises:
             MemoryError: not even `LEAST_READ_BYTES` can be spared.
         """
-        size = min(max(CACHES * cache_bytes(), 128 << 20), available_bytes() // MEMORY_SHARE)
+        _, size = plan_calibration()
         if size < LEAST_READ_BYTES:
             raise MemoryError(f"too little memory is free to measure bandwidth ({size * MEMORY_SHARE >> 20} MiB)")
         data = np.ones(size // 8)
@@ -97,6 +97,12 @@ class CpuBackend(Backend[CpuRunnable]):
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> CpuSession:
         """Copy the inputs and allocate outputs, guard bytes around each."""
         return CpuSession(self._caches, self.threads, signature, inputs, options)
+
+
+def plan_calibration() -> tuple[int, int]:
+    """Return how many bytes the calibration would read at best, and how many the free memory lets it."""
+    wanted = max(CACHES * cache_bytes(), 128 << 20)
+    return wanted, min(wanted, available_bytes() // MEMORY_SHARE)
 
 
 def open_backend(threads: int | None = None) -> CpuBackend:

@@ -1,0 +1,111 @@
+"""A copy of an SQLite database as it is at one moment, made while others write to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuprof.errors import StoreError, UsageError
+from cuprof.store.connection import database_file, explained, make_engine, parse_url, show
+from cuprof.store.migrate import check_revision
+
+COUNTED = ("sweep", "run")
+STEPS_BETWEEN_LOOKS = 10_000
+TARGETS_ERRORS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+PAGES_AT_ONCE = 2000
+"""Of 4 KiB mostly: copied between two looks at whether Ctrl-C was pressed."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A finished copy and what is in it."""
+
+    file: Path
+    size_bytes: int
+    sweeps: int
+    runs: int
+
+
+def back_up(url: str, file: Path, *, overwrite: bool = False) -> Copy:
+    """Copy a database to a file, which is complete as soon as it is there under its name.
+
+    Nobody is kept from writing meanwhile. The copy is of the same revision as the database, needs no other file beside
+    it, and is checked before it gets its name.
+
+    Args:
+        overwrite: replace a file of that name.
+
+    Raises:
+        UsageError: the file exists or is the database itself, or the database is no file of SQLite's.
+        StoreError: the database cannot be read, is damaged or not cuprof's, or the file cannot be written.
+    """
+    parsed = parse_url(url)
+    source = database_file(parsed)
+    if source is None:
+        raise UsageError(f"database {show(parsed)} is a server's; copy it with pg_dump --format=custom --file=FILE")
+    if not source.is_file():
+        raise StoreError(f"there is no database {source}; run a sweep first, or name another with --store")
+    if file.exists():
+        if file.samefile(source):
+            raise UsageError(f"{file} is the database itself; name another file")
+        if not overwrite:
+            raise UsageError(f"{file} exists; name another file, or replace it with --force")
+        if not file.is_file():
+            raise UsageError(f"{file} is no plain file; name another one")
+    engine = make_engine(parsed, read_only=True)
+    try:
+        with explained(parsed), engine.begin() as connection:  # one state of it, from the first SELECT on
+            if check_revision(connection, parsed) is None:
+                raise StoreError(f"database {show(parsed)} is empty; run a sweep first")
+            sweeps, runs = (connection.exec_driver_sql(f"SELECT COUNT(*) FROM {name}").scalar() for name in COUNTED)
+            raw = connection.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+            size_bytes = _write(raw, source, file)
+    finally:
+        engine.dispose()
+    return Copy(file, size_bytes, sweeps or 0, runs or 0)
+
+
+def _write(database: sqlite3.Connection, source: Path, file: Path) -> int:
+    """Write the copy under another name, check it and give it its own; return its size in bytes."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{file.name}-", suffix=".part", dir=file.absolute().parent)
+        os.close(handle)
+        part = Path(name)
+        try:
+            with closing(sqlite3.connect(part, isolation_level=None)) as target:
+                # A function of Python's is called, so that Ctrl-C is heard.
+                database.backup(target, pages=PAGES_AT_ONCE, progress=lambda *_: None)
+                target.execute("PRAGMA journal_mode=DELETE")  # WAL needs a folder that its readers may write to
+                _check(target, source)
+            shutil.copymode(source, part)
+            size_bytes = part.stat().st_size
+            part.replace(file)
+            return size_bytes
+        finally:
+            for suffix in ("", "-journal", "-wal", "-shm"):
+                Path(f"{part}{suffix}").unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror}; name another file") from None
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in TARGETS_ERRORS:
+            raise StoreError(f"{file} cannot be written: {error}; free space there, or name another file") from None
+        raise
+
+
+def _check(target: sqlite3.Connection, source: Path) -> None:
+    target.set_progress_handler(lambda: False, STEPS_BETWEEN_LOOKS)
+    try:
+        found = target.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from None
+        raise
+    if found != "ok":
+        line = " ".join(str(found).split())
+        raise StoreError(f"database {source} is damaged ({line}), and so would be its copy; use an earlier one")
