@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -120,7 +121,8 @@ def test_a_damaged_database_is_not_copied(filled: str, tmp_path: Path) -> None:
 
 
 def test_a_database_of_an_earlier_revision_is_copied_as_it_is(tmp_path: Path) -> None:
-    back_up(f"sqlite:///{OLD / '0001.sqlite'}", tmp_path / "copy.sqlite")
+    shutil.copy(OLD / "0001.sqlite", tmp_path / "old.sqlite")
+    back_up(f"sqlite:///{tmp_path}/old.sqlite", tmp_path / "copy.sqlite")
     assert REVISION != "0001"
     with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as copied:
         assert copied.execute("SELECT version_num FROM cuprof_revision").fetchall() == [("0001",)]
