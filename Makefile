@@ -26,10 +26,10 @@ sweep: setup
 	$(PYTHON) -m cuprof sweep $(ARGS)
 
 test: setup-dev
-	$(PYTHON) -m pytest -n $(JOBS) -m "not gpu" $(ARGS)
+	$(PYTHON) -m pytest -n $(JOBS) -m "not gpu and not slow" $(ARGS)
 
 test-gpu: setup-dev
-	$(PYTHON) -m pytest -m gpu $(ARGS)
+	$(PYTHON) -m pytest -m "gpu and not slow" $(ARGS)
 
 check: lint types $(if $(TESTED),,test)
 
