@@ -26,6 +26,19 @@ WORDS = {
     "list": ("families", "variants", "experiments", "devices", "metrics", "--json"),
     "query": ("--format", "--output", "--url"),
     "doctor": ("--json",),
+    "judge": (
+        "--baseline",
+        "--like",
+        "--rounds",
+        "--effect",
+        "--error-rate",
+        "--noise",
+        "--sandbox",
+        "--memory-limit",
+        "--time-limit",
+        "--keep",
+        "--json",
+    ),
 }
 """What may follow a command that is no Hydra application, beside names that are looked up."""
 
@@ -65,6 +78,10 @@ def _words(command: str) -> tuple[str, ...]:
         from cuprof.reading.queries import list_queries
 
         return (*list_queries(), *WORDS[command])
+    if command == "judge":
+        from cuprof.family.loader import list_families
+
+        return (*list_families(find_project().kernel_folders), *WORDS[command])
     return WORDS.get(command, ())
 
 

@@ -45,6 +45,7 @@ class Course:
     Args:
         config: how all of them are timed.
         logs: identity → what there is to read of a trial that failed; filled by `run`.
+        told: notes that have been passed on.
     """
 
     config: SweepConfig
@@ -54,6 +55,7 @@ class Course:
     store: Store
     observer: Observer
     logs: dict[str, str] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
 
     def run(
         self,
@@ -84,7 +86,7 @@ class Course:
             hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
             extension=extension,
         )
-        observer = _Listener(self.observer, self.logs)
+        observer = _Listener(self.observer, self.logs, self.told)
         watcher = Watcher(observer)
         watcher.know(trials)
         settings = WorkerSettings(config.device.numbers())
@@ -98,9 +100,10 @@ class _Listener:
 
     observer: Observer
     logs: dict[str, str]
+    told: set[str]
 
     def started(self, planned: int, reused: int) -> None:
-        self.observer.started(planned, reused)
+        """All legs together have been told of."""
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         self.observer.trial_started(trial, phase)
@@ -111,7 +114,9 @@ class _Listener:
         self.observer.trial_finished(trial, outcome)
 
     def note(self, text: str) -> None:
-        self.observer.note(text)
+        if text not in self.told:
+            self.told.add(text)
+            self.observer.note(text)
 
     def finished(self, sweep_id: int) -> None:
         """A leg's number means nothing to anybody."""

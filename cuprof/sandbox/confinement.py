@@ -47,7 +47,8 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     if sandbox.namespaces:
         try:
             enter_namespaces(sandbox)
-        except OSError:
+        except OSError as error:
+            _tell(f"cuprof: the sandbox is refused: {error}")
             os._exit(REFUSED)
     first = os.fork()
     if first:

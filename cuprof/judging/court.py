@@ -107,13 +107,14 @@ class _Trial:
         database = self.request.database or self.workshop / "judge.sqlite"
         url = f"sqlite:///{database}"
         noises: dict[str, str] = {}
+        order = list(map(str, self.files))
         if contenders:
             with Store.open(url) as store:
                 course = Course(config, family, devices, self.project, store, self.observer)
                 noises = self._race(course, contenders, baselines)
         return Report(
             family=family.name,
-            candidates=tuple(self.done),
+            candidates=tuple(sorted(self.done, key=lambda each: order.index(each.file))),
             sandbox=self._describe_sandbox(),
             refusal=self.refusal,
             noise=noises,
@@ -154,6 +155,9 @@ class _Trial:
                 running.append((contender, Legs(contender.variant)))
         bases = {backend: Legs(baselines[backend][0].variant) for backend in {one.backend for one, _ in running}}
         folder = self.request.family_folder
+        planned = sum(len(one.trials) for one, _ in running) * self.request.rounds
+        planned += sum(len(baselines[backend]) for backend in bases) * (self.request.rounds + 1)
+        self.observer.started(planned, 0)
         for turn in range(self.request.rounds + 1):
             for backend in {one.backend for one, _ in running}:
                 sweep_id = course.run(baselines[backend], folder)
