@@ -13,7 +13,7 @@ from cuprof.statistics.verdict import Judgement, Verdict
 
 
 class Ruling(IntEnum):
-    """What is said of a candidate; its number is the exit code."""
+    """What is said of a candidate; its number is the exit code, and JSON has its name in small letters: not_faster."""
 
     GOOD = 0
     NOT_FASTER = 1

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.config.model import DeviceConfig, LimitsConfig, MeasureConfig, SweepConfig
+from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
 from cuprof.engine.observer import SilentObserver
 from cuprof.engine.sweep import Sweep
 from cuprof.judging import Report, Request, judge
@@ -43,18 +43,20 @@ class Court:
         file.write_text((head if file.suffix == ".py" else "") + dedent(text))
         return file
 
-    def judge(self, *files: Path, n: int = N, tune: dict[str, Any] | None = None, **changes: Any) -> Report:
+    def judge(
+        self, *files: Path, n: int = N, tune: dict[str, Any] | None = None, family: str = "vector", **changes: Any
+    ) -> Report:
         config = SweepConfig(
             experiment="",
-            family="vector",
+            family=family,
             problem={"n": (n,)},
             tune=tune or {},
             measure=QUICK,
             limits=LimitsConfig(build_s=20, check_s=20, trial_s=60),
-            device=DeviceConfig(backends=("cpu",)),
         )
         given = {"rounds": 1, "noise": 0.05, **changes}
-        request = Request(config=config, family_folder=self.family, candidates=files, **given)
+        folder = self.family if family == "vector" else FAMILIES / family
+        request = Request(config=config, family_folder=folder, candidates=files, **given)
         return judge(request, self.project, SilentObserver())
 
 
