@@ -24,6 +24,10 @@ _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
 
+class _LieError(Exception):
+    """Report that what a file's process told of it cannot be true."""
+
+
 @dataclass(frozen=True)
 class Contender:
     """One variant of a candidate's file.
@@ -100,7 +104,11 @@ class Entrance:
             return _refused(file, Ruling.WRONG, f"reading it: {error}", "")
         if outlined.fault:
             return _refused(file, Ruling.UNUSABLE, outlined.fault, outlined.log)
-        return list(self._contenders(file, folder, extension, outlined)) or _refused(
+        try:
+            contenders = list(self._contenders(file, folder, extension, outlined))
+        except _LieError as lie:
+            return _refused(file, Ruling.WRONG, str(lie), "")
+        return contenders or _refused(
             file, Ruling.UNUSABLE, f"no trial is left of it: {'; '.join(outlined.excluded[:3])}", ""
         )
 
@@ -115,7 +123,7 @@ class Entrance:
         same = next((known for known in self.known if known.problem == trial.problem), None)
         taken = trial.identity in {known.identity for known in self.known}
         if same is None or taken or not _IDENTITY.fullmatch(trial.identity) or not _NAME.fullmatch(trial.variant):
-            raise UsageError(f"{trial.variant[:100]!r} does not describe trials of family {self.family.name}")
+            raise _LieError(f"{trial.variant[:100]!r} claims to be what it is not: other problems, or another trial")
         device = self.devices.get(trial.backend)
         label = " · ".join(
             filter(None, (f"{self.family.name}/{trial.variant}", trial.problem.label, trial.tunables.label))

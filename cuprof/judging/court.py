@@ -195,7 +195,10 @@ class _Trial:
     def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:
         """Return what came of a candidate that failed somewhere."""
         if not legs.failed:
-            return _candidate(contender, baseline, Ruling.UNUSABLE, legs.skipped[0].message)
+            why = (
+                f"{legs.skipped[0].message}, in its sandbox, although the baseline ran; --sandbox=off does without one"
+            )
+            return _candidate(contender, baseline, Ruling.UNUSABLE, why)
         evidence = []
         for entry in legs.failed:
             evidence.append(

@@ -144,10 +144,15 @@ def _contrast(pair: tuple[Legs, Legs], matched: Match, measure: Measure, noises:
 
 
 def _pool(entries: Sequence[Entry]) -> Entry:
-    """Return one entry with the samples of all legs; rounds of different legs have nothing in common."""
+    """Return one entry with the samples of all legs, each leg's brought to the geometric mean of the legs' medians.
+
+    By how much the legs differ is the noise between processes, which is reckoned with by itself. Rounds of different
+    legs have nothing in common.
+    """
     series = {}
     for measure in entries[0].series:
         parts = [entry.series[measure] for entry in entries if measure in entry.series]
-        durations = np.concatenate([part.durations for part in parts])
+        center = math.exp(sum(math.log(part.median_ns) for part in parts) / len(parts))
+        durations = np.concatenate([part.durations * (center / part.median_ns) for part in parts])
         series[measure] = Series(durations, tick_ns=max(part.tick_ns for part in parts))
     return replace(entries[0], series=series)

@@ -20,7 +20,7 @@ from cuprof.sandbox.probe import find_refusal
 FAMILIES = Path(__file__).parents[1] / "families"
 N = 2**14
 QUICK = MeasureConfig(
-    modes=("cold",), target=0.5, min_samples=10, max_samples=12, warmup=1, settle_seconds=0.0, flush="none"
+    modes=("cold",), target=0.5, min_samples=30, max_samples=40, warmup=1, settle_seconds=0.0, flush="none"
 )
 
 

@@ -223,3 +223,45 @@ def test_without_a_sandbox_it_is_said(court: Any, monkeypatch: pytest.MonkeyPatc
     assert report.refusal == "not today"
     assert report.candidates[0].rows
     assert court.judge(file, sandbox="off").candidates[0].rows
+
+
+def test_what_a_file_claims_of_itself_is_not_believed(court: Any) -> None:
+    file = court.write(
+        "claims.py",
+        """
+        from dataclasses import replace
+        import cuprof.worker.service as inner
+        real = inner.plan
+        def plan(family, selection, devices):
+            made = real(family, selection, devices)
+            return replace(made, trials=tuple(replace(trial, identity="x" * 32) for trial in made.trials))
+        inner.plan = plan
+        @family.cpu("claims")
+        def claims(problem, tune, inputs, outputs):
+            return lambda: right(inputs, outputs)
+        """,
+    )
+    (found,) = court.judge(file).candidates
+    assert found.ruling is Ruling.WRONG
+    assert "claims to be what it is not" in found.message
+
+
+@pytest.mark.xfail(reason="until clocks are bound before a stranger's code is loaded", strict=False)
+def test_a_clock_that_is_replaced_gains_nothing(court: Any) -> None:
+    file = court.write(
+        "clock.py",
+        """
+        import time
+        @family.cpu("clock")
+        def clock(problem, tune, inputs, outputs):
+            real, began = time.perf_counter_ns, time.perf_counter_ns()
+            def run():
+                time.perf_counter_ns = lambda: began + (real() - began) // 1000
+                for _ in range(200):
+                    right(inputs, outputs)
+            return run
+        """,
+    )
+    (found,) = court.judge(file).candidates
+    assert any("replaces time.perf_counter_ns" in one.detail for one in found.evidence)
+    assert found.ruling in (Ruling.NOT_FASTER, Ruling.WRONG)

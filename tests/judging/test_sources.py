@@ -44,7 +44,7 @@ def check(court: Court, ending: str, head: str, index: str, backend: str) -> Non
 
 def test_opencl_sources(court: Court) -> None:
     try:
-        if not list_devices():
+        if next(list_devices(), None) is None:
             pytest.skip("no OpenCL device (apt install pocl-opencl-icd)")
     except MissingDependencyError as error:
         pytest.skip(str(error))
