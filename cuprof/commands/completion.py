@@ -27,6 +27,19 @@ WORDS = {
     "query": ("--format", "--output", "--time-limit", "--store"),
     "backup": ("--force", "--json", "--store"),
     "doctor": ("--json", "--store"),
+    "judge": (
+        "--baseline",
+        "--like",
+        "--rounds",
+        "--effect",
+        "--error-rate",
+        "--noise",
+        "--sandbox",
+        "--memory-limit",
+        "--time-limit",
+        "--keep",
+        "--json",
+    ),
 }
 """What may follow a command that is no Hydra application, beside names that are looked up."""
 
@@ -66,6 +79,10 @@ def _words(command: str) -> tuple[str, ...]:
         from cuprof.reading.queries import list_queries
 
         return (*list_queries(), *WORDS[command])
+    if command == "judge":
+        from cuprof.family.loader import list_families
+
+        return (*list_families(find_project().kernel_folders), *WORDS[command])
     return WORDS.get(command, ())
 
 

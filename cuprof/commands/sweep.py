@@ -46,7 +46,8 @@ single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what 
            clock_tolerance
   check    seed
   device   backends, cuda, opencl, cpu_threads
-  limits   build_s, check_s, trial_s: seconds that a step of a trial may take
+  limits   build_s, check_s, trial_s: seconds that a step of a trial may take; isolate: a process
+           of its own for each library's and CPU variant
   ncu      enabled, name, path, metrics, extra_metrics, set, sections, cache_control, clock_control, replay, batch,
            time_limit_s
   report   enabled, path, sweep (of cuprof report)

@@ -123,11 +123,14 @@ class LimitsConfig:
         build_s: compiling one variant, or its `make`.
         check_s: one check, or one timed sample (how long sampling goes on is `MeasureConfig.max_seconds`).
         trial_s: making the inputs and the reference of one problem.
+        isolate: each variant that runs its own code in the worker (a library's, a function on the CPU) has a worker of
+            its own, so that nothing one leaves in its process reaches another; it is then not timed interleaved.
     """
 
     build_s: float = field(default=120.0, metadata=within(0.1, 86_400))
     check_s: float = field(default=60.0, metadata=within(0.1, 86_400))
     trial_s: float = field(default=300.0, metadata=within(0.1, 86_400))
+    isolate: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self, "limits")

@@ -11,13 +11,14 @@ import contextlib
 import os
 import signal
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
 from cuprof.child import child_command, child_environment
 from cuprof.guardian import MARK, end_marked
 from cuprof.interrupts import shielded
+from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.scratch import ScratchFolder
 from cuprof.worker.status_page import StatusPage
 
@@ -71,9 +72,11 @@ def prestart() -> None:
         atexit.register(_discard_spare)
 
 
-def take() -> Launched:
-    """Return the worker that was started ahead, if it is still alive, or a new one."""
+def take(sandbox: Sandbox | None = None) -> Launched:
+    """Return the worker that was started ahead, if it is still alive, or a new one; in a sandbox always a new one."""
     global _spare
+    if sandbox is not None:
+        return _launch(sandbox)
     spare, _spare = _spare, None
     if spare is not None and spare.process.poll() is None:
         return spare
@@ -89,21 +92,25 @@ def _discard_spare() -> None:
         _spare = None
 
 
-def _launch() -> Launched:
+def _launch(sandbox: Sandbox | None = None) -> Launched:
     with shielded():
         folder = ScratchFolder()
         status, log_path = folder.path / "status", folder.path / "worker.log"
         page = StatusPage(status, create=True)
         ours, theirs = Pipe()
+        words, environment = [str(theirs.fileno()), str(status), str(os.getpid())], child_environment()
+        if sandbox is not None:
+            words.append(replace(sandbox, writable=(*sandbox.writable, str(status))).encode())
+            environment = inner_environment(environment, sandbox.namespaces)
         with log_path.open("wb") as log:
             process = subprocess.Popen(
-                child_command("cuprof.worker", str(theirs.fileno()), str(status), str(os.getpid())),
+                child_command("cuprof.worker", *words),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**child_environment(), "PYTHONUNBUFFERED": "1", MARK: str(folder.path)},
+                env={**environment, "PYTHONUNBUFFERED": "1", MARK: str(folder.path)},
             )
         theirs.close()
         return Launched(process, ours, page, log_path, folder)

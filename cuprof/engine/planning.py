@@ -9,6 +9,7 @@ from cuprof.config.model import SweepConfig
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import WorkerError
 from cuprof.family import Family
+from cuprof.family.extension import Extension
 from cuprof.family.loader import get_family
 from cuprof.measure.method import ignored_settings, methods
 from cuprof.plan import Plan, Selection, plan, plan_hash
@@ -27,6 +28,7 @@ class Prepared:
         devices: back end → its device, or why there is none.
         methods: back end → measure → the method's hash.
         hash: of everything that decides trials and methods.
+        extension: a file that adds to the family; workers load it, this process does not.
     """
 
     config: SweepConfig
@@ -35,6 +37,7 @@ class Prepared:
     devices: Mapping[str, DeviceFacts | Unavailable]
     methods: Mapping[str, Mapping[Measure, str]]
     hash: str
+    extension: Extension | None = None
 
     def stored(self, store: Store) -> dict[str, StoredTrial]:
         """Return what the store has of the trials, by identity."""

@@ -10,6 +10,7 @@ from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.records import Outcome, State
+from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
 
@@ -23,10 +24,13 @@ class JobRunner:
         settings: which devices the workers open.
         limits: how long one step of a trial may take.
         watch: told what is being worked on, whenever it changes.
+        sandbox: what the workers are shut into; None for our own code.
     """
 
-    def __init__(self, settings: WorkerSettings, limits: LimitsConfig, watch: Watch) -> None:
-        self.settings, self.limits, self.watch = settings, limits, watch
+    def __init__(
+        self, settings: WorkerSettings, limits: LimitsConfig, watch: Watch, sandbox: Sandbox | None = None
+    ) -> None:
+        self.settings, self.limits, self.watch, self.sandbox = settings, limits, watch, sandbox
         self._lost_building = False
         self._suspects: list[JobTrial] = []
         self._worker: WorkerProcess | None = None
@@ -44,7 +48,7 @@ class JobRunner:
     def worker(self) -> WorkerProcess:
         """Return the worker, starting one where there is none."""
         if self._worker is None:
-            self._worker = WorkerProcess(self.settings)
+            self._worker = WorkerProcess(self.settings, self.sandbox)
         return self._worker
 
     def run(self, job: Job) -> Iterator[Outcome]:
@@ -55,6 +59,8 @@ class JobRunner:
         thread or a spoilt heap behind: a trial that failed in a way that this explains is a suspect (`_is_doubtful`).
         It runs once more in a worker of its own, before any others, and what comes of that is its outcome.
         """
+        if job.isolated:
+            self._drop()
         left = list(job.trials)
         self._lost_building = False
         self._suspects = []
@@ -70,6 +76,8 @@ class JobRunner:
                 yield outcome
             if alone:
                 self._drop()
+        if job.isolated:
+            self._drop()
 
     def _run_once(self, job: Job, alone: bool) -> Iterator[Outcome]:
         """Yield outcomes until the job is done or its worker is lost, but those of trials that become suspects.

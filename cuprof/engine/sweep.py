@@ -334,24 +334,32 @@ class Sweep:
 
 
 def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
-    """Yield a job for each problem and back end, in the order of the plan."""
+    """Yield a job for each problem and back end, in the order of the plan.
+
+    Where the configuration asks for it, each variant that runs its own code in the worker has a job of its own.
+    """
+    isolate = prepared.config.limits.isolate
     folder = prepared.family.folder
     if folder is None:
         raise ValueError("the family was not loaded from a folder")
     for problem, of_problem in groupby(trials, key=lambda trial: trial.problem):
         members = list(of_problem)
         for backend in dict.fromkeys(trial.backend for trial in members):
-            jobs = tuple(
-                JobTrial(trial.identity, trial.variant, trial.tunables, trial.source_text)
-                for trial in members
-                if trial.backend == backend
-            )
-            yield Job(
-                family_folder=folder,
-                backend=backend,
-                problem=problem,
-                trials=jobs,
-                seed=seed,
-                measure=prepared.config.measure,
-                methods=prepared.methods[backend],
-            )
+            of_backend = [trial for trial in members if trial.backend == backend]
+            groups: dict[str, list[JobTrial]] = {}
+            for trial in of_backend:
+                process = trial.variant if isolate and trial.kind != "kernel" else ""
+                member = JobTrial(trial.identity, trial.variant, trial.tunables, trial.source_text)
+                groups.setdefault(process, []).append(member)
+            for process, jobs in groups.items():
+                yield Job(
+                    family_folder=folder,
+                    backend=backend,
+                    problem=problem,
+                    trials=tuple(jobs),
+                    seed=seed,
+                    measure=prepared.config.measure,
+                    methods=prepared.methods[backend],
+                    extension=prepared.extension,
+                    isolated=bool(process),
+                )

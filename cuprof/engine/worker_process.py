@@ -10,7 +10,8 @@ from typing import Any
 from cuprof.engine.launch import take
 from cuprof.errors import WorkerError
 from cuprof.interrupts import stop_if_requested
-from cuprof.worker.messages import Calibrate, Calibrated, Describe, Described, WorkerSettings
+from cuprof.sandbox.settings import Sandbox
+from cuprof.worker.messages import Calibrate, Calibrated, Describe, Described, Outline, Outlined, WorkerSettings
 from cuprof.worker.status_page import Phase, Status
 from cuprof.worker.wire import NonsenseError, Wire
 
@@ -37,8 +38,8 @@ class WorkerDiedError(WorkerError):
 class WorkerProcess:
     """One worker with its pipe, its status page and its log; use as a context manager."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
-        self._launched = take()
+    def __init__(self, settings: WorkerSettings, sandbox: Sandbox | None = None) -> None:
+        self._launched = take(sandbox)
         self.page, self.pipe = self._launched.page, Wire(self._launched.pipe)
         self._process, self._log_path = self._launched.process, self._launched.log_path
         try:
@@ -65,6 +66,10 @@ class WorkerProcess:
     def calibrate(self, backend: str) -> Calibrated:
         """Ask for a device's calibration."""
         return self._ask(Calibrate(backend), Calibrated)  # type: ignore[no-any-return]
+
+    def outline(self, outline: Outline, limit_s: float) -> Outlined:
+        """Ask what a file adds to a family; the worker has then run the file's code."""
+        return self._ask(outline, Outlined, limit_s)  # type: ignore[no-any-return]
 
     def send(self, message: object) -> None:
         """Send a message.
@@ -116,16 +121,16 @@ class WorkerProcess:
         except OSError:
             return ""
 
-    def _ask(self, question: object, kind: type) -> Any:
+    def _ask(self, question: object, kind: type, limit_s: float = START_LIMIT_S) -> Any:
         self.send(question)
         waited = 0.0
         for answer in self.messages():
             if isinstance(answer, kind):
                 return answer
             waited += POLL_S
-            if waited > START_LIMIT_S:
+            if waited > limit_s:
                 self.kill()
-                raise WorkerError(f"the worker gave no answer in {START_LIMIT_S:g} s; its log ends: {self.log_tail()}")
+                raise WorkerError(f"the worker gave no answer in {limit_s:g} s; its log ends: {self.log_tail()}")
         raise WorkerError("the worker closed its pipe")  # pragma: no cover - messages() raises first
 
     def _died(self) -> WorkerDiedError:

@@ -83,7 +83,7 @@ class _Uncached(SourceFileLoader):
 
 
 def _import_file(file: Path) -> ModuleType:
-    name = _module_name(file)
+    name = module_name(file)
     _forget(name)
     importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location(
@@ -104,7 +104,7 @@ def _import_file(file: Path) -> ModuleType:
     return module
 
 
-def _module_name(file: Path) -> str:
+def module_name(file: Path) -> str:
     """Return the same name for the same path in every process, and another one for another path."""
     digest = hashlib.sha256(str(file).encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return f"_cuprof_family_{digest}"

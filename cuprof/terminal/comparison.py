@@ -144,8 +144,8 @@ def _table(comparison: Comparison, everything: bool) -> tuple[list[Column], list
             *([row.measure.value] if several else []),
             _number(scale.format(row.base_ns)),
             _number(scale.format(row.new_ns)),
-            _ratio(judgement.ratio),
-            f"{_ratio(judgement.low)} to {_ratio(judgement.high)}",
+            ratio_text(judgement.ratio),
+            f"{ratio_text(judgement.low)} to {ratio_text(judgement.high)}",
         )
         rows.append(Row(cells, STYLES[row.verdict.value]))
     return columns, rows, hidden
@@ -203,7 +203,7 @@ def _number(text: str) -> str:
     return text.replace("\N{NARROW NO-BREAK SPACE}", "")
 
 
-def _ratio(value: float) -> str:
+def ratio_text(value: float) -> str:
     """Return a ratio with the digits that its distance from 1 deserves."""
     if not math.isfinite(value):
         return "∞"

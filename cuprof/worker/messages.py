@@ -1,7 +1,7 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
-engine → worker   WorkerSettings, Describe, Calibrate, Job
-worker → engine   Described, Calibrated, Finished (a trial), JobDone
+engine → worker   WorkerSettings, Describe, Calibrate, Outline, Job
+worker → engine   Described, Calibrated, Outlined, Finished (a trial), JobDone
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuprof.config.model import MeasureConfig
+from cuprof.family.extension import Extension
+from cuprof.plan.model import Selection
 from cuprof.point import Point
-from cuprof.records import Calibration, DeviceFacts, Measure, Outcome, Unavailable
+from cuprof.records import Calibration, DeviceFacts, Measure, Outcome, Trial, Unavailable
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,31 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
+class Outline:
+    """Ask for the trials of what a file adds to a family, planned for these devices.
+
+    Args:
+        selection: its variants are passed over.
+    """
+
+    family_folder: Path
+    extension: Extension
+    selection: Selection
+    found: Mapping[str, DeviceFacts]
+    absent: Mapping[str, Unavailable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outlined:
+    """Answer `Outline`; `fault` says why the file cannot be used."""
+
+    trials: tuple[Trial, ...] = ()
+    excluded: tuple[str, ...] = ()
+    fault: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True)
 class JobTrial:
     """One trial of a job; `source_text` is exactly what its identity was computed from."""
 
@@ -80,6 +107,8 @@ class Job:
         seed: seed of the inputs.
         methods: the measures to take, with the hash of each method; empty to check only.
         build_ahead: build in the background; if the worker is lost while building, it cannot be told on which source.
+        extension: a file that adds to the family.
+        isolated: its worker does nothing else, before or afterwards.
     """
 
     family_folder: Path
@@ -90,6 +119,8 @@ class Job:
     measure: MeasureConfig = field(default_factory=MeasureConfig)
     methods: Mapping[Measure, str] = field(default_factory=dict)
     build_ahead: bool = True
+    extension: Extension | None = None
+    isolated: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,5 +150,5 @@ class JobDone:
     unavailable: bool = False
 
 
-KINDS = (WorkerSettings, Describe, Described, Calibrate, Calibrated, Job, Finished, JobDone)
+KINDS = (WorkerSettings, Describe, Described, Calibrate, Calibrated, Outline, Outlined, Job, Finished, JobDone)
 """What may travel on its own."""

@@ -11,8 +11,11 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from cuprof.errors import CuprofError
+from cuprof.family.extension import extend
 from cuprof.family.loader import load_family
 from cuprof.family.trace import describe
+from cuprof.plan import plan
 from cuprof.records import DeviceFacts, Unavailable
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.excerpt import excerpt
@@ -24,6 +27,8 @@ from cuprof.worker.messages import (
     Described,
     Job,
     JobDone,
+    Outline,
+    Outlined,
     WorkerSettings,
 )
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
@@ -55,6 +60,9 @@ class Worker:
             elif isinstance(message, Calibrate):
                 self.page.enter(NO_TRIAL, Phase.CALIBRATE)
                 self.pipe.send(self._calibrate(message.backend))
+            elif isinstance(message, Outline):
+                self.page.enter(NO_TRIAL, Phase.BUILD)
+                self.pipe.send(self._outline(message))
             elif isinstance(message, Job) and not self._do(message):
                 return
 
@@ -70,6 +78,18 @@ class Worker:
             return Calibrated(self.devices.get(backend).calibrate())
         except Exception as error:  # a process border: the engine reports it and goes on without a calibration
             return Calibrated(None, f"{type(error).__name__}: {error}")
+
+    def _outline(self, outline: Outline) -> Outlined:
+        """Return the trials of what a file adds to a family."""
+        try:
+            family = load_family(outline.family_folder)
+            names = extend(family, outline.extension)
+            planned = plan(family, replace(outline.selection, variants=names), {**outline.found, **outline.absent})
+        except CuprofError as error:
+            return Outlined(fault=str(error), log=excerpt(traceback.format_exc()))
+        except Exception as error:  # a process border: whatever the file raises is its own fault
+            return Outlined(fault=describe(error), log=excerpt(traceback.format_exc()))
+        return Outlined(planned.trials, tuple(f"{each.label}: {each.reason}" for each in planned.excluded))
 
     def _do(self, job: Job) -> bool:
         """Carry out a job; return False when this process can do no more."""
@@ -97,10 +117,12 @@ class Worker:
 
     def _get_workload(self, job: Job) -> Workload:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
-        key = (job.family_folder, job.problem, job.seed)
+        key = (job.family_folder, job.extension, job.problem, job.seed)
         if self._workload is None or self._workload[0] != key:
             self._workload = None  # free the old inputs before making new ones
             self._workload = (key, Workload.make(load_family(job.family_folder), job))
+            if job.extension is not None:  # strangers' code, after inputs and reference have been made
+                extend(self._workload[1].family, job.extension)
         return self._workload[1]
 
 

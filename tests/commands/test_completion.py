@@ -22,6 +22,8 @@ Cli = Callable[..., Result]
         ("cuprof report report.sw", "report.sweep="),
         ("cuprof list fam", "families"),
         ("cuprof query --for", "--format"),
+        ("cuprof judge reduc", "reduction"),
+        ("cuprof judge reduction --sand", "--sandbox"),
     ],
 )
 def test_words_are_completed(cli: Cli, monkeypatch: pytest.MonkeyPatch, line: str, expected: str) -> None:

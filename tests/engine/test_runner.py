@@ -94,7 +94,7 @@ class Stage:
 def stage(monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(*scripts: list[Any]) -> Stage:
         made = Stage(*scripts)
-        monkeypatch.setattr(runner_module, "WorkerProcess", lambda _: next(made.begun))
+        monkeypatch.setattr(runner_module, "WorkerProcess", lambda *_: next(made.begun))
         return made
 
     return make

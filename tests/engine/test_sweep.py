@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import psutil
 import pytest
 
+from cuprof.config.model import LimitsConfig
 from cuprof.engine.observer import SilentObserver
 from cuprof.engine.planning import find_devices, prepare
 from cuprof.engine.runner import JobRunner
@@ -339,3 +340,11 @@ def test_the_hosts_figures_are_measured_once_after_the_first_job(
     bench.sweep("sound_first", problem={"n": (3,)}, retry="all", listener=(heard := make_listener()))
     assert asked == [1, 1]
     assert bench.query("SELECT COUNT(*), COUNT(DISTINCT measured_at) FROM calibration") == [(3, 2)]
+
+
+def test_what_runs_its_own_code_in_the_worker_can_be_given_a_process_of_its_own(bench):
+    limits = LimitsConfig(build_s=20, check_s=20, trial_s=60, isolate=True)
+    result, heard = bench.sweep("sound_first", "sound_last", "leaves_a_child", limits=limits)
+    timings = [heard.of(variant).timings[0] for variant in ("sound_first", "sound_last")]
+    assert timings[0].rotation != timings[1].rotation
+    assert [outcome.state for _, outcome in result.failed] == [State.CRASHED]

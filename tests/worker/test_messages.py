@@ -11,6 +11,8 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.family import Point
+from cuprof.family.extension import Extension
+from cuprof.plan import Selection
 from cuprof.records import (
     BuildFacts,
     Calibration,
@@ -21,6 +23,7 @@ from cuprof.records import (
     Sample,
     State,
     Timing,
+    Trial,
     Unavailable,
 )
 from cuprof.statistics.median import summarise
@@ -35,6 +38,8 @@ from cuprof.worker.messages import (
     Job,
     JobDone,
     JobTrial,
+    Outline,
+    Outlined,
     WorkerSettings,
 )
 from cuprof.worker.wire import NonsenseError, decode, encode
@@ -54,14 +59,18 @@ OUTCOME = Outcome(
     7,
 )
 MEMBER = JobTrial("1" * 32, "plain", Point(block=64, big=2**70, share=0.5, on=True), "text")
+DEVICE = DeviceFacts("cpu", 0, "it", details={"cores": 2})
+EXTENSION = Extension("mine.py", Path("/b"), only="v")
 MESSAGES = (
     WorkerSettings({"cuda": 1, "cpu": 4}),
     Describe(("cuda", "cpu")),
-    Described({"cpu": DeviceFacts("cpu", 0, "it", details={"cores": 2})}, {"cuda": Unavailable("no GPU", "buy one")}),
+    Described({"cpu": DEVICE}, {"cuda": Unavailable("no GPU", "buy one")}),
     Calibrate("cpu"),
     Calibrated(Calibration("cpu", 1e10, None, {"read_bytes": 5})),
     Calibrated(None, "why"),
     Job(Path("/a b/ü"), "cuda", Point(n=2**24, dtype="float32"), (MEMBER,), 2**70, MeasureConfig(), {Measure.HOT: "x"}),
+    Outline(Path("/a b"), EXTENSION, Selection("f", problem={"n": ("2**4", 5)}), {"cpu": DEVICE}, {}),
+    Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",), "fault"),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
 )

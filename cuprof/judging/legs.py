@@ -1,0 +1,122 @@
+"""Short sweeps in turns: the baseline, a candidate, the baseline, …, each in a process of its own.
+
+What is isolated cannot be timed interleaved. In turns, a drift of the machine shows as one between the baseline's legs,
+and how much a time varies from process to process is seen on the baseline itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cuprof.config.model import SweepConfig
+from cuprof.engine.observer import Observer
+from cuprof.engine.planning import Prepared
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.sweep import Sweep, Watcher
+from cuprof.family import Family
+from cuprof.family.extension import Extension
+from cuprof.judging.contenders import Devices
+from cuprof.measure.method import methods
+from cuprof.plan import Plan, Selection, plan_hash
+from cuprof.project import Project
+from cuprof.records import Outcome, Trial
+from cuprof.sandbox.settings import Sandbox
+from cuprof.store import Store
+from cuprof.store.trials import StoredTrial
+from cuprof.worker.messages import WorkerSettings
+
+PURPOSE = "judging"
+
+
+class _Leg(Prepared):
+    """A planned sweep that measures everything anew, however often it has been measured."""
+
+    def stored(self, store: Store) -> dict[str, StoredTrial]:
+        """Return nothing: no leg takes another one's results for its own."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Course:
+    """Run legs one after another into one database.
+
+    Args:
+        config: how all of them are timed.
+        logs: identity → what there is to read of a trial that failed; filled by `run`.
+        told: notes that have been passed on.
+    """
+
+    config: SweepConfig
+    family: Family
+    devices: Devices
+    project: Project
+    store: Store
+    observer: Observer
+    logs: dict[str, str] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+    def run(
+        self,
+        trials: Sequence[Trial],
+        folder: Path,
+        extension: Extension | None = None,
+        sandbox: Sandbox | None = None,
+    ) -> int:
+        """Check and time trials in new workers; return the number of their sweep.
+
+        Args:
+            folder: where the workers find the family.
+            extension: what they add to it.
+            sandbox: what they are shut into.
+        """
+        family = replace(self.family, folder=folder)
+        backend = trials[0].backend
+        selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in trials)))
+        plan = Plan(family, selection, tuple(trials))
+        by_measure = methods(self.config.measure, backend)
+        config = replace(self.config, variants=selection.variants, baseline="", purpose=PURPOSE)
+        leg = _Leg(
+            config=config,
+            family=family,
+            plan=plan,
+            devices=self.devices,
+            methods={backend: by_measure},
+            hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
+            extension=extension,
+        )
+        observer = _Listener(self.observer, self.logs, self.told)
+        watcher = Watcher(observer)
+        watcher.know(trials)
+        settings = WorkerSettings(config.device.numbers())
+        with JobRunner(settings, config.limits, watcher, sandbox) as runner:
+            return Sweep(leg, self.project, self.store, runner, observer).run().sweep_id
+
+
+@dataclass(frozen=True)
+class _Listener:
+    """Keep the logs of what fails, and pass everything on."""
+
+    observer: Observer
+    logs: dict[str, str]
+    told: set[str]
+
+    def started(self, planned: int, reused: int) -> None:
+        """All legs together have been told of."""
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        self.observer.trial_started(trial, phase)
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        if outcome.log:
+            self.logs[outcome.identity] = outcome.log
+        self.observer.trial_finished(trial, outcome)
+
+    def note(self, text: str) -> None:
+        if text not in self.told:
+            self.told.add(text)
+            self.observer.note(text)
+
+    def finished(self, sweep_id: int) -> None:
+        """A leg's number means nothing to anybody."""

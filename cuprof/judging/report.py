@@ -1,0 +1,149 @@
+"""What came of judging, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from cuprof.point import Point
+from cuprof.records import Measure
+from cuprof.statistics.verdict import Judgement, Verdict
+
+
+class Ruling(IntEnum):
+    """What is said of a candidate; its number is the exit code, and JSON has its name in small letters: not_faster."""
+
+    GOOD = 0
+    NOT_FASTER = 1
+    UNUSABLE = 2
+    WRONG = 3
+
+
+RULINGS = {
+    Ruling.GOOD: "right, and at least as fast as the baseline",
+    Ruling.NOT_FASTER: "right, but slower than the baseline or undecided",
+    Ruling.UNUSABLE: "could not be judged",
+    Ruling.WRONG: "wrong or not honest",
+}
+ACCEPTED = (Verdict.FASTER, Verdict.SAME)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure of one problem: the candidate against the baseline, times in ns."""
+
+    problem: Point
+    measure: Measure
+    base_ns: float
+    new_ns: float
+    judgement: Judgement
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One thing that speaks against a candidate, or that a reader should look at.
+
+    Args:
+        what: in a few words.
+        detail: where, and what was found.
+        counts: it decides; otherwise it is for the reader's eyes alone.
+    """
+
+    what: str
+    detail: str
+    counts: bool = True
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One variant of a candidate's file, and what came of it.
+
+    Args:
+        baseline: the variant that it was compared with.
+        message: for anything but a good one, why.
+    """
+
+    file: str
+    variant: str
+    backend: str = ""
+    baseline: str = ""
+    message: str = ""
+    ruling: Ruling = Ruling.UNUSABLE
+    rows: tuple[Row, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of all candidates.
+
+    Args:
+        sandbox: what held them, in one line; `refusal` says why it is less than it could be.
+        noise: device → the noise between processes that was reckoned with.
+        notes: what a reader must know before believing it.
+        database: where the results are kept, or empty.
+    """
+
+    family: str
+    candidates: tuple[Candidate, ...]
+    sandbox: str
+    refusal: str = ""
+    noise: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    database: str = ""
+    effect: float = 0.01
+    error_rate: float = 0.05
+    rounds: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """Return the worst of all rulings."""
+        return int(max((each.ruling for each in self.candidates), default=Ruling.UNUSABLE))
+
+
+SCHEMA = 1
+"""Of `as_data`; raised where a key goes or changes its meaning."""
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """Return the report as plain data; times in ns, shares and ratios plain."""
+    return {
+        "schema": SCHEMA,
+        "family": report.family,
+        "exit_code": report.exit_code,
+        "candidates": [_candidate(each) for each in report.candidates],
+        "rule": {"effect": report.effect, "error_rate": report.error_rate, "correction": "holm"},
+        "rounds": report.rounds,
+        "noise": dict(report.noise),
+        "sandbox": {"held_by": report.sandbox, "refusal": report.refusal},
+        "notes": list(report.notes),
+        "database": report.database or None,
+    }
+
+
+def _candidate(each: Candidate) -> dict[str, Any]:
+    return {
+        "file": each.file,
+        "variant": each.variant,
+        "backend": each.backend,
+        "baseline": each.baseline,
+        "ruling": each.ruling.name.lower(),
+        "exit_code": int(each.ruling),
+        "message": each.message,
+        "rows": [
+            {
+                "problem": dict(row.problem),
+                "measure": row.measure.value,
+                "base_ns": row.base_ns,
+                "new_ns": row.new_ns,
+                "ratio": row.judgement.ratio,
+                "low": row.judgement.low,
+                "high": row.judgement.high,
+                "verdict": row.judgement.verdict.value,
+            }
+            for row in each.rows
+        ],
+        "evidence": [{"what": one.what, "detail": one.detail, "counts": one.counts} for one in each.evidence],
+    }

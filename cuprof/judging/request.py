@@ -1,0 +1,49 @@
+"""What is to be judged, by which rule and within which limits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cuprof.config.model import SweepConfig
+from cuprof.statistics.verdict import Rule
+
+SANDBOXES = ("auto", "required", "off")
+SHARE_OF_MEMORY = 0.75
+
+
+@dataclass(frozen=True)
+class Request:
+    """Say what is judged and how.
+
+    Args:
+        config: the family, the problems and how they are timed; its variants, database and report are passed over.
+        family_folder: where family.py lies.
+        candidates: sources (.cu, .cl) and Python files.
+        like: the variant that sources stand in for; empty takes the baseline, or the one variant of their language.
+        rounds: how often each candidate is timed, between two timings of the baseline.
+        noise: relative standard deviation of a time from one process to another; None as `compare` takes it.
+        sandbox: "auto" takes what the system allows, "required" takes nothing less than all of it, "off" takes none.
+        memory_bytes: that a candidate may take.
+        time_limit_s: that one step of a candidate may take; 0 leaves the configuration's limits.
+        database: file to keep the results in; None keeps them until the end.
+    """
+
+    config: SweepConfig
+    family_folder: Path
+    candidates: tuple[Path, ...]
+    baseline: str = ""
+    like: str = ""
+    rounds: int = 3
+    rule: Rule = field(default_factory=Rule)
+    noise: float | None = None
+    sandbox: str = "auto"
+    memory_bytes: int = 0
+    time_limit_s: float = 0.0
+    database: Path | None = None
+
+
+def default_memory_bytes() -> int:
+    """Return what a candidate may take of the host's memory where nothing else is said."""
+    return int(SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

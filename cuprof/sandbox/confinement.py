@@ -1,0 +1,146 @@
+"""Go on as a confined process: the process tree of a sandbox, and its limits.
+
+The caller becomes the keeper, which counts the memory of all that runs inside. Inside, the first process does nothing
+but wait for the others, since signals do not reach a namespace's first process as they reach any other. The third one
+returns to the caller's code.
+
+    keeper (outside)  →  first process of the namespace  →  the one that goes on
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import struct
+import time
+from collections.abc import Iterator
+from typing import NoReturn
+
+from cuprof.sandbox.kernel import (
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    control,
+    drop_capabilities,
+)
+from cuprof.sandbox.settings import Sandbox
+from cuprof.sandbox.view import enter_namespaces, show_own_processes
+
+WATCH_S = 0.25
+"""Between two looks at the memory: each takes a tenth of a millisecond, beside what is timed."""
+REFUSED = 125
+"""Exit code of a keeper whose sandbox the system refused."""
+PAGE_BYTES = resource.getpagesize()
+
+
+def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
+    """Go on in a confined process; the caller's own stays as its keeper and never returns.
+
+    Must be called while the process has one thread.
+
+    Args:
+        close: file descriptors that are the confined process's alone.
+    """
+    inside, outside = os.pipe()
+    if sandbox.namespaces:
+        try:
+            enter_namespaces(sandbox)
+        except OSError as error:
+            _tell(f"cuprof: the sandbox is refused: {error}")
+            os._exit(REFUSED)
+    first = os.fork()
+    if first:
+        for handle in (*close, outside):
+            os.close(handle)
+        _keep(first, inside, sandbox)
+    control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.close(inside)
+    if sandbox.namespaces:
+        show_own_processes()
+    inner = os.fork()
+    if inner:
+        for handle in close:
+            os.close(handle)
+        _wait(inner, outside)
+    os.close(outside)
+    control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.setsid()
+    if sandbox.namespaces:
+        drop_capabilities()
+    control(PR_SET_NO_NEW_PRIVS, 1)
+    _limit(sandbox)
+
+
+def _limit(sandbox: Sandbox) -> None:
+    """Set the limits of a process; those of its addresses would keep CUDA from reserving its own."""
+    _lower(resource.RLIMIT_CORE, 0)
+    if sandbox.memory_bytes:
+        _lower(resource.RLIMIT_DATA, sandbox.memory_bytes)
+        _lower(resource.RLIMIT_FSIZE, sandbox.memory_bytes)
+
+
+def _lower(kind: int, most: int) -> None:
+    hard = resource.getrlimit(kind)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (most, most))
+
+
+def _wait(inner: int, outside: int) -> NoReturn:
+    """Wait for everything, and tell how the process that went on has ended."""
+    while True:
+        with contextlib.suppress(InterruptedError):
+            ended, status = os.wait()
+            if ended == inner:
+                os.write(outside, struct.pack("i", status))
+                os._exit(0)  # which ends all others of the namespace
+
+
+def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
+    """Watch the memory until all has ended, and end the same way."""
+    for handle in (0, 1):
+        with contextlib.suppress(OSError):
+            os.close(handle)
+    while not select.select([inside], [], [], WATCH_S)[0]:
+        if sandbox.memory_bytes and (taken := sum(map(_resident_bytes, _family(first)))) > sandbox.memory_bytes:
+            _tell(f"cuprof: {taken / 1e9:.2f} GB are taken, more than the limit, {sandbox.memory_bytes / 1e9:.2f} GB")
+            os.kill(first, signal.SIGKILL)
+            break
+    told = os.read(inside, 4)
+    os.waitpid(first, 0)
+    status = struct.unpack("i", told)[0] if len(told) == 4 else signal.SIGKILL
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        os.kill(os.getpid(), number)
+        time.sleep(1)
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _tell(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text}\n".encode())
+
+
+def _family(first: int) -> Iterator[int]:
+    """Yield a process and all below it."""
+    left = [first]
+    while left:
+        pid = left.pop()
+        yield pid
+        with contextlib.suppress(OSError, ValueError):
+            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+                with open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123
+                    left += map(int, file.read().split())
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) * PAGE_BYTES
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,86 @@
+"""The system calls that Python does not offer: namespaces, mounts, capabilities."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
+    0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000,
+)  # fmt: skip
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = (
+    0x1, 0x2, 0x4, 0x8, 0x1000, 0x2000, 0x4000, 0x40000,
+)  # fmt: skip
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID = 0x1, 0x2
+SYS_MOUNT_SETATTR = 442
+"""The same on every architecture; Linux 5.12 and later."""
+AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 24, 38, 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+CAPABILITY_VERSION_3 = 0x20080522
+MOST_CAPABILITIES = 64
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
+
+
+def unshare(flags: int) -> None:
+    """Give this process namespaces of its own; raise OSError where that is refused."""
+    _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """Mount; raise OSError where that is refused."""
+    words = [text.encode("utf-8", "surrogateescape") or None for text in (source, target, kind)]
+    _check(_libc.mount(*words, ctypes.c_ulong(flags), options.encode() or None), f"mount {target}")
+
+
+def make_read_only(folder: str) -> None:
+    """Make everything that is mounted at and below a folder read-only and without set-user-ID programs."""
+    _set_attributes(folder, _MountAttributes(attr_set=MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID))
+
+
+def make_writable(place: str) -> None:
+    """Undo `make_read_only` for what is mounted at a place."""
+    _set_attributes(place, _MountAttributes(attr_clr=MOUNT_ATTR_RDONLY))
+
+
+def _set_attributes(target: str, attributes: _MountAttributes) -> None:
+    done = _libc.syscall(
+        ctypes.c_long(SYS_MOUNT_SETATTR),
+        ctypes.c_int(AT_FDCWD),
+        target.encode(),
+        ctypes.c_uint(AT_RECURSIVE),
+        ctypes.byref(attributes),
+        ctypes.c_size_t(ctypes.sizeof(attributes)),
+    )
+    _check(done, f"mount_setattr {target}")
+
+
+def control(option: int, *arguments: int) -> None:
+    """Call prctl; raise OSError where it is refused."""
+    values = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
+    _check(_libc.prctl(ctypes.c_int(option), *values), f"prctl {option}")
+
+
+def drop_capabilities() -> None:
+    """Give all capabilities up for good, also those that a program of root's would get back."""
+    for capability in range(MOST_CAPABILITIES):
+        try:
+            control(PR_CAPBSET_DROP, capability)
+        except OSError:  # the kernel knows no further one, or we may not and have none to give up
+            break
+    with contextlib.suppress(OSError):  # older than ambient capabilities
+        control(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
+
+
+def _check(returned: int, what: str) -> None:
+    if returned != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,115 @@
+"""The files that a process in a sandbox sees: all read-only, a /tmp of its own, no devices but GPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from cuprof.sandbox.kernel import (
+    CLONE_NEWIPC,
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    MS_BIND,
+    MS_MOVE,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+    make_read_only,
+    make_writable,
+    mount,
+    unshare,
+)
+from cuprof.sandbox.settings import HIDDEN, HOME, Sandbox, needed_paths
+
+PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
+GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*", "dri/*", "dxg", "kfd")
+LEAST_BYTES = 1 << 28
+"""Of the memory that files in /tmp may take where no limit is set."""
+DEVICES_AT = "/tmp/.dev"
+
+
+def enter_namespaces(sandbox: Sandbox) -> None:
+    """Give this process and its children their own view; children forked from now on are in another process space.
+
+    The process must have one thread.
+
+    Raises:
+        OSError: the system refuses it; what has been done by then is of no harm.
+    """
+    user, group = os.geteuid(), os.getegid()
+    unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    mount("none", "/", "", MS_REC | MS_PRIVATE)
+    make_read_only("/")
+    visible = _open_hidden((*needed_paths(), *sandbox.visible, *sandbox.writable))
+    _hide(sandbox)
+    for path, handle in sorted(visible.items()):
+        _show(path, handle)
+    for path in sandbox.writable:
+        make_writable(path)
+    Path(HOME).mkdir(exist_ok=True)
+    os.chdir(HOME)  # the folder that we were in is reached past what hides it
+
+
+def show_own_processes() -> None:
+    """Show the processes of this namespace alone; to be called in its first process.
+
+    Inside containers that hide parts of /proc this is refused. Then the others are seen, and still cannot be touched.
+    """
+    unshare(CLONE_NEWNS)  # the keeper goes on to see all
+    with contextlib.suppress(OSError):
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
+def _hide(sandbox: Sandbox) -> None:
+    limit = f"size={max(sandbox.memory_bytes, LEAST_BYTES)}"
+    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, f"{limit},mode=1777")
+    Path(DEVICES_AT).mkdir()
+    mount("tmpfs", DEVICES_AT, "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,mode=755")
+    for device in _devices(sandbox):
+        place = Path(DEVICES_AT, device.relative_to("/dev"))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+        mount(str(device), str(place), "", MS_BIND)
+    for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        Path(DEVICES_AT, name).symlink_to(target)
+    Path(DEVICES_AT, "shm").mkdir()
+    mount(DEVICES_AT, "/dev", "", MS_MOVE)
+    Path(DEVICES_AT).rmdir()
+    for folder in HIDDEN[1:]:
+        if os.path.isdir(folder) and not os.path.islink(folder):  # noqa: PTH112, PTH114
+            mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"{limit},mode=1777")
+
+
+def _devices(sandbox: Sandbox) -> Iterator[Path]:
+    there = Path("/dev")
+    yield from (there / name for name in PLAIN_DEVICES if (there / name).exists())
+    for pattern in GPU_DEVICES if sandbox.devices else ():
+        yield from (path for path in there.glob(pattern) if not path.is_dir() and not path.is_symlink())
+
+
+def _open_hidden(paths: Iterable[str]) -> dict[str, int]:
+    """Return path → descriptor of those that lie in a folder of `HIDDEN`; such a folder as a whole stays hidden."""
+    below = (path for path in paths if any(Path(folder) in Path(path).parents for folder in HIDDEN))
+    return {path: os.open(path, os.O_PATH) for path in below}
+
+
+def _show(path: str, handle: int) -> None:
+    """Bring a file or folder that was opened before back to its place, and close it."""
+    place, source = Path(path), f"/proc/self/fd/{handle}"
+    if not place.exists():  # else it is within a folder that was brought back whole
+        if os.path.isdir(source):  # noqa: PTH112
+            place.mkdir(parents=True)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.touch()
+    mount(source, path, "", MS_BIND | MS_REC)
+    os.close(handle)

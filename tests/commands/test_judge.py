@@ -1,0 +1,102 @@
+"""The command line of `judge`: what it is given, what it prints, its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.commands import completion
+from cuprof.judging.report import Candidate, Evidence, Report, Row, Ruling
+from cuprof.point import Point
+from cuprof.project import Project
+from cuprof.records import Measure
+from cuprof.statistics.verdict import Judgement, Verdict
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+FAMILY = Path(__file__).parents[1] / "families" / "vector"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, project: Project) -> list[Any]:
+    """Return what the judge was asked; it answers with one good candidate."""
+    shutil.copytree(FAMILY, project.root / "kernels" / "vector", ignore=shutil.ignore_patterns("__pycache__"))
+    Path("mine.py").touch()
+    requests: list[Any] = []
+
+    def judge(request: Any, *_: Any) -> Report:
+        requests.append(request)
+        row = Row(Point(n=16), Measure.COLD, 2e6, 1e6, Judgement(Verdict.FASTER, 0.5, 0.45, 0.55, False, 0.05))
+        evidence = (Evidence("unusual", "line 3: imports gc, which finds others' objects", counts=False),)
+        good = Candidate("mine.py", "mine", "cpu", "cpu_whole", "", Ruling.GOOD, (row,), evidence)
+        bad = Candidate("bad.py", "", message="adds no variant")
+        return Report("vector", (good, bad), "a process each", refusal="not allowed", noise={"CPU": "5%"})
+
+    monkeypatch.setattr("cuprof.judging.judge", judge)
+    return requests
+
+
+def test_words_are_candidates_settings_and_options(cli: Cli, asked: list[Any], project: Project) -> None:
+    done = cli(
+        "judge", "vector", "problem.n=2**4,2**5", "mine.py", "measure=quick", "--memory-limit", "2G", "--rounds=5"
+    )
+    assert done.err == ""
+    (request,) = asked
+    assert request.family_folder == project.root / "kernels" / "vector"
+    assert request.candidates == (Path("mine.py").resolve(),)
+    assert (request.rounds, request.memory_bytes, request.sandbox) == (5, 2 << 30, "auto")
+    assert request.config.problem == {"n": ("2**4", "2**5")}
+    assert request.config.measure.modes == ("cold",)
+    assert request.config.measure.target == 0.02
+    assert request.config.family == "vector"
+
+
+def test_a_family_may_be_a_folder(cli: Cli, asked: list[Any]) -> None:
+    cli("judge", str(FAMILY), "mine.py", "measure.modes=[hot]")
+    assert asked[0].family_folder == FAMILY
+    assert asked[0].config.measure.modes == ("hot",)
+
+
+def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
+    done = cli("judge", "vector", "mine.py")
+    assert done.exit_code == 2
+    for text in ("GOOD  mine.py (mine): right", "NOT JUDGED  bad.py", "0.5000", "line 3: imports gc", "not allowed"):
+        assert text in done.out
+    data = json.loads(cli("judge", "vector", "mine.py", "--json").out)
+    assert data["exit_code"] == 2
+    assert [each["ruling"] for each in data["candidates"]] == ["good", "unusable"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("vector",), "required: CANDIDATE"),
+        (("vector", "problem.n=4"), "name at least one candidate"),
+        (("nothing", "mine.py"), "unknown family 'nothing'"),
+        (("vector", "none.py"), "there is no file none.py"),
+        (("vector", "mine.py", "variants=cpu_whole"), "has no meaning for judge"),
+        (("vector", "mine.py", "measure=quik"), "quik"),
+        (("vector", "mine.py", "--memory-limit=much"), "is no size"),
+        (("vector", "mine.py", "--time-limit=0"), "is no time limit"),
+        (("vector", "mine.py", "--rounds=0"), "is no number of rounds"),
+        (("vector", "mine.py", "--sandbox=maybe"), "invalid choice"),
+    ],
+)
+def test_bad_input_is_one_line_and_2(cli: Cli, asked: list[Any], words: tuple[str, ...], message: str) -> None:
+    done = cli("judge", *words)
+    assert (done.exit_code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert not asked
+
+
+def test_the_shell_completes_every_option(cli: Cli) -> None:
+    offered = set(re.findall(r"--[a-z-]+", cli("judge", "--help").out)) - {"--help"}
+    assert offered == {word for word in completion.WORDS["judge"] if word.startswith("--")}

@@ -1,0 +1,203 @@
+"""What a process in a sandbox can and cannot do, and how its end is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cuprof.child import child_environment
+from cuprof.sandbox import probe
+from cuprof.sandbox.settings import Sandbox, inner_environment
+
+ROOT = Path(__file__).parents[2]
+HEAD = """
+import sys
+from cuprof.sandbox.confinement import confine
+from cuprof.sandbox.settings import Sandbox
+confine(Sandbox.decode(sys.argv[1]))
+import os, signal, subprocess, time
+"""
+
+
+def run(code: str, sandbox: Sandbox) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-B", "-c", HEAD + code, sandbox.encode()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=child_environment(),
+        cwd=ROOT,
+    )
+
+
+@pytest.fixture(scope="module")
+def refusal() -> str:
+    return probe.find_refusal()
+
+
+@pytest.fixture(params=[True, False], ids=["namespaces", "limits"])
+def sandbox(request: pytest.FixtureRequest, refusal: str) -> Sandbox:
+    """Return a sandbox with namespaces, where the system allows them, and one with the limits alone."""
+    if request.param and refusal:
+        pytest.skip(f"no namespaces here: {refusal}")
+    return Sandbox(namespaces=request.param, memory_bytes=1 << 29)
+
+
+@pytest.fixture
+def full(refusal: str) -> Sandbox:
+    """Return a sandbox with namespaces."""
+    if refusal:
+        pytest.skip(f"no namespaces here: {refusal}")
+    return Sandbox()
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("sys.exit(0)", 0),
+        ("sys.exit(7)", 7),
+        ("os.abort()", -signal.SIGABRT),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
+    ],
+)
+def test_it_ends_as_what_is_inside_ends(sandbox: Sandbox, code: str, expected: int) -> None:
+    assert run(code, sandbox).returncode == expected
+
+
+def test_what_it_starts_ends_with_it(sandbox: Sandbox) -> None:
+    if not sandbox.namespaces:
+        pytest.skip("without namespaces that is the guardian's to do")
+    done = run("subprocess.Popen(['sleep', '61.5'], start_new_session=True); print('left')", sandbox)
+    assert done.stdout == "left\n"
+    commands = [path.read_bytes() for path in Path("/proc").glob("[1-9]*/cmdline") if path.exists()]
+    assert b"sleep\x0061.5\x00" not in commands
+
+
+def test_one_process_gets_no_more_memory_than_it_may(sandbox: Sandbox) -> None:
+    done = run("bytearray(1 << 30)", sandbox)
+    assert "MemoryError" in done.stderr
+
+
+def test_all_together_get_no_more_memory_than_they_may(sandbox: Sandbox) -> None:
+    code = "import mmap; m = mmap.mmap(-1, 3 << 28)\nfor i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(60)"
+    done = run(code, sandbox)
+    assert done.returncode == -signal.SIGKILL
+    assert "more than the limit, 0.54 GB" in done.stderr
+
+
+def test_privileges_cannot_be_had_again(sandbox: Sandbox) -> None:
+    done = run("print(open('/proc/self/status').read())", sandbox)
+    assert "NoNewPrivs:\t1" in done.stdout
+    if sandbox.namespaces:
+        for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"):
+            assert f"Cap{kind}:\t{0:016x}" in done.stdout
+        code = "import ctypes; print(ctypes.CDLL(None).mount(None, b'/', None, 0x20 | 0x1000, None))"  # rw again
+        assert run(code, sandbox).stdout == "-1\n"
+
+
+def test_no_file_but_its_own_can_be_written(full: Sandbox, tmp_path: Path) -> None:
+    code = f"""
+for path in ({str(ROOT / "left")!r}, os.path.expanduser("~/left"), {str(tmp_path / "left")!r}, "/run/left/x"):
+    try:
+        open(path, "w")
+        print("wrote", path)
+    except OSError as error:
+        print("no")
+open("/tmp/own", "w").write("x"); open("/dev/shm/own", "w").write("x"); open("beside", "w")
+print(sorted(os.listdir("/tmp")))
+"""
+    done = run(code, full)
+    assert done.stderr == ""
+    *tried, listed = done.stdout.splitlines()
+    assert tried == ["no"] * 4
+    assert listed == "['cuprof', 'own']"
+
+
+def test_what_is_to_be_seen_is_seen_and_written_where_allowed(full: Sandbox, tmp_path: Path) -> None:
+    folder = tmp_path / "a földer"
+    folder.mkdir()
+    (folder / "seen").write_text("seen")
+    (folder / "written").touch()
+    shown = Sandbox(visible=(str(folder),), writable=(str(folder / "written"),))
+    code = f"""
+print(open({str(folder / "seen")!r}).read())
+open({str(folder / "written")!r}, "r+").write("written")
+open({str(folder / "seen")!r}, "r+")
+"""
+    done = run(code, shown)
+    assert done.stdout == "seen\n"
+    assert "Read-only file system" in done.stderr
+    assert (folder / "written").read_text() == "written"
+    assert (folder / "seen").read_text() == "seen"
+
+
+def test_others_are_out_of_reach(full: Sandbox) -> None:
+    code = f"""
+import socket
+def tell(action):
+    try:
+        action()
+        print("reached")
+    except OSError as error:
+        print(error.strerror)
+tell(lambda: os.kill({os.getpid()}, 0))
+tell(lambda: socket.create_connection(("127.0.0.1", 9), 1))
+print(sorted(os.listdir("/dev")))
+"""
+    told = run(code, full).stdout.splitlines()
+    assert told[0] == "No such process"
+    assert told[1] in ("Network is unreachable", "Connection refused")  # there is a loopback of its own at most
+    assert "sda" not in told[2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_an_ordinary_user_has_the_same(full: Sandbox) -> None:
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if python is None or ask(python, "import cuprof.sandbox.confinement") != "":
+        pytest.skip("an ordinary user has no Python that can read this checkout")
+    told = ask(python, f"{HEAD}\nprint(os.getuid(), os.getpid())\nopen({str(ROOT / 'left')!r}, 'w')", full.encode())
+    assert told.startswith("65534 2\n")
+    assert "Read-only file system" in told
+
+
+def ask(python: str, code: str, *arguments: str) -> str:
+    """Return what an ordinary user's Python says."""
+    done = subprocess.run(
+        [python, "-B", "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        user=65534,
+        group=65534,
+        extra_groups=(),
+    )
+    return done.stdout
+
+
+def test_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Sandbox(visible=("/tmp/no/such/folder",))
+    done = run("print('went on')", wanted)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "the sandbox is refused" in done.stderr
+    monkeypatch.setattr(
+        probe, "child_command", lambda _: (sys.executable, "-c", "import sys; sys.exit('refused: by me')")
+    )
+    assert probe.find_refusal() == "by me"
+
+
+def test_the_environment_holds_no_secrets() -> None:
+    given = {"PATH": "/bin", "PGPASSWORD": "x", "CUDA_HOME": "/cuda", "LC_ALL": "C", "AWS_SECRET": "x", "HOME": "/me"}
+    assert inner_environment(given, namespaces=False).keys() == {"PATH", "CUDA_HOME", "LC_ALL", "HOME"}
+    inner = inner_environment({**given, "CUPY_CACHE_DIR": "/mine"}, namespaces=True)
+    assert inner["CUPY_CACHE_DIR"].startswith("/tmp/")
+    assert not {"PGPASSWORD", "AWS_SECRET"} & inner.keys()
