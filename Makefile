@@ -1,7 +1,7 @@
 # make sweep      set up, then check, time, store and report the first study
 # make test       set up, then run the tests
 # make test-gpu   the tests that need a GPU
-# make check      format, lint, types and tests
+# make check      format, lint, imports between packages, types and tests
 # make setup      the virtual environment alone
 
 VENV    := .venv
@@ -36,6 +36,7 @@ check: lint types $(if $(TESTED),,test)
 lint: setup-dev
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 
 types: setup-dev
 	$(PYTHON) -m mypy

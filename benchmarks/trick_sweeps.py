@@ -159,12 +159,11 @@ def list_unsound(
 
 def read_shown(file: Path) -> dict[str, Shown]:
     """Return what a database holds of each variant; nothing where there is none."""
-    from cuprof.store import Store
+    from cuprof.reading.queries import query
 
     if not file.is_file():
         return {}
-    with Store.open(f"sqlite:///{file}", create=False, read_only=True) as store:
-        rows = store.query(QUERY).to_dict("records")
+    rows = query(f"sqlite:///{file}", QUERY).to_dict("records")
     return {
         str(row["variant"]): Shown(
             str(row["state"]),

@@ -60,21 +60,20 @@ def shielded() -> Iterator[None]:
 
     Python's own handler of Ctrl-C is replaced for as long, where nobody hears signals (`heard`).
     """
-    global _depth, _deferred, _requested_at
+    global _depth
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _depth += 1
-    own = _depth == 1 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    own = not _depth and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if own:
+        signal.signal(signal.SIGINT, _put_off)
+    _depth += 1  # nothing raises between here and the end of the block
     try:
-        if own:
-            signal.signal(signal.SIGINT, _ask_to_stop)
         yield
     finally:
-        if own:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            _requested_at = None
         _depth -= 1
+        if own:  # Python's own handler may raise as soon as it is back, so everything else is in order before
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         if not _depth:
             stop_if_deferred()
 
@@ -133,3 +132,8 @@ def _ask_to_stop(number: int, frame: FrameType | None) -> None:
         _deferred = True
     else:
         raise KeyboardInterrupt
+
+
+def _put_off(number: int, frame: FrameType | None) -> None:
+    global _deferred
+    _deferred = True

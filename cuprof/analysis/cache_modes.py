@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuprof.analysis import library_profiles
-from cuprof.analysis.quantities import count, shorten
+from cuprof.analysis.labels import count, shorten
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, grouped
 

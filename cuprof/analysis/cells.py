@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cuprof.analysis.cache_modes import why_uncounted
-from cuprof.analysis.facts import Facts, fact_of, keep, point_label
+from cuprof.analysis.facts import Facts, fact_of, keep
+from cuprof.analysis.labels import point_label
 from cuprof.analysis.published import PublishedValue, whole
 from cuprof.analysis.quantities import QUANTITIES, Dimension
 from cuprof.analysis.study import Study

@@ -14,8 +14,9 @@ from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Table
 from cuprof.analysis.trials import StudyTrial, by_time, grouped
 from cuprof.analysis.undefined_ratios import explain
+from cuprof.backends.registry import find_spec
 from cuprof.point import Point
-from cuprof.profiling.knowledge import listing_order
+from cuprof.profiling.knowledge import is_profiled, listing_order
 from cuprof.reading.counters import TrialCounter
 
 MOST_PAIRS = 16
@@ -29,7 +30,6 @@ NO_COUNTERS = (
     "The baseline {} is {} code, of which Nsight Compute reads no hardware counters: it profiles CUDA kernels only. So "
     "there is no before and after here."
 )
-BACKENDS = {"opencl": "OpenCL", "cpu": "CPU"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class CounterPair:
-    """Two variants at one problem: their counters and Nsight's findings.
+    """Two variants at one problem: their counters and Nsight's advice.
 
     Args:
         topics: (topic, what changed in words): the grid, DRAM traffic, shared memory, coalescing, …
@@ -77,7 +77,7 @@ class CounterPair:
     topics: tuple[tuple[str, str], ...]
     changes: tuple[CounterChange, ...]
     same: tuple[str, ...]
-    findings: tuple[Observation, ...]
+    observations: tuple[Observation, ...]
     open: bool = False
 
 
@@ -103,13 +103,14 @@ def counter_section(study: Study) -> CounterSection:
     was timed; notes name them.
     """
     how = collect_command(study)
-    backend = _unprofiled_baseline(study)
+    baseline = {trial.backend for trial in study.trials if trial.variant == study.baseline}
+    backend = _title(min(baseline)) if baseline and not any(map(is_profiled, baseline)) else ""
     if not study.counters.values:
-        is_cuda = any(trial.backend == "cuda" for trial in study.trials)
+        is_any = any(is_profiled(trial.backend) for trial in study.trials)
         notes = ([NO_COUNTERS.format(study.baseline, backend)] if backend else []) + [
             *left_out_notes(study, study.trials)
         ]
-        return CounterSection((), tuple(notes), how if is_cuda or not backend else "")
+        return CounterSection((), tuple(notes), how if is_any or not backend else "")
     profiled = [trial for trial in study.trials if study.counters.of(trial)]
     befores = [trial for trial in profiled if trial.variant == study.baseline]
     modes = tuple(filter(None, (mode_note(study), *left_out_notes(study, study.trials))))
@@ -141,10 +142,9 @@ def counter_section(study: Study) -> CounterSection:
     return CounterSection(opened, tuple(notes), "" if opened else how, overview(study, _profiled_once(study, chosen)))
 
 
-def _unprofiled_baseline(study: Study) -> str:
-    """Return "OpenCL" or "CPU" for a baseline that Nsight Compute cannot profile, else the empty text."""
-    backends = {trial.backend for trial in study.trials if trial.variant == study.baseline}
-    return "" if not backends or "cuda" in backends else BACKENDS.get(min(backends), min(backends))
+def _title(backend: str) -> str:
+    spec = find_spec(backend)
+    return spec.title if spec else backend
 
 
 def _at_one_problem(study: Study, profiled: Sequence[StudyTrial]) -> list[StudyTrial]:
@@ -220,7 +220,7 @@ def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
             for change in changes
             if change.change == "="
         ),
-        findings=(*_findings(study, before), *_findings(study, after)),
+        observations=(*_observations(study, before), *_observations(study, after)),
     )
 
 
@@ -257,7 +257,7 @@ def _number(row: TrialCounter | None) -> float | None:
     return row.value if row else None
 
 
-def _findings(study: Study, trial: StudyTrial) -> tuple[Observation, ...]:
+def _observations(study: Study, trial: StudyTrial) -> tuple[Observation, ...]:
     found = [
         Observation(
             variant=trial.contender,

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cuprof.point import format_coordinate
-
-if TYPE_CHECKING:
-    from cuprof.analysis.trials import StudyTrial
-
-PLAIN_BELOW = 2**14
-"""Powers of two from here on are written as such; smaller ones are numbers that people know."""
+from cuprof.analysis.trials import StudyTrial
 
 Facts = Mapping[str, Any]
 FACTS_HELP = "allowed are variant, device, problem, problem.AXIS, tune.NAME"
@@ -43,18 +37,6 @@ def keep(trials: Iterable[StudyTrial], where: Facts) -> list[StudyTrial]:
 def fact_label(fact: str) -> str:
     """Return the heading of a fact: "problem.n" reads "n"."""
     return fact.partition(".")[2] or fact
-
-
-def value_label(value: Any) -> str:
-    """Return a fact's value as text for people, 16777216 as 2^24."""
-    if isinstance(value, int) and value < PLAIN_BELOW:
-        return str(value)
-    return "–" if value is None else format_coordinate(value)
-
-
-def point_label(point: Mapping[str, Any]) -> str:
-    """Return coordinates as text for people: "n=2^24, dtype=float32"."""
-    return ", ".join(f"{name}={value_label(value)}" for name, value in point.items())
 
 
 def _agrees(trial: StudyTrial, where: Facts) -> bool:

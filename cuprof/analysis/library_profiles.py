@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cuprof.analysis.quantities import count, format_value, shorten
+from cuprof.analysis.labels import count, shorten
+from cuprof.analysis.quantities import format_value
 from cuprof.analysis.trials import StudyTrial, grouped
 from cuprof.reading.counters import ProfileDuration
 

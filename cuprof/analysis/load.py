@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from cuprof.analysis.experiment import Experiment, find_experiment
-from cuprof.analysis.facts import point_label
+from cuprof.analysis.labels import point_label
 from cuprof.analysis.load_counters import read_counters
 from cuprof.analysis.published import read_published
 from cuprof.analysis.study import Device, Study

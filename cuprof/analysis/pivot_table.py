@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from cuprof.analysis.cache_modes import collect_command, left_out_notes, mode_note
 from cuprof.analysis.cells import Candidate, Key, candidates, choose, describe, list_published, ordered
 from cuprof.analysis.experiment import TableSpec
-from cuprof.analysis.facts import fact_label, keep, point_label, value_label
+from cuprof.analysis.facts import fact_label, keep
 from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED
+from cuprof.analysis.labels import point_label, value_label
 from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.quantities import QUANTITIES, Dimension, Scale, choose_scale
 from cuprof.analysis.study import Study

@@ -9,12 +9,10 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from cuprof.analysis.trials import StudyTrial
 from cuprof.records import Measure
-
-if TYPE_CHECKING:
-    from cuprof.analysis.trials import StudyTrial
 
 Dimension = Literal["time", "bandwidth", "rate", "share", "ratio", "energy", "power", "count", "plain"]
 
@@ -146,18 +144,6 @@ def format_value(dimension: Dimension, value: float | None) -> str:
     return choose_scale(dimension, [value]).format(value, unit=True)
 
 
-def shorten(text: object, most: int = 60) -> str:
-    """Return a name for a sentence or a label, without its middle when it is longer than `most` characters."""
-    name = str(text)
-    tail = (most - 1) // 3
-    return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
-
-
-def count(number: int, noun: str) -> str:
-    """Return "1 trial", "2 trials"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def format_ratio(ratio: float) -> str:
     """Return a ratio for a sentence: "3.41 times"; more digits near 1, fewer when large."""
     decimals = 3 if 0.95 < ratio < 1.05 else 2 if ratio < 10 else 1 if ratio < 100 else 0
@@ -167,9 +153,3 @@ def format_ratio(ratio: float) -> str:
 def level_text(confidence: float) -> str:
     """Return a level as a percentage for a sentence: "95 %"."""
     return f"{confidence * 100:g}\N{NO-BREAK SPACE}%"
-
-
-def list_names(names: Iterable[object], most: int = 6) -> str:
-    """Return names for a sentence, shortened: "a, b" or "a, b and 3 more"."""
-    every = [shorten(name) for name in names]
-    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cuprof.analysis.quantities import count, list_names
+from cuprof.analysis.labels import count, list_names
 from cuprof.analysis.trials import RANKING, StudyTrial, interval_of
 from cuprof.reading.trials import TimingRow
 from cuprof.records import State

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cuprof.analysis.experiment import TableSpec
-from cuprof.analysis.facts import keep, point_label
+from cuprof.analysis.facts import keep
 from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED
+from cuprof.analysis.labels import point_label, shorten
 from cuprof.analysis.published import PublishedValue, devices_of
-from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale, format_value, level_text, shorten
+from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale, format_value, level_text
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
 from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_kind, grouped

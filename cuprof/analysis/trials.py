@@ -7,8 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cuprof.analysis.facts import point_label
-from cuprof.analysis.quantities import count
+from cuprof.analysis.labels import count, point_label
 from cuprof.comparison.entries import Entry
 from cuprof.point import Point
 from cuprof.reading.trials import TimingRow, TrialRow

@@ -40,6 +40,11 @@ def get_spec(backend: str) -> BackendSpec:
     return spec
 
 
+def find_spec(backend: str) -> BackendSpec | None:
+    """Return what is known of a back end; None of one that only a database of another installation names."""
+    return get_spec(backend) if backend in PACKAGES else None
+
+
 def open_backend(backend: str, number: int | None = None) -> Backend[Runnable]:
     """Open a back end; `number` is what `BackendSpec` says it is.
 
@@ -64,7 +69,8 @@ def list_devices(backend: str) -> list[ListedDevice]:
 
 def is_host(backend: str, details: Mapping[str, Any]) -> bool:
     """Return whether a device with these details is the host's own processor, which OpenCL may offer too."""
-    return (backend in PACKAGES and get_spec(backend).is_host) or details.get("type") == "CPU"
+    spec = find_spec(backend)
+    return (spec is not None and spec.is_host) or details.get("type") == "CPU"
 
 
 def _load(name: str) -> Any:

@@ -9,12 +9,11 @@ from enum import StrEnum
 from cuprof.records import Measure
 
 
-class SweepNoise(StrEnum):
-    """Name what a back end's kernel times vary with from one sweep to the next."""
+class NoiseSource(StrEnum):
+    """Name what an accelerator's kernel times vary with from one sweep to the next; a host's vary with its load."""
 
     LAUNCHES = "launches"  # how many launches an execution makes
     EVENTS = "events"  # the driver's profiling events
-    HOST = "host"  # whatever else the host does
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,6 @@ class BackendSpec:
             what one leaves there (a thread, a spoilt heap) may be what happens to the next one.
         builds_ahead: its compilers work beside the worker's own code, so that a worker lost while building is given the
             same trials once more, without building ahead, before one of them is blamed.
-        profilers: which profilers read its hardware counters.
         limits: the most that any device of it launches.
         cooperative: it has launches all of whose blocks are on the device together.
         uses_cuda_headers: its sources may include CUDA's own headers, whose version is then part of their identity.
@@ -79,11 +77,10 @@ class BackendSpec:
     is_host: bool = False
     runs_in_process: bool = False
     builds_ahead: bool = True
-    profilers: tuple[str, ...] = ()
     limits: LaunchLimits = LaunchLimits()
     cooperative: bool = False
     uses_cuda_headers: bool = False
-    noise: SweepNoise = SweepNoise.LAUNCHES
+    noise: NoiseSource = NoiseSource.LAUNCHES
 
     def heeds(self, setting: str) -> bool:
         """Return whether a setting of `measure` has an effect on it."""

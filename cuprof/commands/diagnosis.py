@@ -16,6 +16,8 @@ from cuprof.backends.cuda.presence import Driver, find_driver
 from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia_icd, list_platforms
 from cuprof.errors import CuprofError, EmptyStoreError
 from cuprof.family.headers import find_headers
+from cuprof.profiling.contract import Profiler
+from cuprof.profiling.registry import list_profilers
 from cuprof.project import Project, checkout
 
 OLDEST_PYTHON = (3, 11)
@@ -62,7 +64,8 @@ def examine(project: Project) -> Iterator[Diagnosis]:
     yield examine_cupy(driver, installed)
     yield _examine_nvrtc(driver)
     yield examine_headers(driver, find_headers().version)
-    yield _examine_ncu(driver)
+    for profiler in list_profilers():
+        yield _examine_profiler(profiler, driver)
     yield examine_counters(driver, PROFILING_PARAMETERS)
     yield examine_opencl(driver, list_platforms(), "pyopencl" in installed, has_nvidia_icd())
     for name, (extra, purpose) in OPTIONAL.items():
@@ -236,16 +239,14 @@ def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
     return Diagnosis("CUDA headers", Health.OPTIONAL, detail, install_command(extra))
 
 
-def _examine_ncu(driver: Driver | None) -> Diagnosis:
-    from cuprof.ncu.executable import get_executable
-
+def _examine_profiler(profiler: Profiler, driver: Driver | None) -> Diagnosis:
     try:
-        found = get_executable("", os.environ)
+        found = profiler.find_tool()
+        return Diagnosis(profiler.title, Health.GOOD, f"{found.version_text} at {found.path}")
     except CuprofError as error:
         health = Health.WARNING if driver else Health.OPTIONAL
         detail, _, remedy = str(error).partition("; ")
-        return Diagnosis("Nsight Compute", health, detail, remedy if driver else "")
-    return Diagnosis("Nsight Compute", Health.GOOD, f"{found.version_text} at {found.path}")
+        return Diagnosis(profiler.title, health, detail, remedy if driver else "")
 
 
 def _requirements() -> list[str]:

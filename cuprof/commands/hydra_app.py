@@ -68,7 +68,7 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
     several = "--multirun" in options
     folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
     records = JobRecords(folder if several else None)
-    job = Job(task, project, arguments.given, _command_line(command_name, argv), records)
+    job = HydraJob(task, project, arguments.given, _command_line(command_name, argv), records)
     with heard(before_stopping=records.stop_others):
         _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides], folder, folders)
     return records.exit_code(arguments.jobs if several else None) if is_run else 0
@@ -118,7 +118,7 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
 
 
 @dataclass(frozen=True)
-class Job:
+class HydraJob:
     """The task function that Hydra calls, in this process or in a launcher's; picklable.
 
     Errors end here: they become one line and the job's record, so that further jobs go on.
@@ -177,7 +177,7 @@ def _describe(overrides: Sequence[str]) -> str:
     return " ".join(text for text in overrides if not text.startswith("++")) or "as configured"
 
 
-def _start_hydra(job: Job, argv: list[str], jobs: Path, folders: Sequence[Path]) -> None:
+def _start_hydra(job: HydraJob, argv: list[str], jobs: Path, folders: Sequence[Path]) -> None:
     import hydra
 
     from cuprof.config.explain import explain, explain_start

@@ -12,7 +12,7 @@ from cuprof.terminal.output import print_message
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.engine.profiling import CollectResult
-    from cuprof.profiling.contract import Request
+    from cuprof.profiling.contract import Collector, Request
     from cuprof.reading.newest_counters import NewestCounter
     from cuprof.records import Trial
 
@@ -79,7 +79,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
         with make_observer() as observer:
             result = profile_selection(config, project, collector, observer)
-    _print_counters(result.trials, result.collected, collector.request, result.counters, config.output)
+    _print_counters(result.trials, result.collected, collector, result.counters, config.output)
     _print_failures(result.collected)
     return result.exit_code
 
@@ -87,18 +87,19 @@ def task(config: SweepConfig, project: Project) -> int:
 def _print_counters(
     trials: Sequence[Trial],
     result: CollectResult,
-    request: Request,
+    collector: Collector,
     counters: Sequence[NewestCounter],
     output: str,
 ) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
+    request = collector.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
     for counter in counters:
         is_number = counter.value is not None and counter.value == counter.value
         values[counter.identity][counter.metric] = counter.value if is_number else counter.text or None
         units[counter.metric] = counter.unit
-    metrics = _expand(request.metrics, units)
+    metrics = collector.profiler.list_matches(request.metrics, units)
     if output == "json":
         _print_json(trials, values, None if request.whole else set(metrics), request)
         return
@@ -135,18 +136,9 @@ def _print_json(
     )
 
 
-def _expand(requested: Sequence[str], stored: Collection[str]) -> list[str]:
-    """Return the metrics to show for what was asked for: patterns and names without a suffix stand for several."""
-    from cuprof.ncu.report_file import select
-
-    names = [name for name in requested if not name.startswith(("set:", "section:"))]
-    expanded = {name: select(sorted(stored), [name]) or ([] if ":" in name else [name]) for name in names}
-    return list(dict.fromkeys(metric for name in names for metric in expanded[name]))
-
-
 def _headline(units: dict[str, str]) -> list[str]:
     """Return which metrics of a whole set are shown: those that cuprof explains and that share a table's width."""
-    from cuprof.ncu.metrics import find_metric
+    from cuprof.profiling.knowledge import find_metric
 
     return [name for name in sorted(units) if find_metric(name)][:8]
 

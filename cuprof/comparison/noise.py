@@ -6,6 +6,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+from cuprof.backends.registry import find_spec
+from cuprof.backends.spec import NoiseSource
 from cuprof.comparison.entries import Entry
 from cuprof.comparison.matching import Match
 from cuprof.records import Measure
@@ -67,7 +69,8 @@ def assumed_model(entry: Entry, measure: Measure) -> NoiseModel:
         return HOST
     if measure is Measure.TOTAL:
         return TRANSFERS
-    if entry.backend == "opencl":
+    spec = find_spec(entry.backend)
+    if spec is not None and spec.noise is NoiseSource.EVENTS:
         return OPENCL
     return SEVERAL_LAUNCHES if entry.several_launches else ONE_LAUNCH
 

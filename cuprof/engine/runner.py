@@ -12,7 +12,7 @@ from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.records import Outcome, State
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
-from cuprof.worker.status_page import NO_TRIAL, PHASE_TEXT, Phase, Status
+from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
 
 Watch = Callable[[JobTrial, Phase], None]
 
@@ -95,9 +95,13 @@ class JobRunner:
             seen: Status | None = None
             for message in self.worker.messages():
                 if isinstance(message, Finished):
-                    trial = left.pop(message.index, None)
-                    worked = trial is not None or worked
-                    if trial is not None and not alone and _is_doubtful_outcome(job, message):
+                    trial = left.get(message.index)
+                    if trial is None or trial.identity != message.outcome.identity:
+                        self.worker.kill()
+                        raise WorkerDiedError("an answer to no question", self.worker.page.read(), "")
+                    del left[message.index]
+                    worked = True
+                    if not alone and _is_doubtful_outcome(job, message):
                         self._suspects.append(trial)
                     else:
                         yield message.outcome
@@ -114,7 +118,7 @@ class JobRunner:
                     return
                 status = self.worker.page.read()
                 if seen is None or (status.index, status.phase) != (seen.index, seen.phase):
-                    if status.index != NO_TRIAL:
+                    if 0 <= status.index < len(job.trials):
                         self.watch(job.trials[status.index], status.phase)
                     seen = status
                 limit = self._limit(status.phase)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 
 from cuprof.config.model import SweepConfig
@@ -13,7 +14,7 @@ from cuprof.ncu.executable import get_executable
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.metrics import CATALOG
 from cuprof.ncu.ranges import named_range, range_name
-from cuprof.ncu.report_file import read_report
+from cuprof.ncu.report_file import read_report, select
 from cuprof.ncu.report_frame import find_options
 from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import BACKEND, NAME, make_collection, make_setting
@@ -43,6 +44,12 @@ class NsightCompute(Profiler):
     def make_request(self, config: SweepConfig) -> Request:
         """Return what the group `ncu` of a configuration asks for."""
         return make_collection(config.ncu).request
+
+    def list_matches(self, requested: Sequence[str], stored: Collection[str]) -> list[str]:
+        """Return the metrics that patterns and names without a suffix stand for; sets and sections match none."""
+        names = [name for name in requested if not name.startswith(("set:", "section:"))]
+        matches = [select(sorted(stored), [name]) or ([] if ":" in name else [name]) for name in names]
+        return list(dict.fromkeys(chain.from_iterable(matches)))
 
     def check(self, config: SweepConfig, project: Project) -> None:
         """See that there is an ncu that works, something to collect, and a folder that takes reports."""

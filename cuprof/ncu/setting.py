@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from cuprof.child import child_command
 from cuprof.config.model import NcuConfig
 from cuprof.errors import ConfigError, UnknownNameError
 from cuprof.family.loader import list_families
@@ -44,7 +44,7 @@ class Setting:
     time_limit_s: float = 60.0
     batch: int = 64
     seed: int = 0
-    target: tuple[str, ...] = (sys.executable, "-m", "cuprof.worker.profile")
+    target: tuple[str, ...] = child_command("cuprof.worker.profile")
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, metrics: Sequence[str], known: Iterable[str]) -> Setting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +89,15 @@ class Profiler(ABC):
 
         Raises:
             ConfigError: nothing is to be collected.
+        """
+
+    @abstractmethod
+    def list_matches(self, requested: Sequence[str], stored: Collection[str]) -> list[str]:
+        """Return the metrics that stand for those asked for, since a pattern or a short name stands for several.
+
+        Args:
+            requested: as in `Request.metrics`; names of whole groups match nothing.
+            stored: the metrics that there are; what is asked for by its full name is listed even if it is none of them.
         """
 
     @abstractmethod

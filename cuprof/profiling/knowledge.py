@@ -1,9 +1,9 @@
-"""What is known of a metric, whichever profiler it is of."""
+"""What is known of metrics and of what has them, whichever profiler it is of."""
 
 from __future__ import annotations
 
 from cuprof.profiling.metric import Catalog, Metric, Sentence
-from cuprof.profiling.registry import PROFILERS, get_profiler
+from cuprof.profiling.registry import list_profilers
 
 
 def list_metrics() -> list[Metric]:
@@ -32,6 +32,11 @@ def find_sentence(name: str) -> Sentence | None:
     return next((sentence for sentence in found if sentence is not None), None)
 
 
+def is_profiled(backend: str) -> bool:
+    """Return whether some profiler reads hardware counters of a back end's trials."""
+    return any(backend in profiler.backends for profiler in list_profilers())
+
+
 def heading_of(name: str) -> str:
     """Return the heading of a counter: a short one where there is one, else the metric's name."""
     metric = find_metric(name)
@@ -44,4 +49,4 @@ def listing_order(name: str) -> tuple[int, str]:
 
 
 def _catalogs() -> list[Catalog]:
-    return [get_profiler(name).catalog for name in PROFILERS]
+    return [profiler.catalog for profiler in list_profilers()]

@@ -12,6 +12,11 @@ PROFILERS = {"ncu": "cuprof.ncu.profiler"}
 """Name → the module whose `PROFILER` it is, imported when it is asked for."""
 
 
+def list_profilers() -> list[Profiler]:
+    """Return every profiler."""
+    return [get_profiler(name) for name in PROFILERS]
+
+
 @cache
 def get_profiler(name: str) -> Profiler:
     """Return a profiler.

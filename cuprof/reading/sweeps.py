@@ -51,12 +51,6 @@ _COLUMNS = tuple(getattr(Sweep, name) for name in SweepRow.__slots__)
 
 
 @intact
-def list_sweeps(connection: Connection) -> list[SweepRow]:
-    """Return every sweep, the oldest first."""
-    return _rows(connection, sa.select(*_COLUMNS))
-
-
-@intact
 def list_tried_sweeps(connection: Connection) -> list[SweepRow]:
     """Return the sweeps that timed something or saw it fail, the oldest first; those for a profiler are left out."""
     members = sa.select(SweepTrial.sweep_id).where(SweepTrial.sweep_id == Sweep.id)

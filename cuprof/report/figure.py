@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuprof.analysis.facts import PLAIN_BELOW
-from cuprof.analysis.quantities import Scale, shorten
+from cuprof.analysis.labels import PLAIN_BELOW, shorten
+from cuprof.analysis.quantities import Scale
 from cuprof.visible import visible
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cuprof.analysis.facts import value_label
-from cuprof.analysis.quantities import choose_scale, format_value, shorten
+from cuprof.analysis.labels import shorten, value_label
+from cuprof.analysis.quantities import choose_scale, format_value
 from cuprof.analysis.series import scaling
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import by_time

@@ -8,8 +8,9 @@ from typing import Any
 from cuprof.analysis.cache_modes import left_out_notes, mode_note
 from cuprof.analysis.cells import describe, ordered
 from cuprof.analysis.experiment import FigureSpec
-from cuprof.analysis.facts import fact_label, keep, value_label
-from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale, shorten
+from cuprof.analysis.facts import fact_label, keep
+from cuprof.analysis.labels import shorten, value_label
+from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale
 from cuprof.analysis.series import FigurePoint, FigurePoints, figure_points
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import grouped

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuprof.analysis.conclusions import TELLING_SHARE
-from cuprof.analysis.quantities import Scale, choose_scale, count, format_value, level_text, shorten
+from cuprof.analysis.labels import count, shorten
+from cuprof.analysis.quantities import Scale, choose_scale, format_value, level_text
 from cuprof.analysis.series import fastest_variants
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, by_time

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cuprof.ncu.metrics import find_metric
+from cuprof.profiling.knowledge import find_metric
 from cuprof.terminal.table import Column, Line, Row, layout
 
 

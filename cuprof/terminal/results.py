@@ -157,7 +157,7 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 def _reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     """Yield one line a reason, with the trials that share it."""
-    from cuprof.analysis.quantities import list_names
+    from cuprof.analysis.labels import list_names
     from cuprof.analysis.trials import grouped
 
     without = [trial for trial in trials if trial.state is not State.OK]

@@ -63,7 +63,7 @@ def test_without_counters_the_section_says_how_to_collect_them(make_study) -> No
     assert section.how == "python -m cuprof ncu-collect experiment=invented"
 
 
-def test_a_pair_has_values_changes_launches_and_findings(store, make_study) -> None:
+def test_a_pair_has_values_changes_launches_and_advice(store, make_study) -> None:
     sweep = make_study([Made("split", 10.0), Made("fused", 5.0), Made("unprofiled", 4.0)]).sweep.id
     add_counters(
         store,
@@ -82,12 +82,12 @@ def test_a_pair_has_values_changes_launches_and_findings(store, make_study) -> N
         ("x", "inst", "not collected", "1", "–"),
     ]
     assert pair.changes[0].before_launches == "scalar_prods 9, sum_taps 1"
-    assert [(finding.variant, finding.kernel) for finding in pair.findings] == [
+    assert [(each.variant, each.kernel) for each in pair.observations] == [
         ("split", "scalar_prods"),
         ("split", "sum_taps"),
         ("fused", "fused"),
     ]
-    assert pair.findings[0].text == "Advice on scalar_prods: coalesce"
+    assert pair.observations[0].text == "Advice on scalar_prods: coalesce"
 
 
 def test_steps_are_compared_with_the_step_before_and_the_rest_with_the_baseline(store, make_study) -> None:
@@ -196,7 +196,7 @@ def test_hot_counters_alone_are_compared_and_called_hot(store, make_study) -> No
     )
 
 
-def test_launches_and_findings_are_of_the_studys_mode(store, make_study) -> None:
+def test_launches_and_advice_are_of_the_studys_mode(store, make_study) -> None:
     sweep = make_study([Made("split")]).sweep.id
     add_counters(store, sweep, "split", {"cold_kernel": {GRID: (9, "")}})
     add_counters(store, sweep, "split", {"hot_kernel": {GRID: (1, "")}}, "hot")

@@ -300,3 +300,13 @@ def test_an_interrupt_kills_the_worker(stage: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         played.run("a")
     assert played.workers[0].ended[0] == "killed"
+
+
+@pytest.mark.parametrize("said", [(0, "id b"), (7, "id a"), (0, "nobody")])
+def test_an_answer_to_no_question_is_no_answer(stage: Any, said: tuple[int, str]) -> None:
+    """A variant can write into the pipe, and name trials of others."""
+    index, identity = said
+    forged = Finished(index, Outcome(identity, State.OK))
+    played = stage([at(0, Phase.CHECK), forged], [0, JobDone()])
+    assert played.run("ab") == [("a", "crashed", "an answer to no question while checking"), ("b", OK, "")]
+    assert "killed" in played.workers[0].ended

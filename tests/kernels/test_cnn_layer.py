@@ -7,12 +7,12 @@ import pytest
 from scipy.signal import correlate
 
 from cuprof.backends.opencl.presence import find_devices
-from cuprof.engine.check import check_variant
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Family, Fill, Launch, Point
 from cuprof.family.loader import load_family
 from cuprof.project import bundled
 from tests.kernels.conftest import CompileVariant
+from tests.kernels.one_check import check_variant
 
 RIGHT = ("parallel_d2", "local_memory", "local_memory_at_once", "unrolled")
 RACY = ("racy", "racy_cuda")

@@ -243,7 +243,7 @@ def test_the_experiment_sweeps_what_the_variants_have(family: Family) -> None:
 @pytest.mark.parametrize("values", GPU_TUNABLES, ids=str)
 @pytest.mark.parametrize("variant", [*WINDOWS, *COLUMNS])
 def test_kernels_are_right_on_the_gpu(family: Family, variant: str, values: dict[str, object], n: int, k: int) -> None:
-    from cuprof.engine.check import check_variant
+    from tests.kernels.one_check import check_variant
 
     known = {name: value for name, value in values.items() if family.variant(variant).tunable(name)}
     check = check_variant(family, family.variant(variant), Point({"N": n, "K": k}), tune(family, variant, **known))
@@ -253,7 +253,7 @@ def test_kernels_are_right_on_the_gpu(family: Family, variant: str, values: dict
 @pytest.mark.gpu
 @pytest.mark.parametrize("variant", [*WINDOWS, *COLUMNS])
 def test_every_choice_of_tunables_is_right_on_the_gpu(family: Family, variant: str) -> None:
-    from cuprof.engine.check import check_variant
+    from tests.kernels.one_check import check_variant
 
     problem = Point({"N": 257, "K": 5})
     for point in list_tunables(family, variant, problem):
@@ -267,7 +267,7 @@ def test_every_choice_of_tunables_is_right_on_the_gpu(family: Family, variant: s
 def test_cudnn_is_right_on_the_gpu(family: Family, variant: str, n: int, k: int) -> None:
     for module in family.variant(variant).requires:
         pytest.importorskip(module)
-    from cuprof.engine.check import check_variant
+    from tests.kernels.one_check import check_variant
 
     check = check_variant(family, family.variant(variant), Point({"N": n, "K": k}), Point({}))
     assert check.passed, check.message

@@ -258,7 +258,7 @@ GPU_PROBLEMS = (
 @pytest.mark.parametrize("block", [32, 64, 256, 1024])
 @pytest.mark.parametrize("variant", ["split", "fused"])
 def test_kernels_are_right_on_the_gpu(family: Family, variant: str, block: int, problem: dict[str, int]) -> None:
-    from cuprof.engine.check import check_variant
+    from tests.kernels.one_check import check_variant
 
     check = check_variant(family, family.variant(variant), Point(problem), Point({"block": block}))
     assert check.passed, check.message
@@ -269,7 +269,7 @@ def test_kernels_are_right_on_the_gpu(family: Family, variant: str, block: int, 
 @pytest.mark.parametrize("variant", ["cudnn_fp32", "cudnn_tf32"])
 def test_cudnn_is_right_on_the_gpu(family: Family, variant: str, problem: dict[str, int]) -> None:
     pytest.importorskip("torch")
-    from cuprof.engine.check import check_variant
+    from tests.kernels.one_check import check_variant
 
     check = check_variant(family, family.variant(variant), Point(problem), Point({}))
     assert check.passed, check.message

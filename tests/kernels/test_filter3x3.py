@@ -17,11 +17,11 @@ import pytest
 from scipy.ndimage import correlate
 
 from cuprof.backends.cuda.nvrtc import Cubin
-from cuprof.engine.check import check_variant
 from cuprof.family import Family, Launch, Point
 from cuprof.family.loader import load_family
 from cuprof.project import bundled
 from cuprof.worker.check import compare
+from tests.kernels.one_check import check_variant
 
 CompileVariant = Callable[..., Cubin]
 

@@ -224,7 +224,7 @@ def test_other_tunables_compile_within_the_registers_of_their_block(
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 @pytest.mark.parametrize(("name", "tune"), [*CHOICES, ("cupy_sum", {})])
 def test_variants_are_right_on_the_gpu(family: Family, name: str, tune: dict[str, int], dtype: str) -> None:
-    from cuprof.engine.check import check_variant
+    from tests.kernels.one_check import check_variant
 
     variant = family.variant(name)
     tunables = Point({**{tunable.name: tunable.default for tunable in variant.tunables}, **tune})

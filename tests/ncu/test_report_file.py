@@ -76,7 +76,7 @@ def test_instructions_by_opcode(recorded: Path) -> None:
     assert sum(first.instances.values()) == first.value == 229376.0
 
 
-def test_findings_are_nsight_s_advice_without_its_links(recorded: Path) -> None:
+def test_advice_is_nsight_s_without_its_links(recorded: Path) -> None:
     (launch,) = read_report(recorded / "sections.ncu-rep").launches
     found = {advice.rule: advice for advice in launch.record.advice}
     small = found["SOLBottleneck"]

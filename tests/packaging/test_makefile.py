@@ -108,7 +108,7 @@ def test_arguments_reach_the_sweep(copy: Path) -> None:
 
 def test_check_runs_the_tests_unless_they_have_just_passed(copy: Path) -> None:
     whole, reused = make(copy, "--dry-run", "check").stdout, make(copy, "--dry-run", "check", "TESTED=1").stdout
-    for tool in ("ruff format --check", "ruff check", "-m mypy"):
+    for tool in ("ruff format --check", "ruff check", "lint-imports", "-m mypy"):
         assert tool in whole
         assert tool in reused
     assert "-m pytest" in whole

@@ -10,7 +10,6 @@ from cuprof.reading.devices import find_calibration, list_devices
 from cuprof.reading.sweeps import (
     find_finished_before,
     get_sweep,
-    list_sweeps,
     list_tried_sweeps,
     read_configurations,
 )
@@ -29,7 +28,7 @@ def begin(store: Store, experiment: str = "reduction", purpose: str = "timing", 
 def test_a_sweep_comes_back_without_its_configuration(store: Store) -> None:
     sweep = store.begin_sweep(FACTS)
     with store.snapshot() as connection:
-        (read,) = list_sweeps(connection)
+        read = get_sweep(connection, FACTS.experiment, sweep)
         assert read_configurations(connection, [sweep, 99]) == {sweep: FACTS.configuration}
     for name in ("name", "experiment", "family", "baseline", "purpose", "command_line", "host", "git", "software"):
         assert getattr(read, name) == getattr(FACTS, name)
@@ -92,9 +91,9 @@ def test_devices_are_those_of_the_sweeps_with_the_calibration_that_fits_best(sto
 def test_a_snapshot_does_not_see_what_is_written_meanwhile_and_keeps_nobody_off(store: Store) -> None:
     begin(store)
     with store.snapshot() as connection:
-        before = list_sweeps(connection)
-        begin(store)
+        before = get_sweep(connection, "reduction")
+        after = begin(store)
         if connection.dialect.name == "sqlite":
-            assert list_sweeps(connection) == before
+            assert get_sweep(connection, "reduction") == before
     with store.snapshot() as connection:
-        assert len(list_sweeps(connection)) == 2
+        assert get_sweep(connection, "reduction").id == after

@@ -153,7 +153,7 @@ def test_a_calibration_is_taken_over_from_the_same_device_and_host(store: Store)
     second = store.begin_sweep(FACTS)
     assert not store.reuse_calibration(second, replace(GPU, identity={**GPU.identity, "driver": "another"}))
     assert store.reuse_calibration(second, GPU)
-    rows = store.query("SELECT * FROM calibration ORDER BY sweep_id").drop(columns="sweep_id")
+    rows = query(store.url, "SELECT * FROM calibration ORDER BY sweep_id").drop(columns="sweep_id")
     assert len(rows) == 2
     assert rows.iloc[0].equals(rows.iloc[1])
 

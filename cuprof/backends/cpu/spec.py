@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuprof.backends.spec import BackendSpec, SweepNoise
+from cuprof.backends.spec import BackendSpec
 from cuprof.records import Measure
 
 SPEC = BackendSpec(
@@ -17,5 +17,4 @@ SPEC = BackendSpec(
     is_host=True,
     runs_in_process=True,
     builds_ahead=False,  # functions compile when they are prepared
-    noise=SweepNoise.HOST,
 )

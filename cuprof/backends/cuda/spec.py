@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuprof.backends.spec import BackendSpec, LaunchLimits, SweepNoise
+from cuprof.backends.spec import BackendSpec, LaunchLimits
 from cuprof.records import Measure
 
 SPEC = BackendSpec(
@@ -14,10 +14,8 @@ SPEC = BackendSpec(
     opener="cuprof.backends.cuda.backend:open_backend",
     facts_reader="cuprof.backends.cuda.facts:find_facts",
     lister="cuprof.backends.cuda.presence:list_devices",
-    profilers=("ncu",),
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same from 5.0 to 12.x.
     limits=LaunchLimits(grid=(2**31 - 1, 65535, 65535), block=(1024, 1024, 64), block_threads=1024),
     cooperative=True,
     uses_cuda_headers=True,
-    noise=SweepNoise.LAUNCHES,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuprof.backends.spec import BackendSpec, SweepNoise
+from cuprof.backends.spec import BackendSpec, NoiseSource
 from cuprof.records import Measure
 
 SPEC = BackendSpec(
@@ -14,5 +14,5 @@ SPEC = BackendSpec(
     opener="cuprof.backends.opencl.backend:open_backend",
     lister="cuprof.backends.opencl.presence:list_devices",
     unheeded=frozenset({"graph", "timer"}),
-    noise=SweepNoise.EVENTS,
+    noise=NoiseSource.EVENTS,
 )

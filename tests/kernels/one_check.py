@@ -1,4 +1,4 @@
-"""Check one variant in this process, for tests and interactive work."""
+"""Check one variant of a family in this process."""
 
 from __future__ import annotations
 
