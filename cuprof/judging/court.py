@@ -161,7 +161,7 @@ class _Trial:
         for turn in range(self.request.rounds + 1):
             for backend in {one.backend for one, _ in running}:
                 sweep_id = course.run(baselines[backend], folder)
-                self._read(course.store, bases[backend], sweep_id)
+                bases[backend].read(course.store, sweep_id)
                 if bases[backend].failed or bases[backend].skipped:
                     entry = (bases[backend].failed or bases[backend].skipped)[0]
                     raise UsageError(
@@ -173,7 +173,7 @@ class _Trial:
                     shown = (contender.folder, contender.file.parent)
                     sandbox = self._sandbox(contender.backend, shown)
                     sweep_id = course.run(contender.trials, contender.folder, contender.extension, sandbox)
-                    self._read(course.store, legs, sweep_id)
+                    legs.read(course.store, sweep_id)
                     if legs.failed or legs.skipped:
                         running.remove((contender, legs))
                         self.done.append(self._dismiss(contender, legs, bases[contender.backend].variant, course.logs))
@@ -208,11 +208,6 @@ class _Trial:
                 evidence.append(Evidence("log", log, counts=False))
         made = _candidate(contender, baseline, Ruling.WRONG, evidence[0].detail)
         return replace(made, evidence=(*evidence, *suspect(contender.file)))
-
-    @staticmethod
-    def _read(store: Store, legs: Legs, sweep_id: int) -> None:
-        with store.snapshot() as connection:
-            legs.read(connection, sweep_id)
 
     def _sandbox(self, backend: str, visible: Sequence[Path]) -> Sandbox | None:
         """Return what holds a candidate.

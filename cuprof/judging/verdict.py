@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from sqlalchemy.engine import Connection
 
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, choose_measures, match
@@ -20,6 +19,7 @@ from cuprof.statistics.contrast import Contrast, contrast
 from cuprof.statistics.series import Series
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, judge
+from cuprof.store import Store
 
 DRIFT = 0.05
 """Of the baseline's medians, the largest to the smallest less one, from which on it is told of."""
@@ -37,9 +37,10 @@ class Legs:
     variant: str
     legs: list[list[Entry]] = field(default_factory=list)
 
-    def read(self, connection: Connection, sweep_id: int) -> None:
+    def read(self, store: Store, sweep_id: int) -> None:
         """Take the entries of one more leg."""
-        self.legs.append(read_entries(connection, [sweep_id], [self.variant]))
+        with store.snapshot() as connection:
+            self.legs.append(read_entries(connection, [sweep_id], [self.variant]))
 
     @property
     def failed(self) -> list[Entry]:

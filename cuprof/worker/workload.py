@@ -109,11 +109,6 @@ class Workload:
         return found
 
 
-def draw_unseen(family: Family, job: Job, signature: Signature, begin: int, count: int) -> list[InputSet]:
-    """Return sets of inputs without a reference, of further numbers."""
-    return [InputSet(_draw_inputs(family, job, signature, number)) for number in range(begin, begin + count)]
-
-
 def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) -> dict[str, np.ndarray]:
     """Return a set of inputs; the first is of the job's seed alone."""
     seed = [job.seed, number] if number else job.seed
