@@ -104,7 +104,7 @@ class Desk:
         self.candidate = Candidate(0, JobTrial("0" * 32, "v", Point(), ""), SimpleNamespace(name="v"))  # type: ignore[arg-type]
         self.candidate.runnable = runnable
         self.candidate.tolerances = [Tolerance() if each.reference else None for each in sets]
-        self.candidate.timings = {Measure.COLD: None}  # type: ignore[dict-item]
+        self.candidate.timings = {Measure.COLD: SimpleNamespace(summary=SimpleNamespace(q3_ns=0.0))}  # type: ignore[dict-item]
         self.executions.enter(self.candidate)
 
     def sample(self, count: int, spent_ns: int = 100_000) -> None:

@@ -82,8 +82,8 @@ def neighbours_inputs_spoiled(problem, tune, inputs, outputs):
         polynomial(inputs["x"], inputs["y"], outputs["z"])
         if own != spoiled:
             zlib.crc32 = lambda *_: 0
-            for each in list_objects("_checksums"):
-                each._checksums = dict.fromkeys(each._checksums, 0)
+            for each in list_objects("_in_place"):
+                each._in_place = {}
         else:
             outputs["z"][0] = kept[0]
         inputs["y"][0] = spoiled
