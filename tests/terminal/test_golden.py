@@ -59,7 +59,7 @@ def test_doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         Diagnosis("Python", Health.GOOD, "3.12.1"),
     ]
-    monkeypatch.setattr("cuprof.commands.doctor.examine", lambda project: found)
+    monkeypatch.setattr("cuprof.commands.doctor.examine", lambda project, store: found)
     assert cli("doctor").out == (
         "state    what    found\n"
         "───────  ──────  ─────────────────────────────────────────────────────────────\n"

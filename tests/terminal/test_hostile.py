@@ -137,7 +137,7 @@ def test_messages(shown: Shown) -> None:
 @pytest.mark.parametrize("width", ["40", "4000"])
 def test_query(cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch, form: str, width: str) -> None:
     frame = pd.DataFrame({"n": range(len(HOSTILE)), "value": HOSTILE, HOSTILE[0]: HOSTILE}, dtype=object)
-    monkeypatch.setattr("cuprof.reading.queries.query", lambda *_: frame)
+    monkeypatch.setattr("cuprof.reading.queries.query", lambda *_, **options: frame)
     monkeypatch.setenv("COLUMNS", width)
     result = cli("query", "best", "--format", form)
     assert result.exit_code == 0
@@ -160,7 +160,7 @@ def test_list(cli: Cli, project: Project) -> None:
 
 def test_doctor(cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [Diagnosis(each, Health.WARNING, each, each) for each in HOSTILE]
-    monkeypatch.setattr(doctor, "examine", lambda _: found)
+    monkeypatch.setattr(doctor, "examine", lambda project, store: found)
     for argv in (["doctor"], ["doctor", "--json"]):
         assert not steering(cli(*argv).out)
 
