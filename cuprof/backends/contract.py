@@ -229,8 +229,8 @@ class Session(ABC, Generic[R]):
         """Wait, and return what the comparisons in place have come to."""
 
     @abstractmethod
-    def execute(self, runnable: R, draw: Draw) -> None:
-        """Execute once as drawn, timing nothing, and wait.
+    def execute(self, runnable: R, *draws: Draw) -> None:
+        """Execute once as each draw says, timing nothing, and wait for the last.
 
         Raises:
             LaunchError: as `run`.

@@ -8,14 +8,14 @@ import numpy as np
 
 from cuprof.family import Arrays
 
-STEP = np.uint64(0x9E3779B97F4A7C15)
+KEY_BYTES = 1 << 16
 
 
 class Sealed:
     """Arrays by name whose bytes are masked until `open`; a variant that walks the heap finds nothing to copy."""
 
     def __init__(self, arrays: Arrays) -> None:
-        self._key = np.uint64(secrets.randbits(64))
+        self._key = np.frombuffer(secrets.token_bytes(KEY_BYTES), np.uint8)
         self._held = {
             name: (array.shape, array.dtype, self._masked(np.ascontiguousarray(array)))
             for name, array in arrays.items()
@@ -31,9 +31,7 @@ class Sealed:
     def _masked(self, array: np.ndarray) -> np.ndarray:
         content = array.reshape(-1).view(np.uint8)
         masked = np.empty(content.size, np.uint8)
-        words = content.size // 8 * 8
-        with np.errstate(over="ignore"):
-            key = np.arange(words // 8 + 1, dtype=np.uint64) * STEP + self._key
-        np.bitwise_xor(content[:words].view(np.uint64), key[:-1], out=masked[:words].view(np.uint64))
-        masked[words:] = content[words:] ^ key[-1:].view(np.uint8)[: content.size - words]
+        for start in range(0, content.size, self._key.size):
+            part = content[start : start + self._key.size]
+            np.bitwise_xor(part, self._key[: part.size], out=masked[start : start + part.size])
         return masked

@@ -24,8 +24,10 @@ WANTED = 256
 """Executions of a trial that are compared, if that takes no longer than `MOST_SHARE` of what its samples took: one that
 is wrong in one execution of fifty is found with a chance of 99.4 %."""
 MOST_SHARE = 0.2
-LEAST_NS = 20_000_000
+LEAST_NS = 5_000_000
 """For this long executions are compared in any case."""
+AT_ONCE = 32
+"""So many are put on a device before anybody waits for them."""
 FIRST_TIMES_LONGER, HOST_TIMES_LONGER = 1.25, 2.5
 KNOWN_RESULTS = 64
 """So many results a set of inputs are known again; a variant whose sums come in any order has ever new ones."""
@@ -97,12 +99,17 @@ class Executions:
         account, session = self._accounts[candidate.index], self.bench.session
         began, allowed_ns = monotonic_ns(), max(LEAST_NS, int(MOST_SHARE * account.spent_ns) - account.comparing_ns)
         known = session.tally(candidate.runnable).compared if account.in_place else account.compared
+        at_once = AT_ONCE if account.in_place else 1  # outputs that are fetched are those of the last execution
         while self.compared_sets and known < WANTED and monotonic_ns() - began < allowed_ns:
-            account.dealt = Draw(self._random.randrange(self.compared_sets), self._random.randrange(256), True)
-            session.execute(candidate.runnable, account.dealt)
+            draws = [
+                Draw(self._random.randrange(self.compared_sets), self._random.randrange(256), True)
+                for _ in range(min(at_once, WANTED - known))
+            ]
+            account.dealt = draws[-1]
+            session.execute(candidate.runnable, *draws)
             if not account.in_place:
                 self._compare(account, candidate.runnable)
-            known += 1
+            known += len(draws)
         if account.in_place:
             return session.tally(candidate.runnable)
         return Tally(account.compared, account.wrong, None)

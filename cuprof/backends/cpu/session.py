@@ -89,10 +89,11 @@ class CpuSession(Session[CpuRunnable]):
         """Return that nothing was compared here."""
         return Tally()
 
-    def execute(self, runnable: CpuRunnable, draw: Draw) -> None:
-        """Execute once as drawn."""
-        self._give(draw)
-        runnable.call()
+    def execute(self, runnable: CpuRunnable, *draws: Draw) -> None:
+        """Execute once as each draw says."""
+        for draw in draws:
+            self._give(draw)
+            runnable.call()
 
     def _give(self, draw: Draw) -> None:
         """Write inputs and outputs as drawn."""

@@ -38,7 +38,6 @@ THREADS = 256
 BLOCKS_A_MULTIPROCESSOR = 8
 GLANCE_BLOCKS = 4
 """Blocks of `THREADS` elements that are looked at first."""
-MASK_STEP = np.uint64(0x9E3779B97F4A7C15)
 
 Results = Mapping[str, tuple[int, Array]]
 """Output name → device address and what lies there."""
@@ -159,10 +158,12 @@ class DeviceComparison:
 
     def _masked(self, array: np.ndarray) -> Any:
         """Return the values as doubles on the device, each with its bits masked by the key and its position."""
-        bits = np.ascontiguousarray(array, dtype=np.float64).reshape(-1).view(np.uint64)
-        with np.errstate(over="ignore"):
-            mask = np.arange(bits.size, dtype=np.uint64) * MASK_STEP + np.uint64(self._key)
-        return self.device.upload(bits ^ mask)
+        held = self.device.upload(np.ascontiguousarray(array, dtype=np.float64).reshape(-1))
+        arguments = [held.data.ptr, np.uint64(held.size), np.uint64(self._key)]
+        blocks = BLOCKS_A_MULTIPROCESSOR * self.device.multiprocessors
+        self.device.kernels.launch("mask", blocks, THREADS, arguments)(self.device.stream.ptr)
+        self.device.stream.synchronize()
+        return held
 
 
 class DeviceVerification:

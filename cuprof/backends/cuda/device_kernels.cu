@@ -67,6 +67,13 @@ extern "C" __global__ void cuprof_hold(const volatile unsigned int* gate, unsign
 // Leaves the device's time, in nanoseconds, where the host reads it.
 extern "C" __global__ void cuprof_mark(unsigned long long* ns) { *ns = now_ns(); }
 
+// Masks 8-byte words by a key and their position, or unmasks them.
+extern "C" __global__ void cuprof_mask(unsigned long long* words, unsigned long long count, unsigned long long key) {
+    const unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
+    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
+        words[i] ^= key + i * 0x9E3779B97F4A7C15ull;
+}
+
 // An array that is written anew before an execution: with the drawn one of `contents`, or with a byte where there are none.
 struct Refill {
     unsigned char* target;

@@ -240,10 +240,10 @@ class CudaSession(Session[CudaRunnable]):
         with self.device.errors("compare the results"):
             return runnable.verification.read() if runnable.verification else Tally()
 
-    def execute(self, runnable: CudaRunnable, draw: Draw) -> None:
-        """Execute once as drawn."""
+    def execute(self, runnable: CudaRunnable, *draws: Draw) -> None:
+        """Execute once as each draw says, and wait."""
         with self.device.errors("execute"):
-            self.device.timer.compare(runnable.enqueue, self._around(runnable, draw))
+            self.device.timer.compare(runnable.enqueue, [self._around(runnable, draw) for draw in draws])
 
     def put_back(self) -> None:
         """Make the device current again, with the limits, cache configuration and L2 cache it had."""

@@ -110,11 +110,12 @@ class OpenClSession(Session[OpenClRunnable]):
         """Return that nothing was compared here."""
         return Tally()
 
-    def execute(self, runnable: OpenClRunnable, draw: Draw) -> None:
-        """Execute once as drawn."""
-        with self.device.errors("execute", waiting=True):
-            self._give(draw, runnable)
-        self.run(runnable)
+    def execute(self, runnable: OpenClRunnable, *draws: Draw) -> None:
+        """Execute once as each draw says."""
+        for draw in draws:
+            with self.device.errors("execute", waiting=True):
+                self._give(draw, runnable)
+            self.run(runnable)
 
     def _give(self, draw: Draw, runnable: OpenClRunnable | None = None) -> None:
         """Enqueue the writing of inputs, outputs and scratch as drawn."""
