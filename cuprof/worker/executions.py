@@ -99,17 +99,20 @@ class Executions:
         account, session = self._accounts[candidate.index], self.bench.session
         began, allowed_ns = monotonic_ns(), max(LEAST_NS, int(MOST_SHARE * account.spent_ns) - account.comparing_ns)
         known = session.tally(candidate.runnable).compared if account.in_place else account.compared
-        at_once = AT_ONCE if account.in_place else 1  # outputs that are fetched are those of the last execution
-        while self.compared_sets and known < WANTED and monotonic_ns() - began < allowed_ns:
+        at_once = 1
+        while self.compared_sets and known < WANTED and (spent_ns := monotonic_ns() - began) < allowed_ns:
             draws = [
                 Draw(self._random.randrange(self.compared_sets), self._random.randrange(256), True)
                 for _ in range(min(at_once, WANTED - known))
             ]
             account.dealt = draws[-1]
             session.execute(candidate.runnable, *draws)
-            if not account.in_place:
-                self._compare(account, candidate.runnable)
             known += len(draws)
+            if account.in_place:  # as many as fit into what is left of the time
+                each_ns = max(monotonic_ns() - began - spent_ns, 1) / len(draws)
+                at_once = max(1, min(AT_ONCE, int((allowed_ns - (monotonic_ns() - began)) / each_ns)))
+            else:  # outputs that are fetched are those of the last execution
+                self._compare(account, candidate.runnable)
         if account.in_place:
             return session.tally(candidate.runnable)
         return Tally(account.compared, account.wrong, None)

@@ -50,7 +50,10 @@ def collect(
     return run
 
 
-def test_the_table_shows_the_four_metrics_and_why_a_trial_has_none(fake_ncu, collect, capsys) -> None:
+def test_the_table_shows_the_four_metrics_and_why_a_trial_has_none(
+    fake_ncu, collect, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     fake_ncu.plays({"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}})
     assert collect() == 1  # a wrong variant is a failure of the selection
     lines = capsys.readouterr().out.splitlines()

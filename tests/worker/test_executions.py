@@ -63,13 +63,14 @@ class Device:
     def tally(self, runnable: Runnable) -> Tally:
         return self.tallied
 
-    def execute(self, runnable: Runnable, draw: Draw) -> None:
-        self.now += self.execute_ns
-        self.drawn.append(draw)
-        self.last_wrong = runnable.is_wrong(runnable.executed)
-        runnable.executed += 1
-        if self.in_place and draw.compare:
-            self.tallied = Tally(self.tallied.compared + 1, self.tallied.wrong + self.last_wrong)
+    def execute(self, runnable: Runnable, *draws: Draw) -> None:
+        for draw in draws:
+            self.now += self.execute_ns
+            self.drawn.append(draw)
+            self.last_wrong = runnable.is_wrong(runnable.executed)
+            runnable.executed += 1
+            if self.in_place and draw.compare:
+                self.tallied = Tally(self.tallied.compared + 1, self.tallied.wrong + self.last_wrong)
 
     def read(self, runnable: Runnable, measure: Measure, batch: int, draw: Callable[[], Draw]) -> Reading:
         drawn = draw()

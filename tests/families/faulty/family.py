@@ -229,11 +229,13 @@ def looks_around(problem, tune, inputs, outputs):
 
 @family.cpu("arranges_itself")
 def arranges_itself(problem, tune, inputs, outputs):
-    """Right, and relies while it runs on what it set while it was prepared."""
+    """Right, and relies on what it sets as it runs: what it set while it was prepared is put back."""
     os.chdir("/")
     np.seterr(all="raise")
 
     def run():
+        os.chdir("/")
+        np.seterr(all="raise")
         assert os.getcwd() == "/"  # noqa: PTH109
         assert np.geterr()["over"] == "raise"
         double(inputs, outputs)
