@@ -51,13 +51,17 @@ class JobRunner:
             self._worker = WorkerProcess(self.settings, self.sandbox)
         return self._worker
 
-    def run(self, job: Job) -> Iterator[Outcome]:
+    def run(self, job: Job, judge: Callable[[Outcome], Outcome] = lambda outcome: outcome) -> Iterator[Outcome]:
         """Yield every trial's outcome as it comes.
 
         A trial that the worker dies of or hangs in is answered here; the trials after it, and those that were sampled
         beside it, are done again by a new worker. Where others ran in the same process, one of them may have left a
         thread or a spoilt heap behind: a trial that failed in a way that this explains is a suspect (`_is_doubtful`).
-        It runs once more in a worker of its own, before any others, and what comes of that is its outcome.
+        It runs once more in a worker of its own, before any others, and what comes of that is its outcome. So does one
+        whose time is implausible: somebody may have changed the clock of all.
+
+        Args:
+            judge: says of an outcome whether its times can be believed.
         """
         if job.isolated:
             self._drop()
@@ -71,7 +75,7 @@ class JobRunner:
             given = (self._suspects.pop(0),) if alone else tuple(left)
             ahead = get_spec(job.backend).builds_ahead and not self._lost_building
             current = replace(job, trials=given, build_ahead=ahead)
-            for outcome in self._run_once(current, alone):
+            for outcome in self._run_once(current, alone, judge):
                 left = [trial for trial in left if trial.identity != outcome.identity]
                 yield outcome
             if alone:
@@ -79,7 +83,7 @@ class JobRunner:
         if job.isolated:
             self._drop()
 
-    def _run_once(self, job: Job, alone: bool) -> Iterator[Outcome]:
+    def _run_once(self, job: Job, alone: bool, judge: Callable[[Outcome], Outcome]) -> Iterator[Outcome]:
         """Yield outcomes until the job is done or its worker is lost, but those of trials that become suspects.
 
         Args:
@@ -101,10 +105,11 @@ class JobRunner:
                         raise WorkerDiedError("an answer to no question", self.worker.page.read(), "")
                     del left[message.index]
                     worked = True
-                    if not alone and _is_doubtful_outcome(job, message):
+                    outcome = judge(message.outcome)
+                    if not alone and _is_doubtful_outcome(job, replace(message, outcome=outcome)):
                         self._suspects.append(trial)
                     else:
-                        yield message.outcome
+                        yield outcome
                     if message.lost:
                         self._drop()
                         return
@@ -194,6 +199,8 @@ def _is_doubtful_outcome(job: Job, finished: Finished) -> bool:
     A device refuses a launch for what that launch asks, and is asked once only.
     """
     outcome = finished.outcome
+    if outcome.state is State.IMPLAUSIBLE:
+        return finished.has_company and not finished.lost
     failed = outcome.state in (State.LAUNCH_ERROR, State.WRONG_RESULT)
     own_code = failed and outcome.phase != Phase.INPUTS.name.lower()
     return _shares_process(job) and own_code and finished.has_company

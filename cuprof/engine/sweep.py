@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from threading import Thread
 
@@ -240,7 +241,7 @@ class Sweep:
                 calibrated.add(job.backend)
                 if is_early:
                     self._calibrate(sweep_id, job.backend)
-                for outcome in self.runner.run(job):
+                for outcome in self.runner.run(job, partial(self._believe, by_identity)):
                     self._record(sweep_id, by_identity[outcome.identity], outcome)
                 if is_due and not is_early:
                     self._calibrate(sweep_id, job.backend)
@@ -291,11 +292,16 @@ class Sweep:
             and self.store.reuse_calibration(sweep_id, device)
         )
 
+    def _believe(self, trials: Mapping[str, Trial], outcome: Outcome) -> Outcome:
+        """Return the outcome, implausible where the device cannot be as fast as it says."""
+        if not outcome.timings:
+            return outcome
+        trial = trials[outcome.identity]
+        outputs = self.prepared.family.signature(trial.problem).outputs.values()
+        plausibility = self._plausibility.get(trial.backend) or Plausibility(self._is_host(trial.backend))
+        return plausibility.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
+
     def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
-        if outcome.timings:
-            outputs = self.prepared.family.signature(trial.problem).outputs.values()
-            judge = self._plausibility.get(trial.backend) or Plausibility(self._is_host(trial.backend))
-            outcome = judge.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
         self.store.record(sweep_id, outcome)
         self._tell(trial, outcome)
         for timing in outcome.timings:

@@ -157,6 +157,17 @@ def test_a_cpu_trial_that_raised_by_itself_is_answered_at_once(stage: Any) -> No
     assert [outcome[:2] for outcome in played.run("ab")] == [("a", "launch_error"), ("b", OK)]
 
 
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+def test_a_trial_whose_time_cannot_be_believed_is_timed_alone_where_others_ran_before_it(
+    stage: Any, backend: str
+) -> None:
+    """Somebody may have changed the clock of all; who did is implausible by himself, too."""
+    doubted = Finished(1, Outcome("id b", State.IMPLAUSIBLE, "too short"), has_company=True)
+    played = stage([0, doubted, 2, JobDone()], [0, JobDone()])
+    assert [outcome[:2] for outcome in played.run("abc", backend=backend)] == [("a", OK), ("c", OK), ("b", OK)]
+    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["b"]]]
+
+
 def test_a_device_is_asked_once(stage: Any) -> None:
     """A refusal is what the launch asks for, and an endless kernel would cost its limit twice."""
     played = stage([0, refused(1, "b", has_company=True), at(2, Phase.CHECK, 21, begun=3)])

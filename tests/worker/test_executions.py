@@ -20,11 +20,14 @@ from cuprof.worker import executions as module
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.executions import FIRST_TIMES_LONGER, HOST_TIMES_LONGER, WANTED, Executions
+from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.process_state import ProcessState
 from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS
 
 RIGHT, WRONG = np.arange(8.0), np.arange(8.0) + 1
 MS = 1_000_000
+STATE, INTEGRITY = ProcessState(), Integrity()  # of all simulations: thousands are made, and none changes them
 
 
 @dataclass
@@ -100,7 +103,7 @@ class Desk:
         workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, seed=1)
         job = Job(Path(), "cpu", Point(), (), 1, None, {})  # type: ignore[arg-type]
         count = len(sets) if stocked is None else stocked
-        bench = Bench(job, workload, self.device, lambda *_: None, count, on_host)  # type: ignore[arg-type]
+        bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, INTEGRITY)  # type: ignore[arg-type]
         self.executions = Executions(bench, count)
         self.candidate = Candidate(0, JobTrial("0" * 32, "v", Point(), ""), SimpleNamespace(name="v"))  # type: ignore[arg-type]
         self.candidate.runnable = runnable
