@@ -32,6 +32,7 @@ class JobRunner:
     ) -> None:
         self.settings, self.limits, self.watch, self.sandbox = settings, limits, watch, sandbox
         self._lost_building = False
+        self._clock_is_sound = False
         self._suspects: list[JobTrial] = []
         self._worker: WorkerProcess | None = None
         self._worked = False
@@ -61,13 +62,15 @@ class JobRunner:
         whose time is implausible: somebody may have changed the clock of all.
 
         Args:
-            judge: says of an outcome whether its times can be believed.
+            judge: says of an outcome whether its times can be believed. Where one is still implausible by itself, the
+                others of the job that are need no second look.
         """
         if job.isolated:
             self._drop()
         left = list(job.trials)
         self._lost_building = False
         self._suspects = []
+        self._clock_is_sound = False
         while left:
             alone = bool(self._suspects)
             if alone:
@@ -106,7 +109,14 @@ class JobRunner:
                     del left[message.index]
                     worked = True
                     outcome = judge(message.outcome)
-                    if not alone and _is_doubtful_outcome(job, replace(message, outcome=outcome)):
+                    implausible = outcome.state is State.IMPLAUSIBLE
+                    if alone:
+                        self._clock_is_sound |= implausible
+                    elif implausible and message.has_company and not (message.lost or self._clock_is_sound):
+                        self._suspects.append(trial)
+                        self._drop()  # whoever changed the clock of this one has changed that of those after it
+                        return
+                    if not alone and _is_doubtful_outcome(job, message):
                         self._suspects.append(trial)
                     else:
                         yield outcome
@@ -199,8 +209,6 @@ def _is_doubtful_outcome(job: Job, finished: Finished) -> bool:
     A device refuses a launch for what that launch asks, and is asked once only.
     """
     outcome = finished.outcome
-    if outcome.state is State.IMPLAUSIBLE:
-        return finished.has_company and not finished.lost
     failed = outcome.state in (State.LAUNCH_ERROR, State.WRONG_RESULT)
     own_code = failed and outcome.phase != Phase.INPUTS.name.lower()
     return _shares_process(job) and own_code and finished.has_company

@@ -34,6 +34,10 @@ def refused(index: int, name: str, *, has_company: bool, phase: str = "check") -
     return Finished(index, Outcome(f"id {name}", State.LAUNCH_ERROR, "no", phase=phase), has_company=has_company)
 
 
+def doubted(index: int, name: str) -> Finished:
+    return Finished(index, Outcome(f"id {name}", State.IMPLAUSIBLE, "too short"), has_company=True)
+
+
 class Worker:
     """Play a script: a status changes the page, an int finishes that trial, an error is raised, the rest is said."""
 
@@ -162,10 +166,17 @@ def test_a_trial_whose_time_cannot_be_believed_is_timed_alone_where_others_ran_b
     stage: Any, backend: str
 ) -> None:
     """Somebody may have changed the clock of all; who did is implausible by himself, too."""
-    doubted = Finished(1, Outcome("id b", State.IMPLAUSIBLE, "too short"), has_company=True)
-    played = stage([0, doubted, 2, JobDone()], [0, JobDone()])
-    assert [outcome[:2] for outcome in played.run("abc", backend=backend)] == [("a", OK), ("c", OK), ("b", OK)]
-    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["b"]]]
+    played = stage([0, doubted(1, "b")], [0, JobDone()], [0, JobDone()])
+    assert [outcome[:2] for outcome in played.run("abc", backend=backend)] == [("a", OK), ("b", OK), ("c", OK)]
+    assert [worker.jobs for worker in played.workers] == [[["a", "b", "c"]], [["b"]], [["c"]]]
+
+
+def test_where_a_time_is_no_better_alone_the_others_need_no_second_look(stage: Any) -> None:
+    """A family that states more work than there is costs one worker more, and not one for each of its trials."""
+    played = stage([0, doubted(1, "b")], [doubted(0, "b"), JobDone()], [doubted(0, "c"), doubted(1, "d"), JobDone()])
+    states = [outcome[:2] for outcome in played.run("abcd", backend="cuda")]
+    assert states == [("a", OK), *((name, "implausible") for name in "bcd")]
+    assert len(played.workers) == 3
 
 
 def test_a_device_is_asked_once(stage: Any) -> None:
