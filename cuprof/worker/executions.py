@@ -28,7 +28,7 @@ LEAST_NS = 5_000_000
 """For this long executions are compared in any case."""
 AT_ONCE = 32
 """So many are put on a device before anybody waits for them."""
-FIRST_TIMES_LONGER, HOST_TIMES_LONGER = 1.25, 2.5
+FIRST_TIMES_LONGER, HOST_TIMES_LONGER = 1.25, 1.8
 KNOWN_RESULTS = 64
 """So many results a set of inputs are known again; a variant whose sums come in any order has ever new ones."""
 LEAST_LONGER_NS = 1_500.0

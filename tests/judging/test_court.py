@@ -246,7 +246,6 @@ def test_what_a_file_claims_of_itself_is_not_believed(court: Any) -> None:
     assert "claims to be what it is not" in found.message
 
 
-@pytest.mark.xfail(reason="until clocks are bound before a stranger's code is loaded", strict=False)
 def test_a_clock_that_is_replaced_gains_nothing(court: Any) -> None:
     file = court.write(
         "clock.py",
