@@ -51,10 +51,6 @@ class Workload:
         """Return how many of the sets, from the first on, have a reference."""
         return sum(each.reference is not None for each in self.sets)
 
-    def references(self) -> list[Arrays | None]:
-        """Return what is right for each set; whoever asks lets go of it before a variant runs."""
-        return [each.reference.open() if each.reference else None for each in self.sets]
-
     @classmethod
     def make(cls, family: Family, job: Job) -> Workload:
         """Draw inputs from the job's seed and compute the reference; further sets where executions will be timed.
