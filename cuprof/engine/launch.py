@@ -35,6 +35,11 @@ class Launched:
     log_path: Path
     folder: ScratchFolder
 
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs; an interrupt amid Popen's own would leave its lock taken."""
+        with shielded():
+            return self.process.poll()
+
     def kill(self) -> None:
         """End the worker and whatever it started, at once."""
         with shielded():
@@ -66,7 +71,7 @@ def take(sandbox: Sandbox | None = None) -> Launched:
     if sandbox is not None:
         return _launch(sandbox)
     spare, _spare = _spare, None
-    if spare is not None and spare.process.poll() is None:
+    if spare is not None and spare.poll() is None:
         return spare
     if spare is not None:
         spare.discard()

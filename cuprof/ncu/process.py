@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -96,7 +95,7 @@ class NcuProcess:
         began = time.monotonic()
         timed_out = interrupted = False
         try:
-            timed_out = _watch(self._process, progress, limit_s, tick)
+            timed_out = self._watch(progress, limit_s, tick)
             if timed_out:
                 self._ask_to_stop(GRACE_S)
         except KeyboardInterrupt:
@@ -115,20 +114,26 @@ class NcuProcess:
 
     def _ask_to_stop(self, grace_s: float) -> None:
         """Let ncu write what it has."""
-        self._process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(grace_s)
+        give_up = time.monotonic() + grace_s
+        with shielded():
+            self._process.send_signal(signal.SIGINT)
+        while self._is_running() and time.monotonic() < give_up:
+            time.sleep(POLL_S)
 
+    def _is_running(self) -> bool:
+        """Return whether ncu runs; an interrupt amid Popen's own would leave its lock taken."""
+        with shielded():
+            return self._process.poll() is None
 
-def _watch(process: subprocess.Popen[bytes], progress: Path, limit_s: float, tick: Callable[[], None]) -> bool:
-    """Wait for the process; return True when no trial began or ended for too long."""
-    size, since, allowed = 0, time.monotonic(), limit_s + STARTUP_S
-    while process.poll() is None:
-        tick()
-        now_size = progress.stat().st_size if progress.exists() else 0
-        if now_size != size:
-            size, since, allowed = now_size, time.monotonic(), limit_s
-        elif time.monotonic() - since > allowed:
-            return True
-        time.sleep(POLL_S)
-    return False
+    def _watch(self, progress: Path, limit_s: float, tick: Callable[[], None]) -> bool:
+        """Wait for the process; return True when no trial began or ended for too long."""
+        size, since, allowed = 0, time.monotonic(), limit_s + STARTUP_S
+        while self._is_running():
+            tick()
+            now_size = progress.stat().st_size if progress.exists() else 0
+            if now_size != size:
+                size, since, allowed = now_size, time.monotonic(), limit_s
+            elif time.monotonic() - since > allowed:
+                return True
+            time.sleep(POLL_S)
+        return False
