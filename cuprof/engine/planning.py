@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
 from cuprof.engine.runner import JobRunner
+from cuprof.engine.station import Station
 from cuprof.errors import WorkerError
 from cuprof.family import Family
 from cuprof.family.extension import Extension
@@ -61,10 +62,11 @@ class Prepared:
         return self.config.retry == "failed" and known.state.value == "ok"
 
 
-def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: bool = True) -> Prepared:
-    """Load the family, ask the worker for devices, and plan.
+def prepare(config: SweepConfig, project: Project, station: Station, *, timed: bool = True) -> Prepared:
+    """Load the family, ask the station's worker for devices, and plan.
 
     Args:
+        station: is told its devices.
         timed: take the measures that the configuration names; else the trials are only checked.
 
     Raises:
@@ -88,8 +90,9 @@ def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: 
         backend: methods(config.measure, backend) if timed else {} for backend in backends
     }
     untimed = {backend for backend in backends if timed and not by_backend[backend]}
-    devices = find_devices(config, runner, tuple(backend for backend in backends if backend not in untimed))
+    devices = find_devices(config, station.runner, tuple(backend for backend in backends if backend not in untimed))
     modes = " and ".join(config.measure.modes)
+    station.devices = dict(devices)
     devices |= {
         backend: Unavailable(f"the {backend} back end has no {modes} time", "measure.modes=[cold]")
         for backend in untimed

@@ -17,6 +17,10 @@ from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
 Watch = Callable[[JobTrial, Phase], None]
 
 
+class StoppedError(Exception):
+    """Report that the runner was told to stop, from another thread, while it worked."""
+
+
 class JobRunner:
     """Run jobs on one worker at a time, replacing it whenever it is lost; use as a context manager.
 
@@ -28,14 +32,18 @@ class JobRunner:
     """
 
     def __init__(
-        self, settings: WorkerSettings, limits: LimitsConfig, watch: Watch, sandbox: Sandbox | None = None
+        self,
+        settings: WorkerSettings,
+        limits: LimitsConfig,
+        watch: Watch = lambda trial, phase: None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.settings, self.limits, self.watch, self.sandbox = settings, limits, watch, sandbox
         self._lost_building = False
         self._clock_is_sound = False
         self._suspects: list[JobTrial] = []
         self._worker: WorkerProcess | None = None
-        self._worked = False
+        self._worked = self._stopped = False
 
     def __enter__(self) -> JobRunner:
         return self
@@ -48,6 +56,8 @@ class JobRunner:
     @property
     def worker(self) -> WorkerProcess:
         """Return the worker, starting one where there is none."""
+        if self._stopped:
+            raise StoppedError
         if self._worker is None:
             self._worker = WorkerProcess(self.settings, self.sandbox)
         return self._worker
@@ -101,6 +111,8 @@ class JobRunner:
             self.worker.send(job)
             seen: Status | None = None
             for message in self.worker.messages():
+                if self._stopped:
+                    raise StoppedError
                 if isinstance(message, Finished):
                     trial = left.get(message.index)
                     if trial is None or trial.identity != message.outcome.identity:
@@ -182,6 +194,10 @@ class JobRunner:
         if self._worker is not None:
             self._worker.kill()
         self._drop()
+
+    def stop(self) -> None:
+        """Let whoever uses the runner in another thread meet a `StoppedError`, soon."""
+        self._stopped = True
 
     def _drop(self) -> None:
         if self._worker is not None:

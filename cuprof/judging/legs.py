@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.fleet import open_fleet
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
 from cuprof.engine.runner import JobRunner
-from cuprof.engine.sweep import Sweep, Watcher
+from cuprof.engine.station import Station
+from cuprof.engine.sweep import Sweep
 from cuprof.family import Family
 from cuprof.family.extension import Extension
 from cuprof.judging.contenders import Devices
@@ -87,11 +89,9 @@ class Course:
             extension=extension,
         )
         observer = _Listener(self.observer, self.logs, self.told)
-        watcher = Watcher(observer)
-        watcher.know(trials)
-        settings = WorkerSettings(config.device.numbers())
-        with JobRunner(settings, config.limits, watcher, sandbox) as runner:
-            return Sweep(leg, self.project, self.store, runner, observer).run().sweep_id
+        runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)
+        with open_fleet([Station(runner, self.devices)]) as fleet:
+            return Sweep(leg, self.project, self.store, fleet, observer).run().sweep_id
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from cuprof.config.model import LimitsConfig
 from cuprof.engine.observer import SilentObserver
 from cuprof.engine.planning import find_devices, prepare
 from cuprof.engine.runner import JobRunner
+from cuprof.engine.station import Station
 from cuprof.engine.sweep import Sweep, preview, run_sweep
 from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.errors import SelectionError, UnknownNameError, UsageError
@@ -70,11 +71,12 @@ def test_a_setting_that_one_of_the_back_ends_heeds_needs_no_word(bench: Any, mon
     }
     monkeypatch.setattr("cuprof.engine.planning.find_devices", lambda config, runner, backends: dict(found))
     config = bench.config("sound_first", "cuda_sound_first", measure=replace(bench.config().measure, energy=True))
-    assert prepare(config, bench.project, None).plan.notes == ()  # type: ignore[arg-type]
+    station = Station(JobRunner(WorkerSettings(), config.limits))
+    assert prepare(config, bench.project, station).plan.notes == ()
     found["cuda"] = Unavailable("no NVIDIA driver on this machine")
-    notes = prepare(config, bench.project, None).plan.notes  # type: ignore[arg-type]
+    notes = prepare(config, bench.project, station).plan.notes
     assert notes == ("measure.energy has no effect on cpu variants",)
-    assert prepare(config, bench.project, None, timed=False).plan.notes == ()  # type: ignore[arg-type]
+    assert prepare(config, bench.project, station, timed=False).plan.notes == ()
 
 
 def test_what_is_stored_is_not_measured_again(bench: Any) -> None:
