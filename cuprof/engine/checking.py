@@ -41,7 +41,7 @@ def check_trials(
         KeyboardInterrupt: after the sweep has been marked as interrupted.
     """
     with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.first, timed=False)
+        prepared = prepare(config, project, fleet.stations, timed=False)
         planned = prepared.plan.trials
         wanted = tuple(trial for trial in planned if trial.backend in backends)
         part = replace(prepared, plan=replace(prepared.plan, trials=wanted))

@@ -35,7 +35,7 @@ class Fleet:
     """
 
     def __init__(self, stations: Sequence[Station]) -> None:
-        self.stations = tuple(stations)
+        self.stations = list(stations)
         self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._stopped = Event()
         self._thread = current_thread()
@@ -62,6 +62,14 @@ class Fleet:
                 self._answer()
         finally:
             self._stop(threads)
+
+    def retire(self, station: Station, feed: Feed, job: Job) -> bool:
+        """Leave the rest of a job to others for good; return False where there is no other station."""
+        if all(other.is_lost for other in self.stations if other is not station):
+            return False
+        station.is_lost = True
+        feed.give_back(station, job)
+        return True
 
     def call(self, function: Callable[..., T], *given: Any) -> T:
         """Call a function in the one thread that writes to the store and tells observers; return what it returns."""
@@ -93,6 +101,8 @@ class Fleet:
                 time.sleep(POLL_S)
             else:
                 work(station, job)
+                if station.is_lost:
+                    return
 
     def _answer(self) -> None:
         try:

@@ -21,7 +21,7 @@ def preview_profiling(config: SweepConfig, project: Project, profiler: Profiler)
     """
     request = profiler.make_request(config)
     with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.first, timed=False)
+        prepared = prepare(config, project, fleet.stations, timed=False)
     trials = prepared.plan.trials
     settled: dict[str, StoredProfile] = {}
     outcomes: dict[str, Outcome] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -13,24 +14,28 @@ from threading import Thread
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.engine.feed import Feed, PlannedFeed, list_jobs
+from cuprof.engine.enrolment import make_stations
+from cuprof.engine.feed import Feed, PlannedFeed, find_references, list_jobs
 from cuprof.engine.fleet import Fleet, open_fleet
 from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.plausibility import Plausibility
+from cuprof.engine.presence import Presence
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
-from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.errors import EmptyStoreError, WorkerError
 from cuprof.interrupts import shielded
+from cuprof.point import Point
 from cuprof.project import Project
 from cuprof.records import ENERGY_UNAVAILABLE, FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.network import describe_network
+from cuprof.store.outcomes import NOWHERE, Origin
+from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
-from cuprof.worker.messages import Job, JobTrial, WorkerSettings
+from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 
 
@@ -89,7 +94,7 @@ def run_sweep(
         KeyboardInterrupt: after the sweep has been marked as interrupted.
     """
     with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.first)
+        prepared = prepare(config, project, fleet.stations)
         with Store.open(store_url(config, project)) as store:
             return Sweep(prepared, project, store, fleet, observer, meanwhile).run()
 
@@ -97,7 +102,7 @@ def run_sweep(
 def preview(config: SweepConfig, project: Project) -> Preview:
     """Return the trials of a sweep and what is stored of each, without running or storing anything."""
     with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.first)
+        prepared = prepare(config, project, fleet.stations)
     with open_existing(config, project) as store:
         known = prepared.stored(store) if store is not None else {}
     rows = [_preview_row(prepared, trial, known.get(trial.identity)) for trial in prepared.plan.trials]
@@ -136,8 +141,14 @@ def _preview_row(prepared: Prepared, trial: Trial, known: StoredTrial | None) ->
 
 
 def open_stations(config: SweepConfig) -> AbstractContextManager[Fleet]:
-    """Open a station for each GPU that takes part; no worker is started yet."""
-    return open_fleet([Station(JobRunner(WorkerSettings(config.device.numbers()), config.limits))])
+    """Open a station for each GPU that is asked for; no worker is started yet."""
+    return open_fleet(make_stations(config))
+
+
+AskFor = Callable[[Station, Sequence[str]], Claim]
+"""Claim trials for a station; see `Store.claim`."""
+MakeFeed = Callable[[Prepared, Sequence[Trial], Fleet, AskFor | None], Feed]
+"""Make the feed of the trials that are left to run."""
 
 
 class Sweep:
@@ -155,7 +166,7 @@ class Sweep:
         fleet: Fleet,
         observer: Observer,
         meanwhile: Callable[[], object] | None = None,
-        make_feed: Callable[[Prepared, Sequence[Trial]], Feed] | None = None,
+        make_feed: MakeFeed | None = None,
     ) -> None:
         self.prepared, self.project, self.store = prepared, project, store
         self.fleet, self.observer, self.meanwhile = fleet, observer, meanwhile
@@ -164,6 +175,7 @@ class Sweep:
         self.locks = DeviceLocks(partial(fleet.call, observer.note))
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
+        self._concluded: set[str] = set()
         self._without_energy: set[tuple[str, str]] = set()
 
     def run(self) -> SweepResult:
@@ -173,7 +185,7 @@ class Sweep:
         facts, sweep_id = self._facts(), None
         try:
             with shielded():  # no sweep is begun whose number is not known
-                sweep_id = store.begin_sweep(facts)
+                sweep_id = self._begin(facts)
             store.enlist(sweep_id, plan.trials)
             settled = [
                 trial for trial in plan.trials if self.prepared.is_settled(trial, known.get(trial.identity), sweep_id)
@@ -194,16 +206,42 @@ class Sweep:
                     self.observer.note(busy)
             elif self.meanwhile:
                 Thread(target=self.meanwhile, daemon=True).start()
-            self._measure(sweep_id, runnable)
+            self._concluded = done
+            with Presence(store, self.fleet.stations):
+                self._measure(sweep_id, runnable)
             store.finish_sweep(sweep_id, "finished")
         except BaseException:
             if sweep_id is not None:
+                self.store.leave([one.number for one in self.fleet.stations if one.number is not None])
                 store.finish_sweep(sweep_id, "interrupted")
             raise
         self.observer.finished(sweep_id)
         for trial in self.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")
         return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises))
+
+    def _begin(self, facts: SweepFacts) -> int:
+        if not self.prepared.is_shared:
+            return self.store.begin_sweep(facts)
+        stations = self.fleet.stations
+        sweep_id, numbers = self.store.join_sweep(facts, [station.name for station in stations])
+        for station, number in zip(stations, numbers, strict=True):
+            station.number = number
+        return sweep_id
+
+    def _claim(self, sweep_id: int, station: Station, identities: Sequence[str]) -> Claim:
+        """Claim trials for a station, and take note of those that other processes have done."""
+        assert station.number is not None
+        found = self.store.claim(sweep_id, station.number, identities)
+        elsewhere = found.done - self._concluded
+        if elsewhere:
+            self._concluded |= elsewhere
+            trials = [self.trials[identity] for identity in elsewhere]
+            known = self.prepared.stored(self.store, trials)
+            for trial in trials:
+                self._judge(trial, known[trial.identity].state, known[trial.identity].message)
+            self.observer.done_elsewhere(len(elsewhere))
+        return found
 
     def _skip(self, sweep_id: int, trials: Sequence[Trial], known: Mapping[str, StoredTrial]) -> None:
         skipped_before = []
@@ -218,13 +256,15 @@ class Sweep:
         self.store.reuse(sweep_id, skipped_before)
 
     def _measure(self, sweep_id: int, trials: Sequence[Trial]) -> None:
-        feed, call = self.make_feed(self.prepared, trials), self.fleet.call
+        claim = partial(self._claim, sweep_id) if self.prepared.is_shared else None
+        feed, call = self.make_feed(self.prepared, trials, self.fleet, claim), self.fleet.call
 
-        def conclude(station: Station, outcome: Outcome) -> None:
-            self._record(sweep_id, self.trials[outcome.identity], outcome)
+        def conclude(station: Station, job: str, outcome: Outcome) -> None:
+            self._record(sweep_id, self.trials[outcome.identity], outcome, station, job)
             feed.tell(station, outcome)
 
         def work(station: Station, job: Job) -> None:
+            number = secrets.token_hex(8)
             with self._turn(station, job):
                 is_due = bool(job.methods) and job.backend not in station.calibrated
                 # A GPU says first who else computes on it; measuring the host's memory has time.
@@ -233,16 +273,29 @@ class Sweep:
                 if is_early:
                     self._calibrate(sweep_id, station, job.backend)
                 for outcome in station.runner.run(job, partial(self._believe, station)):
-                    call(conclude, station, outcome)
+                    if station.runner.lost and call(self._retire, station, feed, job):
+                        return
+                    call(conclude, station, number, outcome)
                 if is_due and not is_early:
                     self._calibrate(sweep_id, station, job.backend)
 
         for station in self.fleet.stations:
-            station.runner.watch = partial(call, self._show)
+            station.runner.watch = partial(call, self._show, station)
         self.fleet.run(feed, work)
 
-    def _show(self, job: JobTrial, phase: Phase) -> None:
-        self.observer.trial_started(self.trials[job.identity], phase.name.lower())
+    def _retire(self, station: Station, feed: Feed, job: Job) -> bool:
+        """Give the work of a station whose device has failed to others; return False where there are none."""
+        if not self.fleet.retire(station, feed, job):
+            return False
+        if station.number is not None:
+            self.store.leave([station.number])
+        self.observer.note(f"{station.name} has failed ({station.runner.lost}); its work is given to the others")
+        return True
+
+    def _show(self, station: Station, job: JobTrial, phase: Phase) -> None:
+        trial = self.trials[job.identity]
+        station.doing = f"{phase.name.lower()}: {trial.label}"
+        self.observer.trial_started(trial, phase.name.lower())
 
     def _turn(self, station: Station, job: Job) -> AbstractContextManager[None]:
         """Return what keeps other cuprof processes off the job's device while it is timed on."""
@@ -295,8 +348,24 @@ class Sweep:
         plausibility = station.plausibility.get(trial.backend) or Plausibility(station.is_host(trial.backend))
         return plausibility.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
 
-    def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
-        self.store.record(sweep_id, outcome)
+    def _record(
+        self, sweep_id: int, trial: Trial, outcome: Outcome, station: Station | None = None, job: str = ""
+    ) -> None:
+        """Store an outcome, and tell it; one of a reference that was measured before is stored beside the first."""
+        origin = NOWHERE
+        if station is not None:
+            again = outcome.identity in self._concluded
+            origin = Origin(station.number, station.find_device(trial.backend), job, again)
+        run_id = self.store.record(sweep_id, outcome, origin)
+        if origin.again:
+            return
+        self._concluded.add(outcome.identity)
+        if run_id is None:
+            self.observer.note(
+                f"{trial.label} had been taken over by another process; what came of it here is not kept"
+            )
+            self.observer.done_elsewhere(1)
+            return
         self._tell(trial, outcome)
         for timing in outcome.timings:
             reason = timing.details.get(ENERGY_UNAVAILABLE)
@@ -333,7 +402,15 @@ class Sweep:
         )
 
 
-def plan_feed(prepared: Prepared, trials: Sequence[Trial]) -> Feed:
-    """Return the feed that runs trials in the order of the plan."""
+def plan_feed(prepared: Prepared, trials: Sequence[Trial], fleet: Fleet, claim: AskFor | None) -> Feed:
+    """Return the feed that runs trials in the order of the plan; of several stations see `PlannedFeed`."""
     seed = prepared.config.check.seed
-    return PlannedFeed(list_jobs(prepared, trials, secrets.randbits(63) if seed is None else seed))
+    count = len(fleet.stations)
+    if count > 1:
+        # What takes longest does not come last: at the end the others would wait for it.
+        weights = Counter[Point]()
+        for trial in trials:
+            weights[trial.problem] += trial.useful_bytes or 1
+        trials = sorted(trials, key=lambda trial: -weights[trial.problem])
+    jobs = list_jobs(prepared, trials, secrets.randbits(63) if seed is None else seed)
+    return PlannedFeed(jobs, count, find_references(prepared), fleet.first.is_host, claim)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import SweepConfig
+from cuprof.engine.enrolment import find_devices
 from cuprof.engine.observer import Observer
-from cuprof.engine.planning import find_devices
 from cuprof.engine.sweep import open_stations
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.errors import UsageError

@@ -35,7 +35,7 @@ PURPOSE = "judging"
 class _Leg(Prepared):
     """A planned sweep that measures everything anew, however often it has been measured."""
 
-    def stored(self, store: Store) -> dict[str, StoredTrial]:
+    def stored(self, store: Store, trials: Sequence[Trial] | None = None) -> dict[str, StoredTrial]:
         """Return nothing: no leg takes another one's results for its own."""
         return {}
 
@@ -87,6 +87,7 @@ class Course:
             methods={backend: by_measure},
             hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
             extension=extension,
+            is_shared=False,
         )
         observer = _Listener(self.observer, self.logs, self.told)
         runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)
@@ -112,6 +113,9 @@ class _Listener:
         if outcome.log:
             self.logs[outcome.identity] = outcome.log
         self.observer.trial_finished(trial, outcome)
+
+    def done_elsewhere(self, count: int) -> None:
+        """Legs are nobody else's."""
 
     def note(self, text: str) -> None:
         if text not in self.told:

@@ -22,9 +22,11 @@ from cuprof.records import (
     SweepFacts,
     Trial,
 )
-from cuprof.store import counters, imports, migrate, outcomes, sweeps, trials
+from cuprof.store import counters, imports, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, make_engine, parse_url, show
 from cuprof.store.models import REVISION
+from cuprof.store.outcomes import NOWHERE, Origin
+from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
 
 
@@ -110,6 +112,35 @@ class Store:
         with self._begin() as connection:
             return sweeps.begin(connection, facts)
 
+    def join_sweep(self, facts: SweepFacts, names: Sequence[str]) -> tuple[int, list[int]]:
+        """Begin a sweep as `begin_sweep` does, or join one that others work on, and enter stations into it.
+
+        Args:
+            names: the stations', for people.
+
+        Returns:
+            The sweep, and the stations' keys in the order of their names.
+        """
+        with self._begin() as connection:
+            sweep_id = sweeps.begin(connection, facts, shared=True)
+            return sweep_id, stations.join(connection, sweep_id, names)
+
+    def claim(self, sweep_id: int, station_id: int, identities: Sequence[str]) -> Claim:
+        """Claim those of some trials that are not done and that no other station has claimed which is still there."""
+        with self._begin() as connection:
+            sweeps.lock(connection, str(sweep_id))
+            return stations.claim(connection, sweep_id, station_id, identities)
+
+    def beat(self, doing: Mapping[int, str]) -> None:
+        """Say that stations are still there, and what each of them does."""
+        with self._begin() as connection:
+            stations.beat(connection, doing)
+
+    def leave(self, station_ids: Sequence[int]) -> None:
+        """Let stations go; what they have claimed and not done is free."""
+        with self._begin() as connection:
+            stations.leave(connection, station_ids)
+
     def finish_sweep(self, sweep_id: int, state: str) -> None:
         """Note that the sweep ended: "finished" (never taken up again) or "interrupted"."""
         with self._begin() as connection:
@@ -130,8 +161,10 @@ class Store:
         with self._begin() as connection:
             trials.enlist(connection, sweep_id, planned)
 
-    def record(self, sweep_id: int, outcome: Outcome) -> int:
+    def record(self, sweep_id: int, outcome: Outcome, origin: Origin = NOWHERE) -> int | None:
         """Write what became of a trial, with all samples, and return the run's key.
+
+        Nothing is written, and None returned, where another station has taken the trial over.
 
         The run becomes the one that this sweep goes by, and its state the trial's (a skipped run does not hide the
         state of an earlier one that was more than that).
@@ -140,7 +173,7 @@ class Store:
             StoreError: the trial was not enlisted for this sweep.
         """
         with self._begin() as connection:
-            return outcomes.record(connection, sweep_id, outcome)
+            return outcomes.record(connection, sweep_id, outcome, origin)
 
     def reuse(self, sweep_id: int, reused: Sequence[StoredTrial]) -> None:
         """Let the sweep go by runs that are stored already: those that `stored` returned, all in one transaction.
