@@ -9,7 +9,6 @@ reference. Each sweep has a database and a build cache of its own.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import pandas as pd
 import psutil
 
 from benchmarks.space import copy_project
+from cuprof.child import child_environment
 from cuprof.reading.queries import query
 
 BLOCKS = tuple(range(32, 1025, 32))
@@ -72,7 +72,7 @@ def sweep(folder: Path, cards: str, numbers: int, kills: int, most_seconds: floa
         f"tune.block={','.join(map(str, BLOCKS))}",
         f"tune.per_thread={','.join(map(str, PER_THREAD))}",
     ]
-    environment = {**os.environ, "CUPROF_CACHE": str(folder / "cubin")}
+    environment = {**child_environment(), "CUPROF_CACHE": str(folder / "cubin")}
     begun = time.monotonic()
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)

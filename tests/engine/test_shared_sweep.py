@@ -68,7 +68,7 @@ def test_a_worker_killed_from_outside_costs_no_trial(bench: Any, cards: None, ma
             workers[-1].kill()
 
     heard = make_listener(on_finished=kill)
-    result, _ = bench.sweep("sound_first", "sound_last", problem={"n": SIZES}, listener=heard)
+    bench.sweep("sound_first", "sound_last", problem={"n": SIZES}, listener=heard)
     assert len(killed) == 3
     assert {outcome.state for outcome in heard.outcomes.values()} == {State.OK}
     assert len(heard.outcomes) == 2 * len(SIZES)
