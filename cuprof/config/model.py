@@ -230,6 +230,7 @@ class SweepConfig:
         tune: tunable → values; tunables left out take their default.
         optional: tunables that the experiment names and nobody typed; variants chosen from it need not have them.
         retry: "" leaves failed trials as they are stored, "failed" tries those again, "all" measures everything anew.
+        node: number of this job among those that share the sweep; a list makes so many jobs of one sweep.
         dry_run: list the trials and what is stored; run nothing.
         output: how the results are printed.
         command_line: what was typed, for the record.
@@ -253,6 +254,7 @@ class SweepConfig:
     ncu: NcuConfig = NcuConfig()
     report: ReportConfig = ReportConfig()
     retry: str = field(default="", metadata=one_of("", "failed", "all"))
+    node: int = field(default=0, metadata=within(0, 1_000_000))
     dry_run: bool = False
     output: str = field(default="table", metadata=one_of("table", "json"))
     command_line: str = field(default="", compare=False)

@@ -50,7 +50,7 @@ class Feed(Protocol):
         """Return the station's next job, `LATER`, or None where there will never be one for it again."""
 
     def tell(self, station: Station, outcome: Outcome) -> None:
-        """Take what came of one trial of the station's job."""
+        """Take what came of one trial of the station's job; not of one that was measured beside the job's own."""
 
     def give_back(self, station: Station, job: Job) -> None:
         """Take back the trials of a job that nothing was told of; the station will take no further one."""
@@ -90,6 +90,7 @@ class PlannedFeed:
         self._alone_at: Station | None = None
         self._cut: set[tuple[Point, str]] = set()
         self._told: set[str] = set()
+        self._asked: set[str] = set()
         self._elsewhere: dict[str, Job] = {}
         self._asked_at = 0.0
 
@@ -127,6 +128,7 @@ class PlannedFeed:
         """Put the job's open trials, and what else there was of its problem, ahead of everything."""
         again = deque(self._begun.pop(station, ()))
         left = tuple(trial for trial in self._held.pop(station).trials if trial.identity not in self._told)
+        self._asked -= {trial.identity for trial in left}
         if left:
             again.appendleft(replace(job, trials=left))
         if self._alone_at is station:
@@ -139,16 +141,17 @@ class PlannedFeed:
         """Return the job with those trials that the station may do; a reference is measured beside them."""
         if self.claim is None:
             return job
-        found = self.claim(station, [trial.identity for trial in job.trials])
+        key = (job.problem, job.backend)
+        reference = self.references[key].identity if key in self._cut else ""
+        wanted = [trial for trial in job.trials if trial.identity != reference or reference not in self._asked]
+        self._asked.add(reference)
+        found = self.claim(station, [trial.identity for trial in wanted])
         self.stations = max(found.stations, 1)
-        for trial in job.trials:
+        for trial in wanted:
             if trial.identity not in found.granted | found.done:
                 self._elsewhere[trial.identity] = replace(job, trials=(trial,))
-        granted = tuple(trial for trial in job.trials if trial.identity in found.granted)
-        reference = job.trials[0] if (job.problem, job.backend) in self._cut else None
-        if granted and reference is not None and reference not in granted:
-            granted = (reference, *granted)
-        return replace(job, trials=granted)
+        granted = tuple(trial for trial in job.trials if trial.identity in {reference, *found.granted})
+        return replace(job, trials=granted if found.granted else ())
 
     def _ask_again(self, station: Station) -> bool:
         """Ask what other processes have claimed and not done; return whether anything has come of it."""

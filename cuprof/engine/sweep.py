@@ -176,6 +176,7 @@ class Sweep:
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
         self._concluded: set[str] = set()
+        self._granted: dict[str, Station] = {}
         self._without_energy: set[tuple[str, str]] = set()
 
     def run(self) -> SweepResult:
@@ -206,7 +207,7 @@ class Sweep:
                     self.observer.note(busy)
             elif self.meanwhile:
                 Thread(target=self.meanwhile, daemon=True).start()
-            self._concluded = done
+            self._concluded |= done
             with Presence(store, self.fleet.stations):
                 self._measure(sweep_id, runnable)
             store.finish_sweep(sweep_id, "finished")
@@ -233,6 +234,7 @@ class Sweep:
         """Claim trials for a station, and take note of those that other processes have done."""
         assert station.number is not None
         found = self.store.claim(sweep_id, station.number, identities)
+        self._granted |= dict.fromkeys(found.granted, station)
         elsewhere = found.done - self._concluded
         if elsewhere:
             self._concluded |= elsewhere
@@ -260,8 +262,8 @@ class Sweep:
         feed, call = self.make_feed(self.prepared, trials, self.fleet, claim), self.fleet.call
 
         def conclude(station: Station, job: str, outcome: Outcome) -> None:
-            self._record(sweep_id, self.trials[outcome.identity], outcome, station, job)
-            feed.tell(station, outcome)
+            if self._record(sweep_id, self.trials[outcome.identity], outcome, station, job):
+                feed.tell(station, outcome)
 
         def work(station: Station, job: Job) -> None:
             number = secrets.token_hex(8)
@@ -350,28 +352,30 @@ class Sweep:
 
     def _record(
         self, sweep_id: int, trial: Trial, outcome: Outcome, station: Station | None = None, job: str = ""
-    ) -> None:
-        """Store an outcome, and tell it; one of a reference that was measured before is stored beside the first."""
+    ) -> bool:
+        """Store an outcome, and tell it; one of another job's trial is stored beside that job's, and False returned."""
         origin = NOWHERE
         if station is not None:
             again = outcome.identity in self._concluded
+            again |= station.number is not None and self._granted.get(outcome.identity) is not station
             origin = Origin(station.number, station.find_device(trial.backend), job, again)
         run_id = self.store.record(sweep_id, outcome, origin)
         if origin.again:
-            return
+            return False
         self._concluded.add(outcome.identity)
         if run_id is None:
             self.observer.note(
                 f"{trial.label} had been taken over by another process; what came of it here is not kept"
             )
             self.observer.done_elsewhere(1)
-            return
+            return True
         self._tell(trial, outcome)
         for timing in outcome.timings:
             reason = timing.details.get(ENERGY_UNAVAILABLE)
             if reason and (trial.backend, reason) not in self._without_energy:
                 self._without_energy.add((trial.backend, reason))
                 self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
+        return True
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         self._judge(trial, outcome.state, outcome.message)

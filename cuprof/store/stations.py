@@ -94,6 +94,8 @@ def claim(connection: Connection, sweep_id: int, station_id: int, identities: Se
             sa.select(Trial.identity, SweepTrial.trial_id, SweepTrial.run_id, SweepTrial.station_id)
             .join(Trial, Trial.id == SweepTrial.trial_id)
             .where(SweepTrial.sweep_id == sweep_id, Trial.identity.in_(chunk))
+            .order_by(SweepTrial.trial_id)  # in one order everywhere, so that no two wait for each other crosswise
+            .with_for_update(of=SweepTrial)
         ).all()
         done |= {row.identity for row in members if row.run_id is not None}
         others = set(present) - {station_id}
