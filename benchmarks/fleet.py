@@ -27,7 +27,8 @@ BLOCKS = tuple(range(32, 1025, 32))
 PER_THREAD = tuple(range(1, 25))
 KILLS, BETWEEN_KILLS_S = 3, 4.0
 MEDIANS = """
-SELECT t.identity, t.state, r.id AS run, r.job, d.ordinal AS card, d.uuid, g.median_ns, COALESCE(r.id = m.run_id, 0) AS counts
+SELECT t.identity, t.state, r.id AS run, r.job, d.ordinal AS card, d.uuid, g.median_ns,
+    COALESCE(r.id = m.run_id, 0) AS counts
 FROM sweep_trial AS m JOIN trial AS t ON t.id = m.trial_id JOIN run AS r ON r.trial_id = t.id
 JOIN device AS d ON d.id = r.device_id LEFT JOIN timing AS g ON g.run_id = r.id ORDER BY r.id
 """
