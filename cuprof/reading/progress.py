@@ -96,13 +96,12 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
             sa.func.coalesce(sa.func.sum(sa.case((failed, 1), else_=0)), 0),
         )
     ).one()
-    by_station = dict(
-        connection.execute(
-            sa.select(SweepTrial.station_id, sa.func.count(SweepTrial.run_id))
-            .where(SweepTrial.sweep_id == sweep_id)
-            .group_by(SweepTrial.station_id)
-        )
+    counts = (
+        sa.select(SweepTrial.station_id, sa.func.count(SweepTrial.run_id))
+        .where(SweepTrial.sweep_id == sweep_id)
+        .group_by(SweepTrial.station_id)
     )
+    by_station = {row[0]: row[1] for row in connection.execute(counts)}
     rows = connection.execute(
         sa.select(*Station.__table__.c).where(Station.sweep_id == sweep_id).order_by(Station.id)
     ).all()

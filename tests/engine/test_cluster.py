@@ -42,7 +42,7 @@ class Cluster:
     def start(self, *words: str, settle_s: float = 0.05) -> subprocess.Popen[bytes]:
         """Start the one sweep in a process more."""
         command = [
-            *(sys.executable, "-m", "cuprof", "sweep", "family=restless", f"store.url={self.url}"),
+            *(sys.executable, "-m", "cuprof", "sweep", "family=restless", f"store.url='{self.url}'"),
             *(
                 f"problem.n={','.join(map(str, range(1, self.sizes + 1)))}",
                 "measure.modes=[cold]",
