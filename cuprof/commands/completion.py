@@ -27,6 +27,7 @@ WORDS = {
     "query": ("--format", "--output", "--time-limit", "--store"),
     "backup": ("--force", "--json", "--store"),
     "doctor": ("--json", "--store"),
+    "status": ("--sweep", "--every", "--json", "--store"),
     "judge": (
         "--baseline",
         "--like",

@@ -160,6 +160,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
             noise_within(pair, measure)
             if pair.is_together(measure)
             else noise_between(noises[pair.device], pair, measure),
+            pair.bridge(measure),
         )
         for pair, measure in pairs
     ]

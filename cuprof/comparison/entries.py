@@ -27,6 +27,9 @@ class Entry:
         settings: measure → what the number means (flush, timer, …), compared between the sides.
         methods: measure → hash of the method.
         series: measure → samples; empty unless the trial is right.
+        job: what was measured in one job has the same text; empty where that is not known.
+        reference: the trial that was measured in this job and in others of the sweep; empty where there is none.
+        references: measure → its samples in this job.
     """
 
     family: str
@@ -48,6 +51,9 @@ class Entry:
     settings: Mapping[Measure, Mapping[str, Any]] = field(default_factory=dict)
     methods: Mapping[Measure, str] = field(default_factory=dict)
     series: Mapping[Measure, Series] = field(default_factory=dict)
+    job: str = ""
+    reference: str = ""
+    references: Mapping[Measure, Series] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -17,7 +17,8 @@ from cuprof.errors import ConfigError
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-_AXIS = re.compile(r"^(?:variants|(?:problem|tune)\.[^.=@]+)$")
+_AXIS = re.compile(r"^(?:variants|device\.cuda|(?:problem|tune)\.[^.=@]+)$")
+"""What takes a list within one job; several GPUs are no axis, but share a job as well."""
 _AXIS_PART = re.compile(r"^(?P<axis>variants|(?:problem|tune)\.[^.=@]+)\.")
 _KEY = re.compile(r"^(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?$", re.DOTALL)
 

@@ -42,6 +42,7 @@ class RunRow:
     Args:
         sweep_id: the sweep that made it, which may be an earlier one than that which goes by it.
         started_at: seconds since the epoch, None where it is not known.
+        job: equal for what was measured in one job; empty where that is not known.
     """
 
     id: int
@@ -55,6 +56,7 @@ class RunRow:
     duration_ns: int
     check: Check | None
     build: BuildFacts | None
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ _RUN = (
     *(Run.check_passed, Run.check_error, Run.check_error_absolute, Run.check_error_relative),
     *(Run.check_message, Run.check_seed),
     *(Run.build_registers, Run.build_shared_bytes, Run.build_spill_bytes, Run.build_cached),
-    *(Run.build_ns, Run.build_log),
+    *(Run.build_ns, Run.build_log, Run.job),
 )
 _MEMBERS = (
     sa.select(
@@ -228,6 +230,7 @@ def _run(row: Any) -> RunRow:
         duration_ns=row.duration_ns,
         check=_check(row),
         build=_build(row),
+        job=row.job or "",
     )
 
 

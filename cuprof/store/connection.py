@@ -195,6 +195,11 @@ def _can_share(path: Path) -> bool:
     return os.access(path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size > 0)
 
 
+def is_unreachable(error: exc.OperationalError) -> bool:
+    """Return whether a server could not be asked at all; what it answered has a code."""
+    return getattr(error.orig, "sqlstate", None) is None
+
+
 @contextmanager
 def explained(url: URL) -> Iterator[None]:
     """Turn the database's errors into `StoreError`s of one line."""

@@ -3,34 +3,61 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
-from cuprof.records import BuildFacts, Check, Outcome, State, Timing
+from cuprof.records import BuildFacts, Check, DeviceFacts, Outcome, State, Timing
 from cuprof.store.models import Run, SweepTrial, Trial
 from cuprof.store.models import Sample as SampleRow
 from cuprof.store.models import Timing as TimingRow
 from cuprof.store.rows import insert_row
+from cuprof.store.sweeps import save_device
 
 _FIND = (
-    sa.select(Trial.id, Trial.state, SweepTrial.device_id)
+    sa.select(Trial.id, Trial.state, SweepTrial.device_id, SweepTrial.run_id, SweepTrial.station_id)
     .join(SweepTrial, SweepTrial.trial_id == Trial.id)
     .where(SweepTrial.sweep_id == sa.bindparam("sweep"), Trial.identity == sa.bindparam("identity"))
+    .with_for_update(of=SweepTrial)
 )
 
 
-def record(connection: Connection, sweep_id: int, outcome: Outcome) -> int:
+@dataclass(frozen=True)
+class Origin:
+    """Say where an outcome comes from.
+
+    Args:
+        station_id: what has claimed the trial; None where nobody else may have.
+        device: what it ran on, where that is not the device that the trial was planned for.
+        job: equal for what was measured in one job.
+        again: the trial has a run that the sweep goes by, and keeps it.
+    """
+
+    station_id: int | None = None
+    device: DeviceFacts | None = None
+    job: str | None = None
+    again: bool = False
+
+
+NOWHERE = Origin()
+
+
+def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Origin = NOWHERE) -> int | None:
     """Write a run and make it the one that the sweep goes by; see `Store.record`."""
     trial = connection.execute(_FIND, {"sweep": sweep_id, "identity": outcome.identity}).first()
     if trial is None:
         raise StoreError(f"trial {outcome.identity} is not among those enlisted for sweep {sweep_id}")
+    is_claimed = origin.station_id is not None and not origin.again
+    if is_claimed and (trial.station_id != origin.station_id or trial.run_id is not None):
+        return None
     run = {
         "trial_id": trial.id,
         "sweep_id": sweep_id,
-        "device_id": trial.device_id,
+        "device_id": trial.device_id if origin.device is None else save_device(connection, origin.device),
+        "job": origin.job,
         "state": outcome.state.value,
         "phase": outcome.phase,
         "message": outcome.message,
@@ -44,6 +71,8 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome) -> int:
     run_id = insert_row(connection, Run, run)
     for timing in outcome.timings:
         _record_timing(connection, run_id, timing)
+    if origin.again:
+        return run_id
     if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
         connection.execute(
             sa.update(Trial).where(Trial.id == trial.id).values(state=outcome.state.value, message=outcome.message)

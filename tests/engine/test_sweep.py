@@ -14,9 +14,11 @@ import psutil
 import pytest
 
 from cuprof.config.model import LimitsConfig
+from cuprof.engine.enrolment import find_devices
 from cuprof.engine.observer import SilentObserver
-from cuprof.engine.planning import find_devices, prepare
+from cuprof.engine.planning import prepare
 from cuprof.engine.runner import JobRunner
+from cuprof.engine.station import Station
 from cuprof.engine.sweep import Sweep, preview, run_sweep
 from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.errors import SelectionError, UnknownNameError, UsageError
@@ -68,13 +70,14 @@ def test_a_setting_that_one_of_the_back_ends_heeds_needs_no_word(bench: Any, mon
         "cuda": DeviceFacts("cuda", 0, "it"),
         "cpu": DeviceFacts("cpu", 0, "it"),
     }
-    monkeypatch.setattr("cuprof.engine.planning.find_devices", lambda config, runner, backends: dict(found))
+    monkeypatch.setattr("cuprof.engine.enrolment.find_devices", lambda config, runner, backends: dict(found))
     config = bench.config("sound_first", "cuda_sound_first", measure=replace(bench.config().measure, energy=True))
-    assert prepare(config, bench.project, None).plan.notes == ()  # type: ignore[arg-type]
+    stations = [Station(JobRunner(WorkerSettings(), config.limits))]
+    assert prepare(config, bench.project, stations).plan.notes == ()
     found["cuda"] = Unavailable("no NVIDIA driver on this machine")
-    notes = prepare(config, bench.project, None).plan.notes  # type: ignore[arg-type]
+    notes = prepare(config, bench.project, stations).plan.notes
     assert notes == ("measure.energy has no effect on cpu variants",)
-    assert prepare(config, bench.project, None, timed=False).plan.notes == ()  # type: ignore[arg-type]
+    assert prepare(config, bench.project, stations, timed=False).plan.notes == ()
 
 
 def test_what_is_stored_is_not_measured_again(bench: Any) -> None:
@@ -195,7 +198,7 @@ def test_a_gpu_only_selection_without_a_gpu_says_why_and_stores_nothing(
 ) -> None:
     none = Unavailable("no NVIDIA driver on this machine")
     monkeypatch.setattr(
-        "cuprof.engine.planning.find_devices", lambda config, runner, backends: dict.fromkeys(backends, none)
+        "cuprof.engine.enrolment.find_devices", lambda config, runner, backends: dict.fromkeys(backends, none)
     )
     with pytest.raises(UsageError, match="no NVIDIA driver on this machine"):
         bench.sweep("cuda_sound_first", "cuda_trap")
