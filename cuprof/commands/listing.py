@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import shorten
@@ -27,7 +26,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Print one list, or an overview of all."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     if arguments.names and arguments.what not in ("variants", "metrics"):
         raise UnknownNameError("argument", arguments.names[0], [], f"of cuprof list {arguments.what}")
     project = find_project()
@@ -195,7 +194,8 @@ def _print_table(records: Sequence[dict[str, Any]]) -> None:
     print_lines(layout(columns, rows, terminal_width()))
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "list",
         "List families, variants, experiments, devices, or the metrics that cuprof explains; alone, an overview.",
@@ -204,4 +204,4 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("what", choices=tuple(LISTS), nargs="?", help="which list (default: an overview)")
     parser.add_argument("names", metavar="NAME", nargs="*", help="families whose variants, or parts of metric names")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser.parse_args(argv)
+    return parser

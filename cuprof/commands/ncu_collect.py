@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.engine.profiling import CollectResult
     from cuprof.profiling.contract import Collector, Request
-    from cuprof.reading.newest_counters import NewestCounter
+    from cuprof.reading.counters import NewestCounter
     from cuprof.records import Trial
 
 HELP = """\

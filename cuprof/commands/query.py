@@ -24,7 +24,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Print or write the rows."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.project import find_project
@@ -61,7 +61,8 @@ def _print_names(names: Mapping[str, str]) -> None:
     print_lines(layout(columns, [Row((name, meaning)) for name, meaning in names.items()], terminal_width()))
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "query",
         "Read the database, never change it: SQL, a view (trials, timings, best, …) or a named query.\n"
@@ -79,7 +80,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         default=TIME_LIMIT_S,
         help=f"how long the database may work on it (default: {TIME_LIMIT_S:g}; inf: as long as it takes)",
     )
-    return parser.parse_args(argv)
+    return parser
 
 
 def seconds(text: str) -> float:

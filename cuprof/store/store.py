@@ -22,7 +22,7 @@ from cuprof.records import (
     SweepFacts,
     Trial,
 )
-from cuprof.store import counters, imports, migrate, outcomes, sweeps, trials
+from cuprof.store import counters, migrate, outcomes, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, make_engine, parse_url, show
 from cuprof.store.models import REVISION
 from cuprof.store.trials import StoredTrial
@@ -185,19 +185,6 @@ class Store:
         """
         with self._begin() as connection:
             return counters.profiled(connection, identities, conditions, metrics)
-
-    def trial_devices(self, identities: Sequence[str]) -> dict[str, str]:
-        """Return identity → model of the device for those trials that are stored and have one."""
-        with self._begin() as connection:
-            return imports.trial_devices(connection, identities)
-
-    def taken_in(self, sha256: str) -> set[tuple[str, str]]:
-        """Return whose counters were stored from the report with this hash, and in which cache mode.
-
-        The owner is the trial's identity, or the profile's name where it belongs to no trial.
-        """
-        with self._begin() as connection:
-            return imports.taken_in(connection, sha256)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
