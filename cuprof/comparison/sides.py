@@ -129,10 +129,7 @@ class Finder:
             ]
         failed = next((entry for entry in sides[0].entries if entry.state in FAILED), None)
         if failed and not any(entry.series for entry in sides[0].entries):
-            raise UsageError(
-                f"nothing is compared with a BASE that is not right: {failed.label}: {failed.state.value}: "
-                f"{failed.message or 'no message'}"
-            )
+            raise UsageError(f"nothing is compared with a BASE that is not right: {failed.ending}")
         return sides[0], sides[1]
 
     def _ran(
