@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.project import find_project
-    from cuprof.reading.export import to_text, write_file, write_frame
+    from cuprof.reading.export import to_bytes, write_file
     from cuprof.reading.queries import list_queries, query
     from cuprof.terminal.frame import frame_lines
     from cuprof.terminal.output import print_lines, terminal_width
@@ -41,15 +41,16 @@ def main(argv: Sequence[str]) -> int:
     output = arguments.output
     if arguments.format == "table":
         lines = frame_lines(frame, None if output else terminal_width())
-        if output:
-            write_file("".join(f"{line.text}\n" for line in lines).encode(), output)
-        else:
+        if not output:
             print_lines(lines)
-    elif output:
-        write_frame(frame, arguments.format, output)
+            return 0
+        data = "".join(f"{line.text}\n" for line in lines).encode()
     else:
-        text = to_text(frame, arguments.format)
-        print(visible_json(text) if arguments.format == "json" else text, end="")
+        data = to_bytes(frame, arguments.format)
+    if output:
+        write_file(data, output)
+    else:
+        print(visible_json(data.decode()) if arguments.format == "json" else data.decode(), end="")
     return 0
 
 
