@@ -10,9 +10,9 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from cuprof.ncu.rules import derive_rule
-from cuprof.profiling import metric as sentences
 from cuprof.profiling.metric import Catalog, Kind, Metric
 
 TOPICS = ("Grid", "DRAM traffic", "Shared memory", "Coalescing", "Instructions", "Occupancy")
@@ -30,22 +30,19 @@ ORDER = (
 """Metrics are listed in this order: geometry, DRAM traffic, shared memory, coalescing, then the rest by name."""
 
 
-def _read(name: str) -> Iterator[dict[str, str]]:
+def _read(name: str) -> Iterator[dict[str, Any]]:
     with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
 
 
-def _metric(row: dict[str, str]) -> Metric:
+def _metric(row: dict[str, Any]) -> Metric:
     rule = row.pop("rule") or derive_rule(row["name"], row["unit"])
     return Metric(rule=rule, telling=int(row.pop("telling") or 0), **row)
 
 
-def _kind(row: dict[str, str]) -> Kind:
-    words = filter(None, (row["subject"], row["more"], row["less"]))
-    return Kind(row["pattern"], getattr(sentences, row["sentence"])(*words))
-
-
-CATALOG = Catalog(tuple(map(_metric, _read("metrics.csv"))), tuple(map(_kind, _read("kinds.csv"))), TOPICS, ORDER)
+CATALOG = Catalog(
+    tuple(map(_metric, _read("metrics.csv"))), tuple(Kind(**row) for row in _read("kinds.csv")), TOPICS, ORDER
+)
 
 
 def find_metric(name: str) -> Metric | None:
