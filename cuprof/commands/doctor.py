@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.commands.diagnosis import examine
-from cuprof.commands.health import Diagnosis, Health
+from cuprof.commands.host_diagnosis import Diagnosis, Health
 
 MARKS = {Health.GOOD: "ok", Health.OPTIONAL: "absent", Health.WARNING: "WARNING", Health.MISSING: "MISSING"}
 
