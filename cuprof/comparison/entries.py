@@ -67,6 +67,11 @@ class Entry:
         return " · ".join(part for part in (self.name, self.problem.label, self.tunables.label, number) if part)
 
     @property
+    def ending(self) -> str:
+        """Return in one line how it ended."""
+        return f"{self.label}: {self.state.value}: {self.message or 'no message'}"
+
+    @property
     def coordinates(self) -> dict[str, str]:
         """Return problem and tunables as text, for matching with other tools."""
         return {name: format_coordinate(value) for name, value in {**self.problem, **self.tunables}.items()}

@@ -22,6 +22,8 @@ from cuprof.statistics.series import Series
 
 FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
+SAME = ("family", "variant", "problem", "tunables", "backend", "identity", "state", "message", "is_expected_wrong")
+"""What an entry is as the trial is."""
 FIRST_VERSION = "1.1"
 """The method's of timings that do not tell it: it was stored from the second on."""
 
@@ -88,19 +90,11 @@ def _entry(
             timings[measure], series[measure] = timing, found
     measuring = configurations.get(row.run.sweep_id, {}).get("measure") or {} if row.run else {}
     return Entry(
-        family=row.family,
-        variant=row.variant,
-        problem=row.problem,
-        tunables=row.tunables,
-        backend=row.backend,
+        **{name: getattr(row, name) for name in SAME},
         device=device.facts.name if device else "",
         device_identity=device.comparable if device else "",
         on_host=device is not None and is_host(row.backend, device.facts.details),
         several_launches=Measure.COLD in timings and int(timings[Measure.COLD].details.get("batch") or 1) > 1,
-        identity=row.identity,
-        state=row.state,
-        message=row.message,
-        is_expected_wrong=row.is_expected_wrong,
         run=f"{row.identity} {row.run.started_at} {row.run.duration_ns}" if row.run else "",
         settings={
             measure: {

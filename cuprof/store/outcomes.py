@@ -14,7 +14,7 @@ from cuprof.records import BuildFacts, Check, DeviceFacts, Outcome, State, Timin
 from cuprof.store.models import Run, SweepTrial, Trial
 from cuprof.store.models import Sample as SampleRow
 from cuprof.store.models import Timing as TimingRow
-from cuprof.store.rows import insert_row
+from cuprof.store.rows import columns_of, insert_row
 from cuprof.store.sweeps import save_device
 
 _FIND = (
@@ -53,22 +53,17 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     is_claimed = origin.station_id is not None and not origin.again
     if is_claimed and (trial.station_id != origin.station_id or trial.run_id is not None):
         return None
-    run = {
+    place = {
         "trial_id": trial.id,
         "sweep_id": sweep_id,
         "device_id": trial.device_id if origin.device is None else save_device(connection, origin.device),
         "job": origin.job,
-        "state": outcome.state.value,
-        "phase": outcome.phase,
-        "message": outcome.message,
-        "log": outcome.log,
-        "started_at": outcome.started_at,
-        "duration_ns": outcome.duration_ns,
         "recorded_at": time.time(),
-        **_check_columns(outcome.check),
-        **_build_columns(outcome.build),
     }
-    run_id = insert_row(connection, Run, run)
+    found = {**_prefixed("check_", outcome.check), **_prefixed("build_", outcome.build)}
+    if outcome.check is not None:  # a seed may be wider than 64 bits, the widest integer of the databases
+        found["check_seed"] = str(outcome.check.seed)
+    run_id = insert_row(connection, Run, columns_of(Run, outcome, **place, **found))
     for timing in outcome.timings:
         _record_timing(connection, run_id, timing)
     if origin.again:
@@ -87,19 +82,9 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
 
 def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
     summary = timing.summary
-    row = {
-        "run_id": run_id,
-        "measure": timing.measure.value,
-        "method": timing.method,
-        "stopped_by": timing.stopped_by,
-        "sample_count": summary.count,
-        "excluded_count": summary.excluded,
-        **{name: getattr(summary, name) for name in _FIGURES},
-        "details": timing.details,
-        "rotation": timing.rotation,
-        **{name: getattr(timing.energy, name, None) for name in _ENERGY},
-    }
-    timing_id = insert_row(connection, TimingRow, row)
+    figures = columns_of(TimingRow, summary, sample_count=summary.count, excluded_count=summary.excluded)
+    figures |= columns_of(TimingRow, timing.energy)
+    timing_id = insert_row(connection, TimingRow, columns_of(TimingRow, timing, run_id=run_id, **figures))
     samples = [
         {
             "timing_id": timing_id,
@@ -115,39 +100,6 @@ def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
         connection.execute(sa.insert(SampleRow), samples)
 
 
-_ENERGY = ("energy_j", "mean_w", "idle_w")
-_FIGURES = (
-    "median_ns",
-    "low_ns",
-    "high_ns",
-    "confidence",
-    "mean_ns",
-    "stdev_ns",
-    "min_ns",
-    "max_ns",
-    "q1_ns",
-    "q3_ns",
-)
-
-
-def _check_columns(check: Check | None) -> dict[str, Any]:
-    return {
-        "check_passed": None if check is None else bool(check.passed),
-        "check_error": None if check is None else check.error,
-        "check_error_absolute": None if check is None else check.error_absolute,
-        "check_error_relative": None if check is None else check.error_relative,
-        "check_message": None if check is None else check.message,
-        # A seed may be wider than 64 bits, the widest integer of the databases.
-        "check_seed": None if check is None else str(check.seed),
-    }
-
-
-def _build_columns(build: BuildFacts | None) -> dict[str, Any]:
-    return {
-        "build_registers": None if build is None else build.registers,
-        "build_shared_bytes": None if build is None else build.shared_bytes,
-        "build_spill_bytes": None if build is None else build.spill_bytes,
-        "build_cached": None if build is None else bool(build.cached),
-        "build_ns": None if build is None else build.build_ns,
-        "build_log": None if build is None else build.log,
-    }
+def _prefixed(prefix: str, facts: Check | BuildFacts | None) -> dict[str, Any]:
+    known = vars(facts) if facts is not None else {}
+    return {prefix + name.removeprefix(prefix): value for name, value in known.items()}

@@ -25,7 +25,7 @@ from cuprof.records import (
     SweepFacts,
     Trial,
 )
-from cuprof.store import counters, imports, migrate, outcomes, stations, sweeps, trials
+from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
 from cuprof.store.models import REVISION
 from cuprof.store.outcomes import NOWHERE, Origin
@@ -224,17 +224,6 @@ class Store:
             metrics: names as in `Profile.metrics`.
         """
         return self._write(lambda connection: counters.profiled(connection, identities, conditions, metrics))
-
-    def trial_devices(self, identities: Sequence[str]) -> dict[str, str]:
-        """Return identity → model of the device for those trials that are stored and have one."""
-        return self._write(lambda connection: imports.trial_devices(connection, identities))
-
-    def taken_in(self, sha256: str) -> set[tuple[str, str]]:
-        """Return whose counters were stored from the report with this hash, and in which cache mode.
-
-        The owner is the trial's identity, or the profile's name where it belongs to no trial.
-        """
-        return self._write(lambda connection: imports.taken_in(connection, sha256))
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:

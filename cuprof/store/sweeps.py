@@ -14,7 +14,7 @@ from cuprof.store import stations
 from cuprof.store.models import Calibration as CalibrationRow
 from cuprof.store.models import Device, Run, Sweep, SweepTrial
 from cuprof.store.processes import Process, this_process
-from cuprof.store.rows import fingerprint, insert_row, upsert
+from cuprof.store.rows import columns_of, fingerprint, insert_row, upsert
 
 
 def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> int:
@@ -32,19 +32,8 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
         "process_started": me.started,
         "finished_at": None,
     }
-    described = {
-        "name": facts.name,
-        "experiment": facts.experiment,
-        "family": facts.family,
-        "baseline": facts.baseline,
-        "purpose": facts.purpose,
-        "plan_hash": facts.plan_hash,
-        "command_line": hide_in_command(facts.command_line),
-        "configuration": hide_in_data(facts.configuration),
-        "host": facts.host,
-        "git": facts.git,
-        "software": facts.software,
-    }
+    shown = {"command_line": hide_in_command(facts.command_line), "configuration": hide_in_data(facts.configuration)}
+    described = columns_of(Sweep, facts, **shown)
     unfinished = connection.execute(
         sa.select(Sweep.id, Sweep.state, Sweep.process_host, Sweep.process_id, Sweep.process_started)
         .where(Sweep.plan_hash == facts.plan_hash, Sweep.state != "finished")
@@ -104,32 +93,21 @@ def finish(connection: Connection, sweep_id: int, state: str) -> None:
 def save_device(connection: Connection, facts: DeviceFacts) -> int:
     """Insert the device, or bring its details up to date, and return its key."""
     identity = dict(facts.identity)
-    row = {
-        "fingerprint": fingerprint([facts.backend, facts.name, facts.uuid or f"#{facts.index}", identity]),
-        "comparable": fingerprint([facts.backend, facts.name, identity]),
-        "backend": facts.backend,
-        "ordinal": facts.index,
-        "name": facts.name,
-        "uuid": facts.uuid,
-        "memory_bytes": facts.memory_bytes,
-        "identity": identity,
-        "details": facts.details,
-    }
+    row = columns_of(
+        Device,
+        facts,
+        fingerprint=fingerprint([facts.backend, facts.name, facts.uuid or f"#{facts.index}", identity]),
+        comparable=fingerprint([facts.backend, facts.name, identity]),
+        ordinal=facts.index,
+    )
     upsert(connection, Device, [row], key=["fingerprint"], update=["ordinal", "memory_bytes", "details"])
     return int(connection.execute(sa.select(Device.id).where(Device.fingerprint == row["fingerprint"])).scalar_one())
 
 
 def save_calibration(connection: Connection, sweep_id: int, device_id: int, calibration: Calibration) -> None:
     """Keep what was measured of the device; a resumed sweep replaces the figures of its first start."""
-    row = {
-        "sweep_id": sweep_id,
-        "device_id": device_id,
-        "backend": calibration.backend,
-        "read_bandwidth": calibration.read_bandwidth,
-        "event_overhead_ns": calibration.event_overhead_ns,
-        "details": calibration.details,
-        "measured_at": time.time(),
-    }
+    place = {"sweep_id": sweep_id, "device_id": device_id, "measured_at": time.time()}
+    row = columns_of(CalibrationRow, calibration, **place)
     key = ["sweep_id", "device_id"]
     upsert(connection, CalibrationRow, [row], key=key, update=[name for name in row if name not in key])
 
