@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ class NoTypedRecord(Callback):
     def on_multirun_start(self, config: Any, **_: Any) -> None:
         """Put a link to nowhere in the record's place."""
         folder = Path(config.hydra.sweep.dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / RECORD).unlink(missing_ok=True)
-        (folder / RECORD).symlink_to(os.devnull)
+        with suppress(OSError):  # Hydra meets the same when it writes there, and its words name the setting
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / RECORD).unlink(missing_ok=True)
+            (folder / RECORD).symlink_to(os.devnull)

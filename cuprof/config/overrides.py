@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cuprof.errors import ConfigError
+from cuprof.passwords import hide_passwords
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -154,9 +155,11 @@ def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
                     return parser.parse_override(f"{key}={quoted}")
                 except HydraException:
                     pass
+        # The parser quotes a piece of what it cannot read, which may be one of a password's.
         first = str(error).strip().partition("\n")[0]
+        cause = first if hide_passwords(value) == value else "no value of Hydra's grammar"
         raise ConfigError(
-            f"cannot read {typed or text!r}: {first}; put quotes around special characters: \"{key}='…'\""
+            f"cannot read {typed or text!r}: {cause}; put quotes around special characters: \"{key}='…'\""
         ) from None
 
 

@@ -144,7 +144,8 @@ def _fetch_from_sqlite(connection: Connection, sql: str, params: dict[str, Any],
         cursor = raw.execute(sql, params)
         return make_frame([column[0] for column in cursor.description or ()], cursor.fetchall())
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT and time.monotonic() <= give_up:
+        # Python's own complaints, as of text that is not UTF-8, have no such code.
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and time.monotonic() <= give_up:
             raise KeyboardInterrupt from None
         raise
     finally:

@@ -93,7 +93,7 @@ def _write(database: sqlite3.Connection, source: Path, file: Path) -> int:
     except OSError as error:
         raise StoreError(f"{file} cannot be written: {error.strerror}; name another file") from None
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF in TARGETS_ERRORS:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in TARGETS_ERRORS:
             raise StoreError(f"{file} cannot be written: {error}; free space there, or name another file") from None
         raise
 
@@ -103,7 +103,7 @@ def _check(target: sqlite3.Connection, source: Path) -> None:
     try:
         found = target.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise KeyboardInterrupt from None
         raise
     if found != "ok":

@@ -38,6 +38,10 @@ def test_a_command(cli: Cli, project: Project, command: str, step: int) -> None:
         check(cli, COMMANDS[command](url))
 
 
+def test_a_password_that_ends_the_quotes_of_a_setting(cli: Cli, project: Project) -> None:
+    check(cli, ["report", "experiment=reduction", f'store.url="{type_url(FORMS[0], SECRETS[6])}"'])
+
+
 def test_doctor(cli: Cli, project: Project) -> None:
     for url in URLS[::13]:
         (project.root / "cuprof.toml").write_text(f"database = {json.dumps(url, ensure_ascii=False)}\n")

@@ -13,7 +13,7 @@ import pytest
 from store_samples import FACTS, make_outcome, make_timing, make_trial
 
 import cuprof
-from cuprof.errors import StoreError, UnknownNameError, UsageError
+from cuprof.errors import CuprofError, StoreError, UnknownNameError, UsageError
 from cuprof.interrupts import heard
 from cuprof.reading.queries import list_queries, query
 from cuprof.store import Store
@@ -76,6 +76,12 @@ def test_names_of_views_tables_and_queries_are_understood(filled: Store) -> None
     assert query(filled.url, "failures").empty
     for name in list_queries():
         query(filled.url, name)
+
+
+def test_text_that_is_no_text_is_one_line(sqlite_url: str) -> None:
+    Store.open(sqlite_url).close()
+    with pytest.raises(CuprofError, match=r"UTF-8"):
+        query(sqlite_url, "SELECT CAST(x'ff' AS TEXT)")
 
 
 def test_an_unknown_name_gives_the_nearest(filled: Store) -> None:
