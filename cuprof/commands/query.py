@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.project import find_project
-    from cuprof.reading.export import to_bytes, write_file
+    from cuprof.reading.export import to_parquet, to_text, write_file
     from cuprof.reading.queries import list_queries, query
     from cuprof.terminal.frame import frame_lines
     from cuprof.terminal.output import print_lines, terminal_width
@@ -39,18 +39,21 @@ def main(argv: Sequence[str]) -> int:
     url = arguments.store or find_project().database_url
     frame = query(url, " ".join(arguments.query), time_limit_s=arguments.time_limit)
     output = arguments.output
+    if arguments.format == "parquet":
+        write_file(to_parquet(frame), output)
+        return 0
     if arguments.format == "table":
         lines = frame_lines(frame, None if output else terminal_width())
         if not output:
             print_lines(lines)
             return 0
-        data = "".join(f"{line.text}\n" for line in lines).encode()
+        text = "".join(f"{line.text}\n" for line in lines)
     else:
-        data = to_bytes(frame, arguments.format)
+        text = to_text(frame, arguments.format)
     if output:
-        write_file(data, output)
+        write_file(text.encode(), output)
     else:
-        print(visible_json(data.decode()) if arguments.format == "json" else data.decode(), end="")
+        print(visible_json(text) if arguments.format == "json" else text, end="")
     return 0
 
 

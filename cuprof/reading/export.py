@@ -15,16 +15,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def to_bytes(frame: pd.DataFrame, form: str) -> bytes:
-    """Return the frame as "csv", "json" or "parquet"; text is UTF-8 and ends in a newline.
+def to_text(frame: pd.DataFrame, form: str) -> str:
+    """Return the frame as "csv" or "json" text that ends in a newline.
 
     Raises:
-        MissingDependencyError: Parquet without pyarrow.
-        UsageError: rows that the format has no form for: columns of one name, bytes in JSON, mixed types in Parquet.
+        UsageError: columns of one name or bytes, for which JSON has no form.
     """
-    if form == "parquet":
-        return to_parquet(frame)
-    return (to_json(frame) if form == "json" else frame.to_csv(index=False, lineterminator="\n")).encode()
+    return to_json(frame) if form == "json" else str(frame.to_csv(index=False, lineterminator="\n"))
 
 
 def write_file(data: bytes, path: Path) -> None:
@@ -48,7 +45,12 @@ def to_json(frame: pd.DataFrame) -> str:
 
 
 def to_parquet(frame: pd.DataFrame) -> bytes:
-    """Return the frame as a Parquet file."""
+    """Return the frame as a Parquet file.
+
+    Raises:
+        MissingDependencyError: pyarrow is not installed.
+        UsageError: two columns of one name, or a column of several types.
+    """
     try:
         import pyarrow
     except ImportError:

@@ -98,7 +98,7 @@ def test_a_trial_that_was_right_and_fails_now_is_broken(store: Store, url: str) 
     bad = Made(n=2**20, state=State.WRONG_RESULT, message="sum[0] = 3, expected 4", source="x")
     fill(store, [bad, replace(made_family(count=2)[1], source="y")], seed=2)
     found = run(url)
-    assert [broken.entry.problem["n"] for broken in found.broken] == [2**20]
+    assert [broken.problem["n"] for broken in found.broken] == [2**20]
     assert (len(found.rows), found.exit_code) == (1, 1)
     back = run(url, "2", "1")
     assert (back.broken, back.exit_code) == ((), 0)
@@ -112,7 +112,7 @@ def test_a_variant_that_was_right_nowhere_stands_with_its_failure(store: Store, 
     fill(store, [Made("right"), WRONG])
     fill(store, [Made("right", source="x", n=7)], seed=2)
     found = run(url, "invented/right", "invented/wrong")
-    assert [broken.text for broken in found.broken] == [
+    assert [broken.ending for broken in found.broken] == [
         "invented/wrong · n=2^20 · block=64: wrong_result: y[671] = 3, expected 4"
     ]
     assert (found.rows, found.exit_code) == ((), 1)
@@ -371,7 +371,7 @@ def test_a_sweep_in_which_everything_failed_is_the_newest_all_the_same(store: St
     fill(store, [Made(state=State.WRONG_RESULT, message="y[0] = 3", source="x")], seed=2, commit=NEW)
     for base, new in (("latest~1", "latest"), ("1", "2"), (OLD[:10], NEW[:10])):
         found = run(url, base, new)
-        assert [broken.text.rpartition(": ")[2] for broken in found.broken] == ["y[0] = 3"]
+        assert [broken.ending.rpartition(": ")[2] for broken in found.broken] == ["y[0] = 3"]
         assert found.exit_code == 1
     with pytest.raises(SelectionError, match="wrong_result in BASE"):
         run(url, "latest", "latest~1")

@@ -119,7 +119,9 @@ def _commands(document: Document) -> Iterator[str]:
 
 def _try_command(command: str, words: list[str], text: str) -> None:
     if not COMMANDS[command].is_hydra:
-        import_module(COMMANDS[command].module)._parse(words)
+        module = import_module(COMMANDS[command].module)
+        parse = getattr(module, "_parse", None) or module.make_parser().parse_args  # some look at words beside
+        parse(words)
         if command == "query" and words and not words[0].startswith("-"):
             _try_query(words[0])
         return

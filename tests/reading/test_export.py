@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from cuprof.errors import MissingDependencyError, StoreError, UsageError
-from cuprof.reading.export import to_bytes, to_parquet, write_file
+from cuprof.reading.export import to_parquet, to_text, write_file
 from cuprof.reading.frames import make_frame
 
 FRAME = pd.DataFrame(
@@ -27,7 +27,7 @@ FRAME = pd.DataFrame(
 
 
 def test_json_is_strict_and_keeps_whole_numbers() -> None:
-    text = to_bytes(FRAME, "json").decode()
+    text = to_text(FRAME, "json")
     rows = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert rows == [
         {
@@ -45,11 +45,11 @@ def test_json_is_strict_and_keeps_whole_numbers() -> None:
             "run_at": None,
         },
     ]
-    assert to_bytes(FRAME.head(0), "json").decode() == "[]\n"
+    assert to_text(FRAME.head(0), "json") == "[]\n"
 
 
 def test_csv_reads_back() -> None:
-    read = pd.read_csv(io.StringIO(to_bytes(FRAME, "csv").decode()))
+    read = pd.read_csv(io.StringIO(to_text(FRAME, "csv")))
     assert read["variant"].tolist() == FRAME["variant"].tolist()
     assert read["median_us"][0] == 16.25
 
@@ -71,9 +71,9 @@ def test_what_parquet_cannot_hold_is_named() -> None:
 
 def test_json_loses_no_column_and_refuses_what_it_cannot_hold() -> None:
     with pytest.raises(UsageError, match="2 columns are named a, and JSON takes each name once"):
-        to_bytes(make_frame(["a", "a"], [(1, 2)]), "json").decode()
+        to_text(make_frame(["a", "a"], [(1, 2)]), "json")
     with pytest.raises(UsageError, match=r"column b holds bytes, which JSON has no form for; write hex\(b\)"):
-        to_bytes(make_frame(["a", "b"], [(1, b"\x00\xff")]), "json").decode()
+        to_text(make_frame(["a", "b"], [(1, b"\x00\xff")]), "json")
 
 
 def test_parquet_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

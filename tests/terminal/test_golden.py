@@ -32,7 +32,7 @@ def test_list(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         },
         {"family": "scale", "title": "Doubling", "axes": "n=2^20", "variants": 2},
     ]
-    monkeypatch.setitem(listing.LISTS, "families", lambda project, names: iter(records))
+    monkeypatch.setitem(listing.LISTS, "families", (lambda project, names: iter(records), "family"))
     assert cli("list", "families").out == (
         "family     title                           axes                   variants\n"
         "─────────  ──────────────────────────────  ─────────────────────  ────────\n"
