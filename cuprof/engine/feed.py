@@ -19,7 +19,7 @@ from cuprof.records import Outcome, Trial
 from cuprof.store.stations import Claim
 from cuprof.worker.messages import Job, JobTrial
 
-BLOCKS_A_STATION = 2
+BLOCKS_A_STATION = 1.5
 """A block is what is left, divided by so many times the stations, so blocks get smaller towards the end (guided
 self-scheduling: Polychronopoulos & Kuck, IEEE Transactions on Computers C-36, 1987)."""
 LEAST_BLOCK = 16
