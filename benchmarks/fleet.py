@@ -78,6 +78,8 @@ def sweep(folder: Path, cards: str, numbers: int, kills: int, most_seconds: floa
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
         try:
+            while kills and "\n[" not in (folder / "log").read_text() and process.poll() is None:
+                time.sleep(0.1)
             for _ in range(kills):
                 time.sleep(BETWEEN_KILLS_S)
                 kill_worker(process.pid)

@@ -76,11 +76,15 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
 
 
 def prestart_worker(argv: Sequence[str]) -> None:
-    """Start a worker process while the command still composes and imports, unless only Hydra is asked something."""
+    """Start a worker process while the command still composes and imports, unless only Hydra is asked something.
+
+    There is one for each GPU that is named; how many "all" are is not known so early.
+    """
     if not any(argument.startswith("-") and not argument.startswith("--store") for argument in argv):
         from cuprof.engine.launch import prestart
 
-        prestart()
+        named = [argument.partition("=")[2] for argument in argv if argument.startswith("device.cuda=")]
+        prestart(len(named[-1].split(",")) if named else 1)
 
 
 def compose(overrides: Sequence[str], project: Project | None = None) -> SweepConfig:

@@ -33,6 +33,8 @@ settings:
   measure=quick          how to time: default, quick, precise, hot
   check=fixed            what results are checked with: fresh random inputs (default), or the same each time
   device=cpu             which devices take part: auto, cpu, cuda
+  device.cuda=all        GPUs that share the sweep: all, or some (0,1,3)
+  node=0,1               so many jobs that share the sweep, for a launcher of Hydra's
   store.url=URL          another database, any SQLAlchemy URL (store=postgres: by PGHOST, PGUSER, …)
   report=none            no page; report.path=DIR: another folder for it
   ncu.enabled=true       profile under Nsight Compute afterwards; ncu=SET and more: cuprof ncu-collect --help
@@ -52,8 +54,8 @@ single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what 
            time_limit_s
   report   enabled, path, sweep (of cuprof report)
 
-A list on variants, problem.* or tune.* is an axis of one job. A list on any other setting makes jobs of their own,
-run by Hydra's launcher (hydra/launcher=joblib).
+A list on variants, problem.* or tune.* is an axis of one job, and one on device.cuda shares it among GPUs. A list on
+any other setting makes jobs of their own, run by Hydra's launcher (hydra/launcher=joblib).
 
 options:
   -h, --help             show this text
@@ -70,7 +72,8 @@ examples:
   cuprof sweep experiment=reduction problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
   cuprof sweep experiment=reduction measure=quick dry_run=true
   cuprof sweep experiment=all_studies measure=quick
-  cuprof sweep experiment=reduction device.cuda=0,1 hydra/launcher=joblib"""
+  cuprof sweep experiment=reduction device.cuda=0,1
+  cuprof sweep experiment=reduction node=0,1 hydra/launcher=joblib"""
 
 
 def main(argv: Sequence[str]) -> int:

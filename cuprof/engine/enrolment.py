@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
 from cuprof.backends.registry import count_devices, is_host
 from cuprof.config.model import DeviceConfig, SweepConfig
 from cuprof.engine.device_lock import lock_name
-from cuprof.engine.runner import JobRunner
+from cuprof.engine.runner import MOST_KILLS, JobRunner, is_from_outside
 from cuprof.engine.station import Station
 from cuprof.errors import CuprofError, UsageError, WorkerError
 from cuprof.records import DeviceFacts, Unavailable
@@ -42,13 +45,11 @@ def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ..
     Raises:
         UsageError: a GPU that was named cannot take part.
     """
-    for station in stations[1:]:
-        _ = station.runner.worker  # all of them start at once
+    describe_all(config, stations, backends)
     taken: set[str] = set()
     notes: list[str] = []
     first = stations[0]
     for station in list(stations):
-        station.devices = find_devices(config, station.runner, backends)
         if station is not first:
             reasons = [reason for backend in backends if (reason := _withdraw(station, first, backend, taken))]
             if not station.accelerators:
@@ -62,6 +63,21 @@ def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ..
                 notes.append(note)
         taken |= {lock_name(device) for device in station.accelerators}
     return notes
+
+
+def describe_all(config: SweepConfig, stations: Sequence[Station], backends: tuple[str, ...]) -> None:
+    """Fill in the devices of stations; several are asked at once, since a driver takes a second to start."""
+    if len(stations) == 1:
+        stations[0].devices = find_devices(config, stations[0].runner, backends)
+        return
+    begun = [station.runner.worker.pid for station in stations]
+    with ThreadPoolExecutor(len(stations)) as pool:
+        found = pool.map(lambda station: find_devices(config, station.runner, backends), stations)
+        for station, devices in zip(stations, found, strict=True):
+            station.devices = devices
+    for station, pid in zip(stations, begun, strict=True):
+        if station.runner.worker.pid != pid:  # Linux ends a worker with the thread that started it
+            station.runner.replace_worker()
 
 
 def _withdraw(station: Station, first: Station, backend: str, taken: set[str]) -> str:
@@ -90,9 +106,13 @@ def find_devices(
         if backend not in config.device.backends:
             devices[backend] = Unavailable(f"device.backends leaves {backend} out", f"device.backends=[{backend}]")
             continue
-        try:
-            devices |= runner.worker.describe((backend,)).devices
-        except WorkerError as error:
-            runner.replace_worker()
-            devices[backend] = Unavailable(f"the worker could not open it: {error}")
+        for trial in range(MOST_KILLS + 1):
+            try:
+                devices |= runner.worker.describe((backend,)).devices
+                break
+            except WorkerError as error:
+                runner.replace_worker()
+                devices[backend] = Unavailable(f"the worker could not open it: {error}")
+                if trial == MOST_KILLS or not is_from_outside(error):
+                    break
     return devices

@@ -19,7 +19,7 @@ from cuprof.records import Outcome, Trial
 from cuprof.store.stations import Claim
 from cuprof.worker.messages import Job, JobTrial
 
-BLOCKS_A_STATION = 2
+BLOCKS_A_STATION = 1.5
 """A block is what is left, divided by so many times the stations, so blocks get smaller towards the end (guided
 self-scheduling: Polychronopoulos & Kuck, IEEE Transactions on Computers C-36, 1987)."""
 LEAST_BLOCK = 16
@@ -197,6 +197,39 @@ class PlannedFeed:
             others = tuple(trial for trial in job.trials if trial.identity != reference.identity)
             job = replace(job, trials=(reference, *others))
         return job
+
+
+class EachFeed:
+    """Feed every station all jobs of a plan, what is timed on the host to the first one alone, at the end.
+
+    Args:
+        jobs: in the plan's order.
+        stations: those that do them.
+        is_host: whether a back end's device is the host's own processor.
+    """
+
+    def __init__(self, jobs: Iterable[Job], stations: Sequence[Station], is_host: Callable[[str], bool]) -> None:
+        every = list(jobs)
+        cards = [job for job in every if not is_host(job.backend)]
+        self._open = {station: deque(job for job in cards if station.can_do(job.backend)) for station in stations}
+        self._alone = deque(job for job in every if is_host(job.backend))
+
+    def take(self, station: Station) -> Job | Later | None:
+        """Return the station's next job."""
+        if self._open.get(station):
+            return self._open[station].popleft()
+        self._open.pop(station, None)
+        if self._alone and all(other.is_lost for other in self._open):
+            self._open[station] = deque()  # until it asks again, others wait
+            return self._alone.popleft()
+        return LATER if self._alone else None
+
+    def tell(self, station: Station, outcome: Outcome) -> None:
+        """Nothing depends on it."""
+
+    def give_back(self, station: Station, job: Job) -> None:
+        """Leave what a lost card has not done undone: no other one can do it in its place."""
+        self._open.pop(station, None)
 
 
 def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:

@@ -54,35 +54,32 @@ class Launched:
             self.folder.cleanup()
 
 
-_spare: Launched | None = None
+_spares: list[Launched] = []
 
 
-def prestart() -> None:
-    """Start the worker that the next `take` returns; it is ended with this process if nobody takes it."""
-    global _spare
-    if _spare is None:
-        _spare = _launch()
-        atexit.register(_discard_spare)
+def prestart(count: int = 1) -> None:
+    """Start the workers that the next calls of `take` return; those that nobody takes are ended with this process."""
+    if not _spares:
+        atexit.register(_discard_spares)
+    while len(_spares) < count:
+        _spares.append(_launch())
 
 
 def take(sandbox: Sandbox | None = None) -> Launched:
-    """Return the worker that was started ahead, if it is still alive, or a new one; in a sandbox always a new one."""
-    global _spare
+    """Return a worker that was started ahead, if it is still alive, or a new one; in a sandbox always a new one."""
     if sandbox is not None:
         return _launch(sandbox)
-    spare, _spare = _spare, None
-    if spare is not None and spare.poll() is None:
-        return spare
-    if spare is not None:
+    while _spares:
+        spare = _spares.pop(0)
+        if spare.poll() is None:
+            return spare
         spare.discard()
     return _launch()
 
 
-def _discard_spare() -> None:
-    global _spare
-    if _spare is not None:
-        _spare.discard()
-        _spare = None
+def _discard_spares() -> None:
+    while _spares:
+        _spares.pop().discard()
 
 
 def _launch(sandbox: Sandbox | None = None) -> Launched:

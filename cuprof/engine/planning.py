@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.engine.enrolment import enroll
 from cuprof.engine.station import Station
@@ -41,6 +42,11 @@ class Prepared:
     extension: Extension | None = None
     is_shared: bool = True
 
+    @property
+    def on_each_card(self) -> bool:
+        """Return whether every GPU measures everything, so that cards are compared."""
+        return self.config.device.cuda == ("each",) and bool(self.methods)
+
     def stored(self, store: Store, trials: Sequence[Trial] | None = None) -> dict[str, StoredTrial]:
         """Return what the store has of the trials, all or some, by identity."""
         found: dict[str, StoredTrial] = {}
@@ -59,6 +65,8 @@ class Prepared:
         """
         if known is None or not known.complete:
             return False
+        if self.on_each_card and trial.device is not None and not is_host(trial.backend, trial.device.details):
+            return False  # what one card has measured tells nothing of the others
         if known.sweep_id == sweep_id or not self.config.retry:
             return True
         return self.config.retry == "failed" and known.state.value == "ok"
@@ -107,7 +115,10 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
     flat = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
     if config.retry:  # a sweep that was interrupted goes on under the same rule alone
         flat["retry"] = config.retry
-    return Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
+    if config.device.cuda == ("each",):
+        flat["cards"] = "each"
+    prepared = Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
+    return replace(prepared, is_shared=not prepared.on_each_card)
 
 
 def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailable]) -> Iterator[str]:

@@ -174,7 +174,7 @@ class JobRunner:
                     return
         except WorkerDiedError as death:
             self._drop()
-            killed = death.cause in FROM_OUTSIDE and self._kills < MOST_KILLS
+            killed = is_from_outside(death) and self._kills < MOST_KILLS
             self._kills += killed
             if killed or (not alone and _is_doubtful(job, left, death.status)):
                 self._suspects += [left[death.status.index]] if death.status.index in left else []
@@ -217,6 +217,11 @@ class JobRunner:
         if self._worker is not None:
             self._worker.close()
         self._worker = None
+
+
+def is_from_outside(error: Exception) -> bool:
+    """Return whether a worker was ended by a signal that seldom has to do with what it ran."""
+    return isinstance(error, WorkerDiedError) and error.cause in FROM_OUTSIDE
 
 
 def _shares_process(job: Job) -> bool:

@@ -15,7 +15,7 @@ from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.enrolment import make_stations
-from cuprof.engine.feed import Feed, PlannedFeed, find_references, list_jobs
+from cuprof.engine.feed import EachFeed, Feed, PlannedFeed, find_references, list_jobs
 from cuprof.engine.fleet import Fleet, open_fleet
 from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
@@ -357,7 +357,10 @@ class Sweep:
         origin = NOWHERE
         if station is not None:
             again = outcome.identity in self._concluded
-            again |= station.number is not None and self._granted.get(outcome.identity) is not station
+            if self.prepared.on_each_card:
+                again |= station is not self.fleet.first and not self.fleet.first.is_lost
+            elif station.number is not None:
+                again |= self._granted.get(outcome.identity) is not station
             origin = Origin(station.number, station.find_device(trial.backend), job, again)
         run_id = self.store.record(sweep_id, outcome, origin)
         if origin.again:
@@ -409,12 +412,15 @@ class Sweep:
 def plan_feed(prepared: Prepared, trials: Sequence[Trial], fleet: Fleet, claim: AskFor | None) -> Feed:
     """Return the feed that runs trials in the order of the plan; of several stations see `PlannedFeed`."""
     seed = prepared.config.check.seed
+    seed = secrets.randbits(63) if seed is None else seed
     count = len(fleet.stations)
+    if prepared.on_each_card:
+        return EachFeed(list_jobs(prepared, trials, seed), fleet.stations, fleet.first.is_host)
     if count > 1:
         # What takes longest does not come last: at the end the others would wait for it.
         weights = Counter[Point]()
         for trial in trials:
             weights[trial.problem] += trial.useful_bytes or 1
         trials = sorted(trials, key=lambda trial: -weights[trial.problem])
-    jobs = list_jobs(prepared, trials, secrets.randbits(63) if seed is None else seed)
+    jobs = list_jobs(prepared, trials, seed)
     return PlannedFeed(jobs, count, find_references(prepared), fleet.first.is_host, claim)

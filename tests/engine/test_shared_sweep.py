@@ -10,10 +10,11 @@ from typing import Any
 import psutil
 import pytest
 
-from cuprof.config.model import SweepConfig
+from cuprof.config.model import DeviceConfig, SweepConfig
 from cuprof.engine.enrolment import find_devices
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
+from cuprof.project import bundled
 from cuprof.records import DeviceFacts, State, Trial
 from cuprof.worker.messages import WorkerSettings
 
@@ -38,6 +39,10 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.engine.planning.enroll", enroll)
     monkeypatch.setattr(Station, "is_host", lambda self, backend: False)
     monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda backend, details: False)
+
+
+def bundled_query(name: str) -> str:
+    return (bundled("db") / "queries" / f"{name}.sql").read_text().rstrip().rstrip(";")
 
 
 def by_card(bench: Any) -> dict[int, int]:
@@ -79,6 +84,7 @@ def test_a_large_problem_is_cut_in_blocks_that_share_a_reference(
     bench: Any, cards: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cuprof.engine.feed.LEAST_BLOCK", 1)
+    monkeypatch.setattr("cuprof.engine.feed.LEAST_CUT", 1)
     _, heard = bench.sweep("sound_first", "sound_between", "sound_last", "takes_its_time")
     assert len(heard.outcomes) == 4
     jobs = dict(
@@ -87,7 +93,16 @@ def test_a_large_problem_is_cut_in_blocks_that_share_a_reference(
     reference = next(label for label in jobs if "sound_first" in label)
     assert jobs.pop(reference) >= 2
     assert set(jobs.values()) == {1}
-    went_by = (
-        "SELECT MIN(r.id) = MAX(m.run_id) FROM run r JOIN sweep_trial m ON m.trial_id = r.trial_id GROUP BY m.trial_id"
-    )
-    assert bench.query(went_by) == [(1,)] * 4
+    assert bench.query("SELECT COUNT(*), COUNT(run_id) FROM sweep_trial") == [(4, 4)]
+
+
+def test_each_card_measures_everything_and_the_sweep_goes_by_the_first(bench: Any, cards: None) -> None:
+    _, heard = bench.sweep("sound_first", "sound_last", problem={"n": SIZES[:2]}, device=DeviceConfig(cuda=("each",)))
+    assert len(heard.outcomes) == 4
+    assert by_card(bench) == {0: 4, 1: 4}
+    went_by = "SELECT r.device_id FROM sweep_trial m JOIN run r ON r.id = m.run_id"
+    went_by = f"SELECT DISTINCT ordinal FROM device WHERE id IN ({went_by})"
+    assert bench.query(went_by) == [(0,)]
+    found = bench.query("SELECT card, trials, ratio FROM (" + bundled_query("cards") + ")")
+    assert sorted((card, trials) for card, trials, _ in found) == [(0, 4), (1, 4)]
+    assert sum(ratio for *_, ratio in found) == pytest.approx(2.0)
