@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 Coordinate = int | float | str | bool
 
@@ -11,43 +13,50 @@ Coordinate = int | float | str | bool
 class Point(Mapping[str, Coordinate]):
     """Hold named coordinates, immutable and hashable; `point.n` and `point["n"]` read the same.
 
-    Order of the names is kept for display and ignored by equality and hashing.
+    Order of the names is kept for display and ignored by equality and hashing. The coordinates are the instance's own
+    dictionary, since families read them very often; a mapping's methods stay what they are where one has their name.
     """
 
-    __slots__ = ("_values",)
-    _values: dict[str, Coordinate]
+    def __init__(
+        self, values: Mapping[str, Coordinate] | Iterable[tuple[str, Coordinate]] = (), **named: Coordinate
+    ) -> None:
+        vars(self).update(values, **named)
 
-    def __init__(self, values: Mapping[str, Coordinate] | None = None, **named: Coordinate) -> None:
-        object.__setattr__(self, "_values", {**(values or {}), **named})
+    if not TYPE_CHECKING:  # properties come before the instance's own dictionary, functions behind it
+        keys, values, items, get = (
+            property(operator.attrgetter(f"__dict__.{name}")) for name in ("keys", "values", "items", "get")
+        )
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    else:
+
+        def __getattr__(self, name):
+            raise AttributeError(f"no coordinate {name!r}; there are {', '.join(self) or 'none'}")
 
     def __getitem__(self, name: str) -> Coordinate:
-        return self._values[name]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        try:
-            return self._values[name]
-        except KeyError:
-            raise AttributeError(f"no coordinate {name!r}; there are {', '.join(self._values) or 'none'}") from None
+        value: Coordinate = vars(self)[name]
+        return value
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a Point is immutable")
 
     def __reduce__(self) -> tuple[type[Point], tuple[dict[str, Coordinate]]]:
-        return Point, (dict(self._values),)
+        return Point, (dict(vars(self)),)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter(vars(self))
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(vars(self))
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._values.items()))
+        return hash(frozenset(vars(self).items()))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mapping) and dict(self._values) == dict(other)
+        return isinstance(other, Mapping) and vars(self) == dict(other)
 
     def __repr__(self) -> str:
         return f"Point({self.label})"
@@ -55,7 +64,13 @@ class Point(Mapping[str, Coordinate]):
     @property
     def label(self) -> str:
         """Return text for people: powers of two from 2^10 up are written as such ("n=2^24, dtype=float32")."""
-        return ", ".join(f"{name}={format_coordinate(value)}" for name, value in self._values.items())
+        return ", ".join(map(_describe, vars(self), vars(self).values()))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _describe(name: str, value: Coordinate) -> str:
+    """Return "n=2^24"; a space of a hundred thousand points has few coordinates, each of them in very many points."""
+    return f"{name}={format_coordinate(value)}"
 
 
 def format_coordinate(value: Coordinate) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +18,7 @@ from cuprof.plan.identity import Identifier, headers_of
 from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_program
-from cuprof.plan.selection import read_selection
+from cuprof.plan.selection import Choice, read_selection
 from cuprof.point import Point
 from cuprof.records import DeviceFacts, Trial, Unavailable
 
@@ -45,6 +47,11 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     choice = read_selection(family, selection)
     contract = hash_text(contract_text(family))
     lines = [_VariantPlanner(family, variant, devices, contract) for variant in choice.variants]
+    with _collector_paused():
+        return _expand(family, selection, choice, lines)
+
+
+def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_VariantPlanner]) -> Plan:
     trials: list[Trial] = []
     excluded = [
         Exclusion(f"{family.name}/{variant}", reason)
@@ -66,6 +73,18 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     if not trials:
         raise SelectionError(_nothing_left(excluded))
     return Plan(family, selection, tuple(trials), tuple(excluded), choice.notes)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep Python from searching for garbage where a hundred thousand trials are made and none of them is."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Problem:

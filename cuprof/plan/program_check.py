@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -38,20 +39,19 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
             yield f"scratch buffer {name} has the name of an input or output; rename it"
     for name, array in program.scratch.items():
         yield from _array_faults(f"scratch buffer {name}", array)
-    if not program.launches:
+    if not any(isinstance(step, Launch) for step in program.steps):
         yield "the program has no launch"
+    names = tuple(buffers)
     for number, step in enumerate(program.steps, 1):
         if isinstance(step, Fill):
             if step.buffer not in buffers:
                 yield f"step {number} fills {step.buffer}, which is no buffer; there are {', '.join(buffers)}"
             if not 0 <= step.value <= 255:
                 yield f"step {number} fills {step.buffer} with {step.value}; a fill sets bytes, 0 to 255"
-        else:
-            for fault in _launch_faults(step, buffers, spec):
-                yield f"step {number}, launch of {step.kernel}: {fault}"
-    for name in program.defines:
-        if not name.isidentifier():
-            yield f"define {name!r} is not a macro's name"
+        elif fault := _launch_fault(step, names, spec):
+            yield f"step {number}, launch of {step.kernel}: {fault}"
+    if not all(map(str.isidentifier, program.defines)):
+        yield f"define {next(name for name in program.defines if not name.isidentifier())!r} is not a macro's name"
     for output, buffer in program.results.items():
         yield from _result_faults(output, buffer, signature, buffers)
     for symbol, buffer in program.constants.items():
@@ -60,7 +60,21 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
             yield f"constant {symbol} is filled from {buffer}, which is no input; there are {inputs}"
 
 
-def _launch_faults(launch: Launch, buffers: Mapping[str, Array], spec: BackendSpec) -> Iterator[str]:
+def _launch_fault(launch: Launch, buffers: tuple[str, ...], spec: BackendSpec) -> str | None:
+    try:
+        types = tuple(map(type, (*launch.args, *launch.grid, *launch.block)))  # 5 and np.int64(5) are equal
+        return _known_fault(launch, types, buffers, spec.name)
+    except TypeError:  # of something that has no hash: a fault, to be sure, and none that occurs often
+        return next(_launch_faults(launch, buffers, spec), None)
+
+
+@lru_cache(maxsize=2**16)
+def _known_fault(launch: Launch, types: tuple[type, ...], buffers: tuple[str, ...], backend: str) -> str | None:
+    """Return what is wrong with a launch; a large space has few launches that differ."""
+    return next(_launch_faults(launch, buffers, get_spec(backend)), None)
+
+
+def _launch_faults(launch: Launch, buffers: tuple[str, ...], spec: BackendSpec) -> Iterator[str]:
     limits = spec.limits
     for name, sizes, most in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):
         if not isinstance(sizes, tuple) or not 1 <= len(sizes) <= 3:

@@ -154,5 +154,6 @@ def _unknown_tunable(name: str, variants: Sequence[Variant], family: Family) -> 
 
 
 def _product(values: Mapping[str, Sequence[Coordinate]]) -> Iterator[Point]:
+    names = tuple(values)
     for combination in itertools.product(*values.values()):
-        yield Point(dict(zip(values, combination, strict=True)))
+        yield Point(zip(names, combination, strict=True))

@@ -1,6 +1,7 @@
 import enum
 import hashlib
 import importlib
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from cuprof.family import Array, Fill, Launch, Point, Program
 from cuprof.family.headers import Headers
 from cuprof.family.loader import load_family
 from cuprof.plan import Selection, identity, method_hash, plan, plan_hash
-from cuprof.plan.identity import Identifier, canonical_json, canonical_program, headers_of
+from cuprof.plan.identity import Identifier, canonical_json, headers_of, program_json
 from cuprof.records import DeviceFacts, Measure
 
 PROGRAM = Program(
@@ -266,7 +267,18 @@ def test_json_differs_where_points_differ(one, other):
         }
 
 
-@given(st.lists(st.one_of(st.integers(), st.floats(), st.text(max_size=4)), max_size=4))
-def test_programs_with_any_numbers_have_json(args):
-    program = Program(steps=(Launch("k", (1,), (1,), tuple(args)),))
-    assert canonical_json(canonical_program(program)) == canonical_json(canonical_program(program))
+@given(
+    st.lists(st.one_of(st.integers(), st.floats(), st.text(max_size=4)), max_size=4),
+    st.dictionaries(st.text(max_size=4), st.one_of(st.integers(), st.text(max_size=4)), max_size=3),
+)
+def test_programs_have_canonical_json_whatever_is_in_them(args, defines):
+    text = program_json(Program(steps=(Launch("k", (1,), (1,), tuple(args)), Fill("y")), defines=defines))
+    assert canonical_json(json.loads(text)) == text
+
+
+def test_equal_numbers_of_other_types_are_other_programs():
+    def text(argument):
+        return program_json(Program(steps=(Launch("k", (1,), (1,), (argument,)),)))
+
+    different = [5, 5.0, np.int64(5), np.int32(5), np.float32(5), 0.0, -0.0]
+    assert len({text(argument) for argument in different}) == len(different)

@@ -1,5 +1,4 @@
 import pickle
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -279,13 +278,3 @@ def test_faults_in_a_family_say_where(make_scale, devices, old, new, said):
     if "raised Z" in said:
         assert "family.py" in caught.value.trace
         assert "planner.py" not in caught.value.trace
-
-
-def test_twenty_thousand_trials_are_planned_in_a_second_or_two(make_scale, devices):
-    family = make_scale()
-    start = time.process_time()
-    made = plan(family, Selection("scale", ("plain",), {"n": tuple(range(1, 6668))}, {"block": ("all",)}), devices)
-    elapsed = time.process_time() - start
-    assert len(made.trials) == 20_001
-    assert len({trial.identity for trial in made.trials}) == 20_001
-    assert elapsed < 6  # about 1 s
