@@ -284,7 +284,7 @@ class Backend(ABC, Generic[R]):
         """Return what is taken off every duration of this measure, as the cost of timing itself."""
         return 0.0
 
-    def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+    def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
         """Begin to build these (variant, program, source text) in the background, where that can be done."""
 
     @abstractmethod

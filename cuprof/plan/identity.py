@@ -12,20 +12,21 @@ spaces), joined by a line feed. The first is an object of what all trials of a v
     device     DeviceFacts.identity, or null where no device of the back end is there
     libraries  installed version of each module that the variant requires
     headers    versions of CUDA's headers; only where a CUDA source includes something in angle brackets
+    compiler   version of the compiler that the variant names; only where it names one
 
 The second is an object of the trial itself:
 
     problem    coordinate by axis
     tunables   coordinate by tunable
-    program    for a kernel variant its launches, fills, macros, options, buffers, results and constants; else null
+    program    for a kernel variant its steps, macros, options, buffers, results and constants; else null
 
 The names of files, the host and the one physical card are no part. Neither is how a trial is timed: the settings of a
 timing method identify a *timing* of the trial (`Timing.method`, from `method_hash`), so that timings by several
 methods and the counters of one trial meet under one identity.
 
 In a program a buffer argument is ["buffer", name]; a Python number ["int", "5"] or ["float", "0.5"]; a NumPy scalar
-[its dtype, its value as text], since int32 5 and int64 5 are two arguments. Macros are compared as text, as the
-compiler sees them, and in the order of their names.
+[its dtype, its value as text], since int32 5 and int64 5 are two arguments; a struct [its fields, its bytes].
+Macros are compared as text, as the compiler sees them, and in the order of their names.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.registry import get_spec
+from cuprof.family.compilers import get_compiler
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.headers import find_headers, uses_headers
 from cuprof.family.model import Family, Variant
-from cuprof.family.program import Argument, Array, Fill, Launch, Program
+from cuprof.family.program import Argument, Array, Execute, File, Fill, Invoke, Program, Step, TensorMap, Texture
 from cuprof.family.requirements import list_versions
 from cuprof.plan.model import Plan
 from cuprof.point import Point
@@ -84,6 +86,7 @@ class Identifier:
             "device": None if device is None else dict(device.identity),
             "libraries": list_versions(variant.requires),
             **({"headers": headers} if headers else {}),
+            **({"compiler": get_compiler(variant.compiler).version} if variant.compiler else {}),
         }
         self._shared = hashlib.sha256(canonical_json(shared).encode() + b"\n")
 
@@ -172,9 +175,14 @@ def canonical_program(program: Program) -> dict[str, object]:
     }
 
 
-def _step(step: Launch | Fill) -> list[object]:
+def _step(step: Step) -> list[object]:
     if isinstance(step, Fill):
         return ["fill", step.buffer, int(step.value)]
+    if isinstance(step, Invoke):
+        return ["invoke", step.function, [_argument(argument) for argument in step.args]]
+    if isinstance(step, Execute):
+        words = [[word.buffer, word.format] if isinstance(word, File) else str(word) for word in step.arguments]
+        return ["execute", words, step.stdout, dict(step.environment)]
     return [
         "launch",
         step.kernel,
@@ -183,14 +191,22 @@ def _step(step: Launch | Fill) -> list[object]:
         [_argument(argument) for argument in step.args],
         int(step.shared_bytes),
         *(["cooperative"] if step.cooperative else []),
+        *([["cluster", *map(int, step.cluster)]] if step.cluster else []),
+        *(["overlaps"] if step.overlaps else []),
     ]
 
 
-def _argument(argument: Argument) -> tuple[str, str]:
+def _argument(argument: Argument) -> tuple[object, ...]:
+    if isinstance(argument, np.void):
+        return (str(argument.dtype.descr), argument.tobytes().hex())
     if isinstance(argument, np.generic):  # before float: np.float64 is one
         return (argument.dtype.str, repr(argument.item()))
     if isinstance(argument, str):
         return ("buffer", argument)
+    if isinstance(argument, Texture):
+        return ("texture", argument.buffer, argument.width, argument.channels, argument.interpolates)
+    if isinstance(argument, TensorMap):
+        return ("tensor map", argument.buffer, [int(length) for length in argument.box], argument.swizzle)
     return ("float", repr(argument)) if isinstance(argument, float) else ("int", str(int(argument)))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,9 +11,12 @@ from cuprof.backends.registry import get_spec
 from cuprof.backends.spec import BackendSpec
 from cuprof.errors import FamilyError
 from cuprof.family.model import Signature
-from cuprof.family.program import Array, Fill, Launch, Program
+from cuprof.family.program import Argument, Array, Execute, File, Fill, Launch, Program, TensorMap, Texture
 
 INT32 = range(-(2**31), 2**31)
+CLUSTER_BLOCKS = 16
+"""The largest cluster of any device; above 8 blocks it may refuse it."""
+FORMATS = ("raw", "npy", "text")
 
 
 def check_program(program: Program, signature: Signature, backend: str, where: str) -> None:
@@ -38,17 +42,25 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
             yield f"scratch buffer {name} has the name of an input or output; rename it"
     for name, array in program.scratch.items():
         yield from _array_faults(f"scratch buffer {name}", array)
-    if not program.launches:
+    if all(isinstance(step, Fill) for step in program.steps):
         yield "the program has no launch"
     for number, step in enumerate(program.steps, 1):
-        if isinstance(step, Fill):
+        kind = type(step).__name__.lower()
+        if kind not in spec.steps:
+            yield f"step {number} is of the kind {_kind(step)}, and {spec.title} programs have {', '.join(spec.steps)}"
+        elif isinstance(step, Fill):
             if step.buffer not in buffers:
                 yield f"step {number} fills {step.buffer}, which is no buffer; there are {', '.join(buffers)}"
             if not 0 <= step.value <= 255:
                 yield f"step {number} fills {step.buffer} with {step.value}; a fill sets bytes, 0 to 255"
+        elif isinstance(step, Execute):
+            for fault in _execute_faults(step, signature):
+                yield f"step {number}: {fault}"
         else:
-            for fault in _launch_faults(step, buffers, spec):
-                yield f"step {number}, launch of {step.kernel}: {fault}"
+            name = step.kernel if isinstance(step, Launch) else step.function
+            found = _launch_faults(step, spec) if isinstance(step, Launch) else ()
+            for fault in (*found, *_argument_faults(step.args, buffers, spec)):
+                yield f"step {number}, launch of {name}: {fault}"
     for name in program.defines:
         if not name.isidentifier():
             yield f"define {name!r} is not a macro's name"
@@ -60,7 +72,7 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
             yield f"constant {symbol} is filled from {buffer}, which is no input; there are {inputs}"
 
 
-def _launch_faults(launch: Launch, buffers: Mapping[str, Array], spec: BackendSpec) -> Iterator[str]:
+def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
     limits = spec.limits
     for name, sizes, most in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):
         if not isinstance(sizes, tuple) or not 1 <= len(sizes) <= 3:
@@ -79,12 +91,30 @@ def _launch_faults(launch: Launch, buffers: Mapping[str, Array], spec: BackendSp
         yield f"shared_bytes is {launch.shared_bytes}, and must not be negative"
     if launch.cooperative and not spec.cooperative:
         yield f"a cooperative launch, which {spec.name} does not have"
-    for number, argument in enumerate(launch.args, 1):
-        if isinstance(argument, str):
-            if argument not in buffers:
-                yield f"argument {number} is {argument!r}, which is no buffer; there are {', '.join(buffers)}"
+    if launch.cluster or launch.overlaps:
+        if not spec.extended:
+            yield f"cluster or overlaps, which {spec.name} launches do not have"
+        blocks = math.prod(launch.cluster)
+        if len(launch.cluster) > 3 or not all(isinstance(size, int) and size > 0 for size in launch.cluster):
+            yield f"cluster {launch.cluster!r} must be a tuple of at most three sizes from 1"
+        elif blocks > CLUSTER_BLOCKS:
+            yield f"a cluster of {blocks} blocks, and there are at most {CLUSTER_BLOCKS}"
+        elif any(size % part for size, part in zip((*launch.grid, 1, 1), launch.cluster, strict=False)):
+            yield f"grid {launch.grid} is no multiple of the cluster {launch.cluster}"
+
+
+def _argument_faults(arguments: Sequence[Argument], buffers: Mapping[str, Array], spec: BackendSpec) -> Iterator[str]:
+    for number, argument in enumerate(arguments, 1):
+        name = argument.buffer if isinstance(argument, Texture | TensorMap) else argument
+        if name is not argument and not spec.extended:
+            yield f"argument {number} is a {_kind(argument)}, which {spec.name} does not have"
+        if isinstance(name, str):
+            if name not in buffers:
+                yield f"argument {number} is {name!r}, which is no buffer; there are {', '.join(buffers)}"
+            elif isinstance(argument, TensorMap) and len(argument.box) != len(buffers[name].shape):
+                yield f"argument {number} moves boxes {argument.box} of {name}, whose shape is {buffers[name].shape}"
         elif isinstance(argument, np.generic):
-            if argument.dtype.kind not in "biufc":
+            if argument.dtype.kind not in "biufcV":
                 yield f"argument {number} is a NumPy {argument.dtype}, which no kernel parameter takes"
         elif isinstance(argument, int):
             if argument not in INT32:
@@ -94,6 +124,21 @@ def _launch_faults(launch: Launch, buffers: Mapping[str, Array], spec: BackendSp
                 )
         elif _kind(argument) != "float":
             yield f"argument {number} is a {_kind(argument)}, and must be a buffer's name or a number"
+
+
+def _execute_faults(step: Execute, signature: Signature) -> Iterator[str]:
+    known = {**signature.inputs, **signature.outputs}
+    files = [word for word in step.arguments if isinstance(word, File)]
+    for file in files:
+        if file.buffer not in known:
+            yield f"the file of {file.buffer!r}, which is no input or output; there are {', '.join(known)}"
+        if file.format not in FORMATS:
+            yield f"the file of {file.buffer} has the format {file.format!r}; there are {', '.join(FORMATS)}"
+    if step.stdout and step.stdout not in signature.outputs:
+        yield f"stdout is {step.stdout!r}, which is no output; there are {', '.join(signature.outputs)}"
+    for output in signature.outputs:
+        if output != step.stdout and output not in {file.buffer for file in files}:
+            yield f"nothing says where output {output} comes from: name File({output!r}) as an argument, or stdout="
 
 
 def _result_faults(output: str, buffer: str, signature: Signature, buffers: Mapping[str, Array]) -> Iterator[str]:
