@@ -57,7 +57,7 @@ def get_compiler(name: str) -> Compiler:
     if path is None:
         return Compiler(name, None, "none")
     answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
-    versions = re.findall(r"\bV?\d+\.\d+\.\d+\b", answer)
+    versions = re.findall(r"\bV?(\d+\.\d+\.\d+)\b", answer)
     return Compiler(name, path, f"{name} {versions[-1] if versions else 'unknown'}")
 
 

@@ -57,6 +57,7 @@ def to_bytes(text: str) -> bytes:
 def write_python(text: str, folder: Path) -> Path:
     """Write a Python source's files into a folder again, as a package, and return the first one's path."""
     first, *others = text.split(SEPARATOR)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "__init__.py").write_text("")
     for other in others:
         name, _, content = other.partition("\n")

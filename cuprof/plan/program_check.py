@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
         else:
             name = step.kernel if isinstance(step, Launch) else step.function
             found = _launch_faults(step, spec) if isinstance(step, Launch) else ()
-            for fault in (*found, *_argument_faults(step.args, buffers, spec)):
+            for fault in chain(found, _argument_faults(step.args, buffers, spec)):
                 yield f"step {number}, launch of {name}: {fault}"
     for name in program.defines:
         if not name.isidentifier():
@@ -99,7 +100,9 @@ def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
             yield f"cluster {launch.cluster!r} must be a tuple of at most three sizes from 1"
         elif blocks > CLUSTER_BLOCKS:
             yield f"a cluster of {blocks} blocks, and there are at most {CLUSTER_BLOCKS}"
-        elif any(size % part for size, part in zip((*launch.grid, 1, 1), launch.cluster, strict=False)):
+        elif isinstance(launch.grid, tuple) and any(
+            size % part for size, part in zip((*launch.grid, 1, 1), launch.cluster, strict=False)
+        ):
             yield f"grid {launch.grid} is no multiple of the cluster {launch.cluster}"
 
 

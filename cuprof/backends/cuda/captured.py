@@ -33,7 +33,7 @@ def read_resources(device: CudaDevice, function: Callable[[], object]) -> BuildF
         status, graph = driver.cuStreamEndCapture(stream.ptr)
         device.claim()
     if int(status) or not int(graph):
-        return None
+        return _read_numba(function)
     try:
         kernels = list(_kernels(driver, graph))
     except LaunchError:
@@ -41,12 +41,25 @@ def read_resources(device: CudaDevice, function: Callable[[], object]) -> BuildF
     finally:
         driver.cuGraphDestroy(graph)
     if not kernels:
-        return None
+        return _read_numba(function)
     local = max(local_bytes for _, _, local_bytes in kernels)
     return BuildFacts(
         registers=max(registers for registers, _, _ in kernels),
         shared_bytes=max(shared_bytes for _, shared_bytes, _ in kernels),
         spill_bytes=None if local else 0,
+    )
+
+
+def _read_numba(function: Callable[[], object]) -> BuildFacts | None:
+    """Return what Numba tells of the kernels that a function refers to: they launch on a stream of their own choice."""
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    kernels = [kernel for each in cells if hasattr(kernel := getattr(each, "dispatcher", each), "get_regs_per_thread")]
+    if not kernels:
+        return None
+    return BuildFacts(
+        registers=max(most for each in kernels for most in each.get_regs_per_thread().values()),
+        shared_bytes=max(most for each in kernels for most in each.get_shared_mem_per_block().values()),
+        spill_bytes=None if any(any(each.get_local_mem_per_thread().values()) for each in kernels) else 0,
     )
 
 

@@ -66,7 +66,9 @@ def make_tensor_map(tensor: TensorMap, array: Array, address: int) -> np.void:
     dtype = np.dtype(array.dtype)
     kind = TENSOR_TYPES.get(dtype.name) or TENSOR_TYPES[f"uint{8 * dtype.itemsize}"]
     sizes = [int(length) for length in reversed(array.shape)]
-    strides = [dtype.itemsize * int(np.prod(sizes[:place], dtype=np.int64)) for place in range(1, len(sizes))]
+    # Of one axis there are no strides, and the driver refuses an empty list of them.
+    axes = range(1, max(len(sizes), 2))
+    strides = [dtype.itemsize * int(np.prod(sizes[:place], dtype=np.int64)) for place in axes]
     swizzle = f"{tensor.swizzle}B" if tensor.swizzle else "NONE"
     encoded = driver.cuTensorMapEncodeTiled(
         getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"),

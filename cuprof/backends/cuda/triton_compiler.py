@@ -98,7 +98,6 @@ class Compiler:
     def _module(self, text: str) -> Any:
         if text not in self._modules:
             folder = self.folder / str(len(self._modules))
-            folder.mkdir()
             self._modules[text] = import_kernels(write_python(text, folder))
         return self._modules[text]
 

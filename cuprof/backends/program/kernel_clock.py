@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.native import NativeBuild
+from cuprof.backends.program.build import TOOLKIT, kernel_times_build
 from cuprof.errors import MissingDependencyError
 from cuprof.family.headers import find_headers
 
-SOURCE = Path(__file__).with_name("kernel_times.cpp")
 INSTALL = "pip install nvidia-cuda-cupti, or set CUDA_HOME to a CUDA toolkit"
 
 
@@ -43,8 +42,7 @@ class KernelClock:
             MissingDependencyError: CUPTI or a C++ compiler is not installed.
         """
         include, library = find_cupti()
-        options = (*(f"-I{each}" for each in (include, *find_headers().folders[:1])), "-ldl")
-        built, _ = self.cache.compile(NativeBuild(SOURCE.read_text(), SOURCE.name, "g++", "library", options=options))
+        built, _ = self.cache.compile(kernel_times_build(include))
         place = folder / "libkernel_times.so"
         place.write_bytes(built.image)
         return {
@@ -90,8 +88,8 @@ def _include_folders() -> Iterator[Path]:
         yield folder
         yield folder.parent / "extras" / "CUPTI" / "include"
         yield folder.parent.parent / "cuda_cupti" / "include"
-    yield Path("/usr/local/cuda/include")
-    yield Path("/usr/local/cuda/extras/CUPTI/include")
+    yield TOOLKIT
+    yield TOOLKIT.parent / "extras" / "CUPTI" / "include"
 
 
 def _libraries(root: Path) -> Iterator[Path]:

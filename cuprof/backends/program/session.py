@@ -18,6 +18,7 @@ import numpy as np
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import (
     FIRST_INPUTS,
+    MARK_VARIABLE,
     POISON_BYTE,
     Draw,
     InputSet,
@@ -25,7 +26,7 @@ from cuprof.backends.contract import (
     Session,
     Tally,
 )
-from cuprof.backends.program.build import program_build
+from cuprof.backends.program.build import mark_build, program_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
 from cuprof.errors import LaunchError
 from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Tolerance, Variant
@@ -241,7 +242,7 @@ class ProgramSession(Session[ProgramRunnable]):
                 try:
                     status = subprocess.run(
                         command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=self.folder,
-                        env={**environment, **step.environment}, check=False,
+                        env={**environment, **self._marked(), **step.environment}, check=False,
                     ).returncode  # fmt: skip
                 except OSError as error:
                     raise LaunchError(f"{runnable.name} cannot be started: {error.strerror or error}") from None
@@ -254,6 +255,15 @@ class ProgramSession(Session[ProgramRunnable]):
                 printed.append(_content(out))
         runnable.printed = printed
         return float(spent_ns)
+
+    def _marked(self) -> dict[str, str]:
+        """Return what makes a process open a profiler's mark, where there is one."""
+        if MARK_VARIABLE not in os.environ:
+            return {}
+        place = self.folder / "mark.so"
+        if not place.exists():
+            place.write_bytes(self.cache.compile(mark_build())[0].image)
+        return {MARK_VARIABLE: os.environ[MARK_VARIABLE], "LD_PRELOAD": str(place)}
 
     def _path(self, file: File) -> Path:
         return self.folder / f"{file.buffer}.{ENDINGS[file.format]}"

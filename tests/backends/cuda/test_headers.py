@@ -75,7 +75,7 @@ def test_sources_may_include_cudas_own_headers(cache: BuildCache, text: str, arc
 def test_without_cudas_headers_the_c_ones_are_there_and_the_remedy_is_named(
     cache: BuildCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cuprof.backends.cuda.build_cache.find_headers", lambda: Headers((STANDARD,)))
+    monkeypatch.setattr("cuprof.backends.cuda.nvrtc.find_headers", lambda: Headers((STANDARD,)))
     assert cache.compile(NvrtcBuild(STANDARD_C, "k.cu", "sm_90", DEFINES))[0].kernels
     with pytest.raises(BuildError, match=r"CUDA's own headers were not found: pip install 'cuprof\[cuda13\]'"):
         cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))
@@ -89,5 +89,5 @@ def test_a_header_of_the_host_is_answered_with_the_devices(cache: BuildCache) ->
 def test_other_headers_make_another_entry(cache: BuildCache, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))[1] for _ in range(2)] == [False, True]
     found = find_headers()
-    monkeypatch.setattr("cuprof.backends.cuda.build_cache.find_headers", lambda: Headers(found.folders, "other"))
+    monkeypatch.setattr("cuprof.backends.cuda.nvrtc.find_headers", lambda: Headers(found.folders, "other"))
     assert cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))[1] is False
