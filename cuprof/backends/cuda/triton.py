@@ -6,11 +6,13 @@ costs one trial, and what it compiled is launched, timed and compared as every o
 
 from __future__ import annotations
 
+import atexit
 import json
 import subprocess
 import tempfile
 from base64 import b64decode
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -107,13 +109,22 @@ class _Compiler:
     def end(self) -> str:
         """Wait for the end, and return what it said to its error output."""
         self.process.kill()
-        self.process.communicate()
-        self._said.seek(0)
-        return self._said.read().strip()
+        with suppress(OSError):  # what it was not given lies in the pipe, which is broken
+            self.process.communicate()
+        with self._said:
+            self._said.seek(0)
+            return self._said.read().strip()
 
 
 _IDLE: SimpleQueue[_Compiler] = SimpleQueue()
 """As many come about as builds run at a time."""
+
+
+@atexit.register
+def _end() -> None:
+    with suppress(Empty):
+        while True:
+            _IDLE.get_nowait().end()
 
 
 def _take() -> _Compiler:
@@ -129,7 +140,7 @@ def _describe(argument: object, buffers: Mapping[str, Array]) -> tuple[str, bool
         return "*" + _name(np.dtype(buffers[argument].dtype)), True, None
     if not isinstance(argument, int | float | np.generic):
         raise BuildError(f"a Triton kernel takes no {type(argument).__name__}; let it make its own from the buffer")
-    scalar = as_scalar(argument)
+    scalar = np.bool_(argument) if isinstance(argument, bool) else as_scalar(argument)
     value = scalar.item()
     kind = _name(scalar.dtype)
     whole = isinstance(value, int) and not isinstance(value, bool)
