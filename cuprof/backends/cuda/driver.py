@@ -118,7 +118,7 @@ class PackedLaunch:
         if status:
             raise error_for(int(status), f"launch {self.name}")
 
-    def hold(self, owners: list[Any]) -> None:
+    def keep(self, owners: list[Any]) -> None:
         """Keep objects alive as long as this launch, whose arguments name what they own."""
         self._keep = (*self._keep[:2], owners)
 

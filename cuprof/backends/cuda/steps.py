@@ -110,7 +110,7 @@ class StepBinder:
             step.cluster,
             step.overlaps,
         )
-        launch.hold(keep)
+        launch.keep(keep)
         return on_stream(launch, self.stream)
 
     def _bind_function(self, step: Invoke) -> Callable[[], None]:

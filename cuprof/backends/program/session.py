@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -43,12 +44,13 @@ class ProgramRunnable:
     """An executable that is there, and its command lines.
 
     Attributes:
-        printed: what the last execution printed, by step.
+        processes: what one execution starts, one after the other.
+        printed: what each of them printed in the last execution.
     """
 
     name: str
     executable: Path
-    steps_: tuple[Execute, ...]
+    processes: tuple[Execute, ...]
     build: BuildFacts = field(default_factory=BuildFacts)
     printed: list[str] = field(default_factory=list)
     phases: int = 1
@@ -56,7 +58,7 @@ class ProgramRunnable:
     @property
     def steps(self) -> int:
         """Return how many processes one execution starts."""
-        return len(self.steps_)
+        return len(self.processes)
 
 
 class ProgramSession(Session[ProgramRunnable]):
@@ -82,7 +84,8 @@ class ProgramSession(Session[ProgramRunnable]):
         self.environment = dict(os.environ) if index is None else {**os.environ, "CUDA_VISIBLE_DEVICES": str(index)}
         self._sets: list[Arrays] = [inputs]
         self._in_place: Arrays = inputs
-        self._written: dict[Path, bytes] = {}
+        self._written: dict[Path, tuple[np.ndarray, bytes]] = {}
+        """What was written to a file: the input, and its bytes there."""
         self._recording: dict[str, str] | None = None
 
     def prepare(
@@ -112,7 +115,7 @@ class ProgramSession(Session[ProgramRunnable]):
     def poison(self, runnable: ProgramRunnable, byte: int = POISON_BYTE) -> None:
         """Fill the files of the outputs, and take away what was printed."""
         runnable.printed = []
-        for step in runnable.steps_:
+        for step in runnable.processes:
             for file in _files(step):
                 if file.buffer in self.signature.outputs:
                     self._path(file).write_bytes(bytes([byte]) * self.signature.outputs[file.buffer].nbytes)
@@ -128,7 +131,7 @@ class ProgramSession(Session[ProgramRunnable]):
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs whose files were written to."""
-        changed = [path for path, content in self._written.items() if not _holds(path, content)]
+        changed = [path for path, (_, content) in self._written.items() if not _holds(path, content)]
         return tuple(dict.fromkeys(path.stem for path in changed))
 
     def overrun_arrays(self) -> tuple[str, ...]:
@@ -146,7 +149,7 @@ class ProgramSession(Session[ProgramRunnable]):
             LaunchError: a file is missing or has another size, or too few numbers were printed.
         """
         found: dict[str, np.ndarray] = {}
-        for number, step in enumerate(runnable.steps_):
+        for number, step in enumerate(runnable.processes):
             for file in _files(step):
                 if file.buffer in self.signature.outputs:
                     found[file.buffer] = self._read_file(file, self.signature.outputs[file.buffer], runnable.name)
@@ -216,17 +219,19 @@ class ProgramSession(Session[ProgramRunnable]):
     def _give(self, runnable: ProgramRunnable, draw: Draw) -> None:
         self.poison(runnable, draw.fill)
         self._in_place = self._sets[draw.inputs]
+        for path in [path for path, (_, content) in self._written.items() if not _holds(path, content)]:
+            del self._written[path]  # what an execution overwrote is written anew
         self._provide(runnable)
 
     def _provide(self, runnable: ProgramRunnable) -> None:
         """Write the inputs that are in place into the files that the program reads."""
-        for step in runnable.steps_:
+        for step in runnable.processes:
             for file in _files(step):
                 if file.buffer in self.signature.inputs:
-                    path, content = self._path(file), _encode(self._in_place[file.buffer], file.format)
-                    if self._written.get(path) != content:
-                        path.write_bytes(content)
-                        self._written[path] = content
+                    path, array = self._path(file), self._in_place[file.buffer]
+                    if path not in self._written or self._written[path][0] is not array:
+                        self._written[path] = (array, _encode(array, file.format))
+                        path.write_bytes(self._written[path][1])
 
     def _run(self, runnable: ProgramRunnable, environment: Mapping[str, str]) -> float:
         """Run each step's process to its end; return nanoseconds of the host's clock in all.
@@ -235,7 +240,7 @@ class ProgramSession(Session[ProgramRunnable]):
             LaunchError: it could not be started, or did not end with 0.
         """
         printed, spent_ns = [], 0
-        for step in runnable.steps_:
+        for step in runnable.processes:
             command = self.command(runnable, step)
             with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
                 started = time.perf_counter_ns()
@@ -317,9 +322,9 @@ def _read_numbers(text: str, array: Array, where: str) -> np.ndarray:
         raise LaunchError(f"{where} {', '.join(chosen[:3])} …, which is no {array.dtype}") from None
 
 
-def _content(stream: io.IOBase | object) -> str:
-    stream.seek(0)  # type: ignore[union-attr]
-    return stream.read().decode(errors="replace")  # type: ignore[union-attr,no-any-return]
+def _content(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode(errors="replace")
 
 
 def _holds(path: Path, content: bytes) -> bool:

@@ -318,7 +318,12 @@ def library(problem, tune):
     return Program((Invoke("run", ("x", "y", problem.n)),), {"FACTOR": tune.factor})
 
 
-@family.program("host_program", source="main.cpp", compiler="g++")
+@family.program(
+    "host_program",
+    source="main.cpp",
+    compiler="g++",
+    constraint=lambda problem, tune: "it prints a line a number" if problem.n > 2**16 else None,
+)
 def host_program(problem, tune):
     """A whole program on the host, which prints its result."""
     return Program((Execute((problem.n, File("x", "text")), stdout="y"),))
