@@ -6,17 +6,17 @@ Meanwhile trials are planned and checked; the process waits for its task file.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cuprof.child import child_environment
+from cuprof.interrupts import shielded
 from cuprof.ncu.command import build_command
 from cuprof.ncu.process import NcuProcess
 from cuprof.ncu.setting import EXECUTED, IN_PROCESS, Setting
 from cuprof.profiling.task import TaskFiles, write_owner
+from cuprof.scratch import ScratchFolder
 
 
 class Batch:
@@ -37,22 +37,23 @@ class Batch:
         backend: str = IN_PROCESS,
     ) -> None:
         self.setting = setting
-        self._folder = tempfile.TemporaryDirectory(prefix="cuprof-ncu-")
-        self.files = TaskFiles(Path(self._folder.name))
-        write_owner(self.files, backend, device_index)
-        command = build_command(
-            setting.executable.path,
-            setting.collection,
-            self.report,
-            [*setting.target, str(self.files.task)],
-            children=backend == EXECUTED,
-        )
-        try:
-            prepare(self.files)
-            self.process = NcuProcess(command, self.files.folder / "ncu.log", child_environment())
-        except BaseException:
-            self._folder.cleanup()
-            raise
+        with shielded():
+            self._folder = ScratchFolder()
+            self.files = TaskFiles(self._folder.path)
+            write_owner(self.files, backend, device_index)
+            command = build_command(
+                setting.executable.path,
+                setting.collection,
+                self.report,
+                [*setting.target, str(self.files.task)],
+                children=backend == EXECUTED,
+            )
+            try:
+                prepare(self.files)
+                self.process = NcuProcess(command, self.files.folder)
+            except BaseException:
+                self._folder.cleanup()
+                raise
 
     @property
     def report(self) -> Path:
@@ -69,5 +70,6 @@ class Batch:
 
     def close(self) -> None:
         """End the process and remove the files."""
-        self.process.kill()
-        self._folder.cleanup()
+        with shielded():
+            self.process.kill()
+            self._folder.cleanup()
