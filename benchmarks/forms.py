@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ UNRECORDED = ("nested",)
 N = 2**22
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Sweep twice, print the table."""
-    options = make_parser(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args(arguments)
     require_gpu()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)

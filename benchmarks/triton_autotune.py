@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ VERDICT_OF = "the sweep's winner beside the autotuner's, by cuprof compare"
 QUICK = ("measure=quick", "measure.modes=[cold]")
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run both, compare the winners, print the table."""
-    options = make_parser(__doc__ or "").parse_args()
+    options = make_parser(__doc__ or "").parse_args(arguments)
     require_gpu()
     with tempfile.TemporaryDirectory() as folder:
         work, project = Path(folder), copy_project(Path(folder, "project"))
