@@ -11,6 +11,7 @@ import numpy as np
 from cuprof.backends.contract import Reading
 from cuprof.backends.cuda.backend import CudaBackend
 from cuprof.backends.cuda.driver import PackedLaunch, call
+from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.cuda.session import CudaRunnable
 from cuprof.backends.device_state import StateMonitor
 from cuprof.family import Launch
@@ -40,8 +41,8 @@ class Device:
     def load(self, source: Path, defines: Mapping[str, str | int] | None = None) -> Any:
         """Compile a file (or take it from the build cache) and return the loaded module."""
         backend = self.backend.device
-        cubin, _ = backend.cache.compile(source.read_text(), name=source.name, arch=backend.arch, defines=defines or {})
-        return backend.load(cubin.image)
+        built, _ = backend.cache.compile(NvrtcBuild(source.read_text(), source.name, backend.arch, defines or {}))
+        return backend.load(built.image)
 
     def bind(self, module: Any, launch: Launch, buffers: Mapping[str, Any]) -> PackedLaunch:
         """Return the launch with its arguments packed; call it with a stream."""

@@ -41,6 +41,8 @@ SCRATCH_ALIGNMENT = 256
 """Bytes; scratch buffers start at multiples of it, as allocations of the CUDA driver do."""
 
 
+MARK_VARIABLE = "CUPROF_MARK"
+"""The variable of the environment that names the mark under which a profiler reads a process that is executed."""
 CLOCKS_DISAGREE = "two clocks disagree"
 """How a reading's `suspect` begins where the clocks that read it contradict one another."""
 GRACE_S = 0.05
@@ -284,7 +286,7 @@ class Backend(ABC, Generic[R]):
         """Return what is taken off every duration of this measure, as the cost of timing itself."""
         return 0.0
 
-    def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+    def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
         """Begin to build these (variant, program, source text) in the background, where that can be done."""
 
     @abstractmethod

@@ -18,6 +18,7 @@ PACKAGES = {
     "cuda": "cuprof.backends.cuda",
     "opencl": "cuprof.backends.opencl",
     "cpu": "cuprof.backends.cpu",
+    "program": "cuprof.backends.program",
 }
 """Name → package, whose module `spec` holds its `BackendSpec` as SPEC; in the order in which people are shown them."""
 

@@ -63,6 +63,8 @@ class BackendSpec:
             same trials once more, without building ahead, before one of them is blamed.
         limits: the most that any device of it launches.
         cooperative: it has launches all of whose blocks are on the device together.
+        extended: its launches may have clusters, overlap, and take textures and tensor maps.
+        steps: the steps that its programs are made of, by the names of their classes in lower case.
         uses_cuda_headers: its sources may include CUDA's own headers, whose version is then part of their identity.
         noise: what its kernel times vary with from sweep to sweep.
     """
@@ -82,6 +84,8 @@ class BackendSpec:
     builds_ahead: bool = True
     limits: LaunchLimits = LaunchLimits()
     cooperative: bool = False
+    extended: bool = False
+    steps: tuple[str, ...] = ("launch", "fill")
     uses_cuda_headers: bool = False
     noise: NoiseSource = NoiseSource.LAUNCHES
 

@@ -13,6 +13,7 @@ from cuprof.backends.cuda.presence import Driver, find_driver
 from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia_icd, list_platforms
 from cuprof.commands.host_diagnosis import Diagnosis, Health, examine_host
 from cuprof.errors import CuprofError
+from cuprof.family.compilers import COMPILERS, REMEDIES, get_compiler
 from cuprof.family.headers import find_headers
 from cuprof.profiling.contract import Profiler
 from cuprof.profiling.registry import list_profilers
@@ -40,6 +41,7 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
     yield examine_cupy(driver, installed)
     yield _examine_nvrtc(driver)
     yield examine_headers(driver, find_headers().version)
+    yield from map(examine_compiler, COMPILERS)
     for profiler in list_profilers():
         yield _examine_profiler(profiler, driver)
     yield examine_counters(driver, PROFILING_PARAMETERS)
@@ -50,6 +52,14 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
         else:
             yield Diagnosis(name, Health.OPTIONAL, f"only needed for {purpose}", install_command(extra))
     yield from examine_host(project, store)
+
+
+def examine_compiler(name: str) -> Diagnosis:
+    """Say whether a compiler that variants may name is there."""
+    compiler = get_compiler(name)
+    if compiler.path is not None:
+        return Diagnosis(name, Health.GOOD, f"{compiler.version} ({compiler.path})")
+    return Diagnosis(name, Health.OPTIONAL, f'only needed for variants with compiler="{name}"', REMEDIES[name])
 
 
 def install_command(extra: str) -> str:

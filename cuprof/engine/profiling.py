@@ -234,9 +234,9 @@ def _outcome(profile: Profile) -> Outcome:
 
 
 def _by_device(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
-    devices: dict[int, list[Trial]] = {}
+    devices: dict[tuple[str, int], list[Trial]] = {}
     for trial in trials:
-        devices.setdefault(trial.device.index if trial.device else 0, []).append(trial)
+        devices.setdefault((trial.backend, trial.device.index if trial.device else 0), []).append(trial)
     yield from devices.values()
 
 

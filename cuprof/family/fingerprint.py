@@ -1,8 +1,8 @@
 """The texts that decide a trial's identity: a variant's own source, and the family's contract.
 
-A kernel variant's text is its source file with local includes expanded. What its Python function decides (launches,
-macros, buffers) is in the `Program` it returns, so the function's text is no part. The text of a library or CPU
-variant is that of its function and of all it uses from files in the family's folder. Names of files are no part of
+A kernel variant's text is that of its source file (see `cuprof.family.sources`). What its Python function decides
+(launches, macros, buffers) is in the `Program` it returns, so the function's text is no part. The text of a library or
+CPU variant is that of its function and of all it uses from files in the family's folder. Names of files are no part of
 any text; comments are.
 """
 
@@ -12,8 +12,8 @@ import hashlib
 
 from cuprof.errors import FamilyError
 from cuprof.family.functions import function_text
-from cuprof.family.includes import expand_includes
 from cuprof.family.model import Family, Variant
+from cuprof.family.sources import read_variant_source
 
 CONTRACT = ("signature", "generate", "reference", "tolerance")
 """The functions that decide what a variant is given and what counts as right."""
@@ -28,7 +28,7 @@ def source_text(family: Family, variant: Variant) -> str:
     if family.folder is None:
         raise FamilyError(f"family {family.name} has no folder; load it with cuprof.family.loader.load_family")
     if variant.kind == "kernel":
-        return expand_includes(family.folder / (variant.source or ""), family.folder)
+        return read_variant_source(family.folder / (variant.source or ""), family.folder)
     return function_text(variant.make, family.folder)
 
 

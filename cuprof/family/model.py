@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cuprof.errors import FamilyError, UnknownNameError
+from cuprof.family.configurations import explain_unlisted, list_tunables, read_configurations
 from cuprof.family.program import Array, Program
 from cuprof.point import Coordinate, Point
 
@@ -119,7 +120,8 @@ class Variant:
             `(problem, tunables, inputs, outputs) -> callable`: what it does before it returns the callable is
             preparation and is not timed; the callable computes outputs from inputs (NumPy arrays on the host for
             "cpu", CuPy arrays on the device for a CUDA library) and may be repeated.
-        source: file beside family.py (kernels only).
+        source: file beside family.py (kernels only). Its ending tells the language (see `cuprof.family.sources`).
+        compiler: of `source`, where it is not the one that the back end brings along: "nvcc", "g++", "gcc".
         requires: importable modules that the variant needs beyond its back end.
         expected: "wrong" for a variant kept because it is known to give wrong results.
         origin: the study's or the author's name for it, for tables ("kernel 3").
@@ -133,6 +135,7 @@ class Variant:
     make: Callable[..., Any]
     description: str
     source: str | None = None
+    compiler: str = ""
     tunables: tuple[Tunable, ...] = ()
     constraint: Constraint | None = None
     requires: tuple[str, ...] = ()
@@ -187,14 +190,46 @@ class Family:
             name: the variant's name.
             backend: what compiles and runs it.
             source: file beside family.py.
-            **details: tunables, constraint, expected, origin, tolerance, description (default: the docstring's first
-                line).
+            **details: compiler, tunables, constraint, requires, expected, origin, tolerance, description (default: the
+                docstring's first line).
         """
         return self._register(name, backend, "kernel", source=source, **details)
 
     def cuda(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
         """Register a CUDA C++ variant; see `kernel`."""
         return self.kernel(name, backend="cuda", source=source, **details)
+
+    def triton(
+        self, name: str, *, source: str, kernel: str = "", **details: Any
+    ) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register a variant of `@triton.jit` functions; see `kernel`.
+
+        Args:
+            name: the variant's name.
+            source: Python file beside family.py, imported by the processes that compile it and by nobody else.
+            kernel: the function whose `@triton.autotune` configurations become the variant's tunables; empty where
+                `tunables` says them.
+            **details: see `kernel`.
+        """
+        details["requires"] = ("triton", *_names(details.get("requires", ())))
+        if not kernel:
+            return self.kernel(name, backend="cuda", source=source, **details)
+
+        def register(make: ProgramMaker) -> ProgramMaker:
+            listed = read_configurations(Path(make.__code__.co_filename).parent / source, kernel)
+            tunables = tuple(Tunable(one, values, values[0]) for one, values in list_tunables(listed).items())
+
+            def constraint(problem: Point, tune: Point) -> str | None:
+                return explain_unlisted(listed, tune)
+
+            given = {"tunables": tunables, "constraint": constraint, **details}
+            return self.kernel(name, backend="cuda", source=source, **given)(make)
+
+        return register
+
+    def program(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register a whole executable, or a source that becomes one; see `kernel`."""
+        return self.kernel(name, backend="program", source=source, **details)
 
     def opencl(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
         """Register an OpenCL C variant; see `kernel`."""

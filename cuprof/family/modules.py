@@ -13,7 +13,7 @@ from types import CodeType
 from cuprof.errors import FamilyError
 from cuprof.family.includes import read_source
 
-REGISTERING = frozenset({"kernel", "cuda", "opencl", "library", "cpu"})
+REGISTERING = frozenset({"kernel", "cuda", "opencl", "triton", "program", "library", "cpu"})
 """`@family.cpu(...)` only registers: what is written there is no part of what the function does."""
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

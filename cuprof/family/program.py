@@ -1,4 +1,4 @@
-"""What a CUDA C++ or OpenCL C variant builds and launches, as plain data.
+"""What a variant of its own source builds and launches, as plain data.
 
 A `Program` names no device, so it can be planned, hashed, compiled and compared on a machine without a GPU.
 """
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     import numpy as np
 
-Argument: TypeAlias = "str | int | float | np.generic"
-"""A kernel argument: a buffer's name, or a scalar (a Python int becomes int32, a Python float float32)."""
+Argument: TypeAlias = "str | int | float | np.generic | Texture | TensorMap"
+"""A kernel argument: a buffer's name, a scalar (a Python int becomes int32, a Python float float32), a struct by value
+(a `np.void` of an aligned structured dtype), or a view of a buffer that the driver describes."""
 
 
 @dataclass(frozen=True)
@@ -38,25 +39,62 @@ class Array:
 
 
 @dataclass(frozen=True)
+class Texture:
+    """Pass a buffer as a `cudaTextureObject_t` that reads its elements where they lie.
+
+    Args:
+        buffer: its name.
+        width: texels a row of a two-dimensional texture; 0 for a linear one.
+        channels: elements a texel, 1, 2 or 4.
+        interpolates: a two-dimensional texture reads between texels, as `cudaFilterModeLinear` does.
+    """
+
+    buffer: str
+    width: int = 0
+    channels: int = 1
+    interpolates: bool = False
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """Pass a buffer as a tiled `CUtensorMap`, a `const __grid_constant__` parameter that TMA copies through.
+
+    Args:
+        buffer: its name; the tensor has the buffer's shape, the last axis being the contiguous one.
+        box: elements that one copy moves along each axis of the shape.
+        swizzle: bytes of the pattern in shared memory: 0, 32, 64 or 128.
+    """
+
+    buffer: str
+    box: tuple[int, ...]
+    swizzle: int = 0
+
+
+@dataclass(frozen=True)
 class Launch:
     """Launch one kernel.
 
     Args:
-        kernel: the kernel's symbol; in CUDA C++ it is declared `extern "C" __global__`.
+        kernel: the kernel's symbol, or in CUDA C++ a name expression such as `scale<float, 256>`.
         grid: blocks (OpenCL: work-groups) in x, y, z.
-        block: threads a block (OpenCL: work-items a group) in x, y, z.
+        block: threads a block (OpenCL: work-items a group) in x, y, z; Triton takes them from `num_warps`.
         args: in the order of the kernel's parameters.
         shared_bytes: dynamic shared memory a block, in bytes (CUDA).
         cooperative: launch so that all blocks are on the device together and may wait for one another by
             `cooperative_groups::this_grid().sync()` (CUDA); a grid that does not fit is refused by the driver.
+        cluster: blocks a cluster in x, y, z (CUDA, from compute capability 9.0); empty for none.
+        overlaps: may begin before the launch ahead of it ends; `griddepcontrol.wait` waits for that one
+            (CUDA, programmatic stream serialization).
     """
 
     kernel: str
     grid: tuple[int, ...]
-    block: tuple[int, ...]
-    args: tuple[Argument, ...]
+    block: tuple[int, ...] = (1,)
+    args: tuple[Argument, ...] = ()
     shared_bytes: int = 0
     cooperative: bool = False
+    cluster: tuple[int, ...] = ()
+    overlaps: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,13 +106,57 @@ class Fill:
 
 
 @dataclass(frozen=True)
+class Invoke:
+    """Call an `extern "C"` function of the shared library that the variant's source becomes.
+
+    Its parameters are those of `args`, buffers as pointers; on CUDA one more, the `cudaStream_t` to work on. What it
+    returns, if it is no `void`, is 0 where all went well: an `int` or a `cudaError_t`.
+    """
+
+    function: str
+    args: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class File:
+    """Stand for the path of a file in a command line: one with an input's content, or one that an output is read from.
+
+    Args:
+        buffer: the input or output.
+        format: "raw" for the elements' bytes alone, "npy" for NumPy's, "text" for numbers between white space.
+    """
+
+    buffer: str
+    format: str = "raw"
+
+
+@dataclass(frozen=True)
+class Execute:
+    """Run the executable that the variant's source becomes, or is, once.
+
+    Args:
+        arguments: of its command line; numbers as Python writes them.
+        stdout: an output whose numbers are the last ones of what it prints; empty where all are read from files.
+        environment: variables set for it.
+    """
+
+    arguments: tuple[str | int | float | File, ...] = ()
+    stdout: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+Step: TypeAlias = Launch | Fill | Invoke | Execute
+
+
+@dataclass(frozen=True)
 class Program:
     """Describe a variant at one problem and one choice of tunables.
 
     Args:
-        steps: launches and fills in stream order; they read inputs and write outputs and scratch, and must give
+        steps: launches, fills and calls in stream order; they read inputs and write outputs and scratch, and must give
             the same result however often they are repeated.
-        defines: preprocessor macros, the compile-time parameters.
+        defines: the compile-time parameters: preprocessor macros; for Triton `tl.constexpr` parameters and options
+            such as `num_warps`.
         options: further compiler options.
         scratch: device buffers beside the family's inputs and outputs, contents undefined before the first step.
         results: for an output that does not end in the buffer of its own name: output name → buffer name.
@@ -82,7 +164,7 @@ class Program:
         constants: `__constant__` symbol → input buffer copied into it once, before anything is timed (CUDA).
     """
 
-    steps: tuple[Launch | Fill, ...]
+    steps: tuple[Step, ...]
     defines: Mapping[str, str | int] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     scratch: Mapping[str, Array] = field(default_factory=dict)
@@ -94,11 +176,17 @@ class Program:
         """Return the kernel launches alone."""
         return tuple(step for step in self.steps if isinstance(step, Launch))
 
+    @property
+    def calls_host(self) -> bool:
+        """Return whether code of the variant runs on the host, in the process that executes it."""
+        return any(isinstance(step, Invoke) for step in self.steps)
 
-def as_scalar(value: int | float | np.generic) -> np.generic:
+
+def as_scalar(value: object) -> np.generic:
     """Return a kernel's scalar argument: Python ints as int32, Python floats as float32, NumPy scalars as they are."""
     import numpy as np
 
     if isinstance(value, np.generic):
         return value
+    assert isinstance(value, int | float)
     return np.int32(value) if isinstance(value, int) else np.float32(value)

@@ -36,6 +36,7 @@ REQUIREMENTS = {
         "pip install opencv-python-headless",
     ),
     "numba": Requirement(("numba",), "pip install numba"),
+    "numba_cuda": Requirement(("numba-cuda",), "pip install 'numba-cuda[cu13]' (or [cu12])"),
     "numpy": Requirement(("numpy",), "pip install numpy"),
     "nvidia.cudnn": Requirement(
         ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"), "pip install nvidia-cudnn-cu13 (or nvidia-cudnn-cu12)"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cuprof.errors import FamilyError
+from cuprof.family.compilers import COMPILERS
 from cuprof.family.model import Axis, Family, Tunable, Variant
 from cuprof.point import Coordinate, Point
 
@@ -88,6 +89,8 @@ def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> It
         elif folder is not None and not (folder / variant.source).is_file():
             near = sorted(file.name for file in folder.iterdir() if file.suffix == Path(variant.source).suffix)
             yield f"source {variant.source} does not exist; beside family.py there are {', '.join(near) or 'none'}"
+    if variant.compiler and variant.compiler not in COMPILERS:
+        yield f"compiler {variant.compiler!r} is not known; there are {', '.join(COMPILERS)}"
     if variant.expected not in ("right", "wrong"):
         yield f'expected is {variant.expected!r}, and must be "right" or "wrong"'
     yield from _duplicates("tunable", (tunable.name for tunable in variant.tunables))

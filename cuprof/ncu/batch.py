@@ -13,7 +13,7 @@ from cuprof.ncu.console import find_explanation
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.process import ProcessResult
 from cuprof.ncu.report_file import read_report
-from cuprof.ncu.setting import BACKEND, NAME, Setting
+from cuprof.ncu.setting import IN_PROCESS, NAME, Setting
 from cuprof.profiling.progress import Progress, read_progress
 from cuprof.profiling.report import Report
 from cuprof.profiling.task import ProfilingTask, TaskFiles, TaskTrial, write_task
@@ -26,7 +26,7 @@ def run_batch(
     on_progress: Callable[[Progress], None] = lambda _: None,
     ahead: Batch | None = None,
 ) -> Decision:
-    """Profile trials of one device in one ncu process.
+    """Profile trials of one back end's device in one ncu process.
 
     Every call decides at least one trial, names metrics to leave out, was interrupted, or raises.
 
@@ -41,7 +41,10 @@ def run_batch(
     def give_task(files: TaskFiles) -> None:
         write_task(_task(trials, setting, files.progress), files.task)
 
-    with ahead or Batch(setting, _device_index(trials), give_task) as batch:
+    if ahead is not None and trials[0].backend != IN_PROCESS:
+        ahead.close()
+        ahead = None
+    with ahead or Batch(setting, _device_index(trials), give_task, trials[0].backend) as batch:
         if ahead is not None:
             give_task(ahead.files)
         followed = batch.files.progress
@@ -66,7 +69,7 @@ def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> Profilin
     return ProfilingTask(
         trials=tuple(TaskTrial.of(trial, setting.family_folder(trial.family)) for trial in trials),
         profiler=NAME,
-        backend=BACKEND,
+        backend=trials[0].backend,
         device_index=_device_index(trials),
         seed=setting.seed,
         progress_path=str(progress),

@@ -55,16 +55,20 @@ class Collection:
         return Request(names, self.conditions, self.is_whole)
 
 
-def build_command(executable: Path, collection: Collection, report: Path, target: Sequence[str]) -> list[str]:
+def build_command(
+    executable: Path, collection: Collection, report: Path, target: Sequence[str], *, children: bool = False
+) -> list[str]:
     """Return the argument list for one ncu process over many trials.
 
     Args:
         executable: ncu.
         collection: what to collect.
         report: the .ncu-rep file to write; one that exists is replaced.
-        target: the program to profile with its arguments. Only this process is profiled, none of its children.
+        target: the program to profile with its arguments.
+        children: profile the processes that it starts too.
     """
-    command = [str(executable), "--target-processes", "application-only", "--replay-mode", collection.replay]
+    processes = "all" if children else "application-only"
+    command = [str(executable), "--target-processes", processes, "--replay-mode", collection.replay]
     command += ["--cache-control", collection.cache_control, "--clock-control", collection.clock_control]
     command += ["--nvtx", "--nvtx-include", RANGE_FILTER]
     if collection.section_set:

@@ -14,7 +14,7 @@ from typing import Self
 from cuprof.interrupts import shielded
 from cuprof.ncu.command import build_command
 from cuprof.ncu.process import NcuProcess
-from cuprof.ncu.setting import BACKEND, Setting
+from cuprof.ncu.setting import EXECUTED, IN_PROCESS, Setting
 from cuprof.profiling.task import TaskFiles, write_owner
 from cuprof.scratch import ScratchFolder
 
@@ -26,18 +26,27 @@ class Batch:
         setting: what ncu is asked to collect.
         device_index: the device that the process opens while it waits.
         prepare: called before the process is started; writes the task where its trials are known already.
+        backend: what will run the trials.
     """
 
     def __init__(
-        self, setting: Setting, device_index: int = 0, prepare: Callable[[TaskFiles], None] = lambda _: None
+        self,
+        setting: Setting,
+        device_index: int = 0,
+        prepare: Callable[[TaskFiles], None] = lambda _: None,
+        backend: str = IN_PROCESS,
     ) -> None:
         self.setting = setting
         with shielded():
             self._folder = ScratchFolder()
             self.files = TaskFiles(self._folder.path)
-            write_owner(self.files, BACKEND, device_index)
+            write_owner(self.files, backend, device_index)
             command = build_command(
-                setting.executable.path, setting.collection, self.report, [*setting.target, str(self.files.task)]
+                setting.executable.path,
+                setting.collection,
+                self.report,
+                [*setting.target, str(self.files.task)],
+                children=backend == EXECUTED,
             )
             try:
                 prepare(self.files)

@@ -17,7 +17,7 @@ from cuprof.ncu.ranges import named_range, range_name
 from cuprof.ncu.report_file import read_report, select
 from cuprof.ncu.report_frame import find_options
 from cuprof.ncu.rollup import roll_up
-from cuprof.ncu.setting import BACKEND, NAME, make_collection, make_setting
+from cuprof.ncu.setting import EXECUTED, IN_PROCESS, NAME, make_collection, make_setting
 from cuprof.profiling.contract import Collector, Profiler, Request, Tool
 from cuprof.profiling.metric import Catalog
 from cuprof.profiling.report import Report
@@ -30,7 +30,7 @@ class NsightCompute(Profiler):
 
     name = NAME
     title = "Nsight Compute"
-    backends = (BACKEND,)
+    backends = (IN_PROCESS, EXECUTED)
 
     @property
     def catalog(self) -> Catalog:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+
+from cuprof.backends.contract import MARK_VARIABLE
 
 RANGE_PREFIX = "cuprof-"
 """What the NVTX ranges of trials start with. They lie in the default domain, the one that `cupy.cuda.nvtx` offers."""
@@ -14,13 +17,15 @@ _RANGE = re.compile(rf"{RANGE_PREFIX}([0-9a-f]{{32}})")
 
 @contextmanager
 def named_range(name: str) -> Iterator[None]:
-    """Open an NVTX push/pop range of this thread in the default domain."""
+    """Open an NVTX push/pop range of this thread in the default domain, and of the processes that it executes."""
     from cupy.cuda import nvtx
 
     nvtx.RangePush(name)
+    os.environ[MARK_VARIABLE] = name
     try:
         yield
     finally:
+        del os.environ[MARK_VARIABLE]
         nvtx.RangePop()
 
 

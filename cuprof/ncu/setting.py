@@ -17,7 +17,9 @@ from cuprof.ncu.metrics import companions
 from cuprof.profiling.contract import Request
 from cuprof.project import Project
 
-NAME, BACKEND = "ncu", "cuda"
+NAME = "ncu"
+IN_PROCESS, EXECUTED = "cuda", "program"
+"""The back ends whose trials ncu reads: those run by the profiled process, and those that it executes."""
 """Its own name in the registry, and the back end whose trials it profiles."""
 
 

@@ -12,20 +12,21 @@ spaces), joined by a line feed. The first is an object of what all trials of a v
     device     DeviceFacts.identity, or null where no device of the back end is there
     libraries  installed version of each module that the variant requires
     headers    versions of CUDA's headers; only where a CUDA source includes something in angle brackets
+    compiler   version of the compiler that the variant names; only where it names one
 
 The second is an object of the trial itself:
 
     problem    coordinate by axis
     tunables   coordinate by tunable
-    program    for a kernel variant its launches, fills, macros, options, buffers, results and constants; else null
+    program    for a kernel variant its steps, macros, options, buffers, results and constants; else null
 
 The names of files, the host and the one physical card are no part. Neither is how a trial is timed: the settings of a
 timing method identify a *timing* of the trial (`Timing.method`, from `method_hash`), so that timings by several
 methods and the counters of one trial meet under one identity.
 
 In a program a buffer argument is ["buffer", name]; a Python number ["int", "5"] or ["float", "0.5"]; a NumPy scalar
-[its dtype, its value as text], since int32 5 and int64 5 are two arguments. Macros are compared as text, as the
-compiler sees them, and in the order of their names.
+[its dtype, its value as text], since int32 5 and int64 5 are two arguments; a struct [its fields, its bytes].
+Macros are compared as text, as the compiler sees them, and in the order of their names.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ import msgspec
 import numpy as np
 
 from cuprof.backends.registry import get_spec
+from cuprof.family.compilers import get_compiler
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.headers import find_headers, uses_headers
 from cuprof.family.model import Family, Variant
-from cuprof.family.program import Argument, Array, Fill, Launch, Program
+from cuprof.family.program import Argument, Array, Execute, File, Fill, Invoke, Program, Step, TensorMap, Texture
 from cuprof.family.requirements import list_versions
 from cuprof.plan.model import Plan
 from cuprof.point import Point
@@ -86,6 +88,7 @@ class Identifier:
             "device": None if device is None else dict(device.identity),
             "libraries": list_versions(variant.requires),
             **({"headers": headers} if headers else {}),
+            **({"compiler": get_compiler(variant.compiler).version} if variant.compiler else {}),
         }
         self._shared = hashlib.sha256(canonical_json(shared).encode() + b"\n")
         self._problem: Point | None = None
@@ -168,7 +171,7 @@ def program_json(program: Program) -> str:
 
     A space of a hundred thousand programs has few launches that differ: each is encoded once.
     """
-    steps = ",".join(map(_step_json, program.steps))
+    steps = ",".join(_step_json(_step(step)) for step in program.steps)
     scratch = {name: _array(array) for name, array in program.scratch.items()}
     return (
         f'{{"constants":{_flat_json(dict(program.constants))}'
@@ -180,25 +183,29 @@ def program_json(program: Program) -> str:
     )
 
 
-def _step_json(step: Launch | Fill) -> str:
+def _step(step: Step) -> tuple[object, ...]:
+    """Return a step as nested tuples, which are JSON's arrays and have a hash."""
     if isinstance(step, Fill):
-        return canonical_json(["fill", step.buffer, int(step.value)])
-    arguments = tuple(map(_argument, step.args))
-    return _launch_json(step.kernel, step.grid, step.block, arguments, step.shared_bytes, step.cooperative)
+        return ("fill", step.buffer, int(step.value))
+    if isinstance(step, Invoke):
+        return ("invoke", step.function, tuple(map(_argument, step.args)))
+    if isinstance(step, Execute):
+        words = tuple((word.buffer, word.format) if isinstance(word, File) else str(word) for word in step.arguments)
+        return ("execute", words, step.stdout, tuple(sorted(step.environment.items())))
+    return (
+        "launch",
+        step.kernel,
+        tuple(map(int, step.grid)),
+        tuple(map(int, step.block)),
+        tuple(map(_argument, step.args)),
+        int(step.shared_bytes),
+        *(("cooperative",) if step.cooperative else ()),
+        *((("cluster", *map(int, step.cluster)),) if step.cluster else ()),
+        *(("overlaps",) if step.overlaps else ()),
+    )
 
 
-@lru_cache(maxsize=2**16)
-def _launch_json(
-    kernel: str,
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    arguments: tuple[tuple[str, str], ...],
-    shared_bytes: int,
-    cooperative: bool,
-) -> str:
-    sizes = [int(size) for size in grid], [int(size) for size in block]
-    extra = ["cooperative"] if cooperative else []
-    return canonical_json(["launch", kernel, *sizes, arguments, int(shared_bytes), *extra])
+_step_json = lru_cache(maxsize=2**16)(canonical_json)
 
 
 def _flat_json(values: Mapping[str, Any]) -> str:
@@ -218,11 +225,17 @@ def _flat_json(values: Mapping[str, Any]) -> str:
 _encode_flat = msgspec.json.Encoder(order="deterministic").encode
 
 
-def _argument(argument: Argument) -> tuple[str, str]:
+def _argument(argument: Argument) -> tuple[object, ...]:
+    if isinstance(argument, np.void):
+        return (str(argument.dtype.descr), argument.tobytes().hex())
     if isinstance(argument, np.generic):  # before float: np.float64 is one
         return (argument.dtype.str, repr(argument.item()))
     if isinstance(argument, str):
         return ("buffer", argument)
+    if isinstance(argument, Texture):
+        return ("texture", argument.buffer, argument.width, argument.channels, bool(argument.interpolates))
+    if isinstance(argument, TensorMap):
+        return ("tensor map", argument.buffer, tuple(map(int, argument.box)), argument.swizzle)
     return ("float", repr(argument)) if isinstance(argument, float) else ("int", str(int(argument)))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -11,9 +12,14 @@ from cuprof.backends.registry import get_spec
 from cuprof.backends.spec import BackendSpec
 from cuprof.errors import FamilyError
 from cuprof.family.model import Signature
-from cuprof.family.program import Array, Fill, Launch, Program
+from cuprof.family.program import Argument, Array, Execute, File, Fill, Invoke, Launch, Program, TensorMap, Texture
 
 INT32 = range(-(2**31), 2**31)
+CLUSTER_BLOCKS = 16
+"""The largest cluster of any device; above 8 blocks it may refuse it."""
+FORMATS = ("raw", "npy", "text")
+
+Shape = tuple[int, ...]
 
 
 def check_program(program: Program, signature: Signature, backend: str, where: str) -> None:
@@ -39,17 +45,23 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
             yield f"scratch buffer {name} has the name of an input or output; rename it"
     for name, array in program.scratch.items():
         yield from _array_faults(f"scratch buffer {name}", array)
-    if not any(isinstance(step, Launch) for step in program.steps):
+    if all(isinstance(step, Fill) for step in program.steps):
         yield "the program has no launch"
-    names = tuple(buffers)
     for number, step in enumerate(program.steps, 1):
-        if isinstance(step, Fill):
+        kind = type(step).__name__.lower()
+        if kind not in spec.steps:
+            yield f"step {number} is of the kind {_kind(step)}, and {spec.title} programs have {', '.join(spec.steps)}"
+        elif isinstance(step, Fill):
             if step.buffer not in buffers:
                 yield f"step {number} fills {step.buffer}, which is no buffer; there are {', '.join(buffers)}"
             if not 0 <= step.value <= 255:
                 yield f"step {number} fills {step.buffer} with {step.value}; a fill sets bytes, 0 to 255"
-        elif fault := _launch_fault(step, names, spec):
-            yield f"step {number}, launch of {step.kernel}: {fault}"
+        elif isinstance(step, Execute):
+            for fault in _execute_faults(step, signature):
+                yield f"step {number}: {fault}"
+        elif wrong := _call_fault(step, buffers, spec):
+            name = step.kernel if isinstance(step, Launch) else step.function
+            yield f"step {number}, launch of {name}: {wrong}"
     if not all(map(str.isidentifier, program.defines)):
         yield f"define {next(name for name in program.defines if not name.isidentifier())!r} is not a macro's name"
     for output, buffer in program.results.items():
@@ -60,21 +72,31 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
             yield f"constant {symbol} is filled from {buffer}, which is no input; there are {inputs}"
 
 
-def _launch_fault(launch: Launch, buffers: tuple[str, ...], spec: BackendSpec) -> str | None:
+def _call_fault(call: Launch | Invoke, buffers: Mapping[str, Array], spec: BackendSpec) -> str | None:
+    shapes = tuple((name, array.shape) for name, array in buffers.items())
+    sizes = (*call.grid, *call.block) if isinstance(call, Launch) and isinstance(call.grid, tuple) else ()
     try:
-        types = tuple(map(type, (*launch.args, *launch.grid, *launch.block)))  # 5 and np.int64(5) are equal
-        return _known_fault(launch, types, buffers, spec.name)
+        types = tuple(map(type, (*call.args, *sizes)))  # 5 and np.int64(5) are equal
+        return _known_fault(call, types, shapes, spec.name)
     except TypeError:  # of something that has no hash: a fault, to be sure, and none that occurs often
-        return next(_launch_faults(launch, buffers, spec), None)
+        return next(_call_faults(call, dict(shapes), spec), None)
 
 
 @lru_cache(maxsize=2**16)
-def _known_fault(launch: Launch, types: tuple[type, ...], buffers: tuple[str, ...], backend: str) -> str | None:
-    """Return what is wrong with a launch; a large space has few launches that differ."""
-    return next(_launch_faults(launch, buffers, get_spec(backend)), None)
+def _known_fault(
+    call: Launch | Invoke, types: object, shapes: tuple[tuple[str, Shape], ...], backend: str
+) -> str | None:
+    """Return what is wrong with a call; a large space has few launches that differ."""
+    return next(_call_faults(call, dict(shapes), get_spec(backend)), None)
 
 
-def _launch_faults(launch: Launch, buffers: tuple[str, ...], spec: BackendSpec) -> Iterator[str]:
+def _call_faults(call: Launch | Invoke, shapes: Mapping[str, Shape], spec: BackendSpec) -> Iterator[str]:
+    if isinstance(call, Launch):
+        yield from _launch_faults(call, spec)
+    yield from _argument_faults(call.args, shapes, spec)
+
+
+def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
     limits = spec.limits
     for name, sizes, most in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):
         if not isinstance(sizes, tuple) or not 1 <= len(sizes) <= 3:
@@ -93,12 +115,32 @@ def _launch_faults(launch: Launch, buffers: tuple[str, ...], spec: BackendSpec) 
         yield f"shared_bytes is {launch.shared_bytes}, and must not be negative"
     if launch.cooperative and not spec.cooperative:
         yield f"a cooperative launch, which {spec.name} does not have"
-    for number, argument in enumerate(launch.args, 1):
-        if isinstance(argument, str):
-            if argument not in buffers:
-                yield f"argument {number} is {argument!r}, which is no buffer; there are {', '.join(buffers)}"
+    if launch.cluster or launch.overlaps:
+        if not spec.extended:
+            yield f"cluster or overlaps, which {spec.name} launches do not have"
+        blocks = math.prod(launch.cluster)
+        if len(launch.cluster) > 3 or not all(isinstance(size, int) and size > 0 for size in launch.cluster):
+            yield f"cluster {launch.cluster!r} must be a tuple of at most three sizes from 1"
+        elif blocks > CLUSTER_BLOCKS:
+            yield f"a cluster of {blocks} blocks, and there are at most {CLUSTER_BLOCKS}"
+        elif isinstance(launch.grid, tuple) and any(
+            size % part for size, part in zip((*launch.grid, 1, 1), launch.cluster, strict=False)
+        ):
+            yield f"grid {launch.grid} is no multiple of the cluster {launch.cluster}"
+
+
+def _argument_faults(arguments: Sequence[Argument], shapes: Mapping[str, Shape], spec: BackendSpec) -> Iterator[str]:
+    for number, argument in enumerate(arguments, 1):
+        name = argument.buffer if isinstance(argument, Texture | TensorMap) else argument
+        if name is not argument and not spec.extended:
+            yield f"argument {number} is a {_kind(argument)}, which {spec.name} does not have"
+        if isinstance(name, str):
+            if name not in shapes:
+                yield f"argument {number} is {name!r}, which is no buffer; there are {', '.join(shapes)}"
+            elif isinstance(argument, TensorMap) and len(argument.box) != len(shapes[name]):
+                yield f"argument {number} moves boxes {argument.box} of {name}, whose shape is {shapes[name]}"
         elif isinstance(argument, np.generic):
-            if argument.dtype.kind not in "biufc":
+            if argument.dtype.kind not in "biufcV":
                 yield f"argument {number} is a NumPy {argument.dtype}, which no kernel parameter takes"
         elif isinstance(argument, int):
             if argument not in INT32:
@@ -108,6 +150,21 @@ def _launch_faults(launch: Launch, buffers: tuple[str, ...], spec: BackendSpec) 
                 )
         elif _kind(argument) != "float":
             yield f"argument {number} is a {_kind(argument)}, and must be a buffer's name or a number"
+
+
+def _execute_faults(step: Execute, signature: Signature) -> Iterator[str]:
+    known = {**signature.inputs, **signature.outputs}
+    files = [word for word in step.arguments if isinstance(word, File)]
+    for file in files:
+        if file.buffer not in known:
+            yield f"the file of {file.buffer!r}, which is no input or output; there are {', '.join(known)}"
+        if file.format not in FORMATS:
+            yield f"the file of {file.buffer} has the format {file.format!r}; there are {', '.join(FORMATS)}"
+    if step.stdout and step.stdout not in signature.outputs:
+        yield f"stdout is {step.stdout!r}, which is no output; there are {', '.join(signature.outputs)}"
+    for output in signature.outputs:
+        if output != step.stdout and output not in {file.buffer for file in files}:
+            yield f"nothing says where output {output} comes from: name File({output!r}) as an argument, or stdout="
 
 
 def _result_faults(output: str, buffer: str, signature: Signature, buffers: Mapping[str, Array]) -> Iterator[str]:

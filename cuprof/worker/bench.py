@@ -89,7 +89,7 @@ class Bench:
 
     def find_lateness(self, candidate: Candidate) -> str:
         """Return what is to be said of a call that is right only once everything has been waited for, or nothing."""
-        if candidate.runnable is None or candidate.program is not None:
+        if candidate.runnable is None or (candidate.program is not None and not candidate.program.calls_host):
             return ""
         self.restore_inputs()
         self.session.poison(candidate.runnable, SECOND_POISON_BYTE)
@@ -117,7 +117,8 @@ class Bench:
 
     def find_replaced(self, candidate: Candidate) -> tuple[str, ...]:
         """Return what of the judge has been replaced in this process, put back; a kernel's own code runs elsewhere."""
-        return self.integrity.mend() if candidate.program is None else ()
+        program = candidate.program
+        return self.integrity.mend() if program is None or program.calls_host else ()
 
     def find_damage(self) -> str:
         """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""

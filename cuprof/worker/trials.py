@@ -52,7 +52,8 @@ class TrialRunner:
         """Yield a `Finished` for every trial of the job."""
         ready = yield from self._make_programs()
         if self.job.build_ahead:
-            self.backend.build_ahead((c.variant, c.program, c.trial.source_text) for c in ready if c.program)
+            builds = ((c.variant, c.program, c.trial.source_text) for c in ready if c.program)
+            self.backend.build_ahead(self.workload.signature, builds)
         opened = yield from self._open(ready)
         if opened is None:
             return

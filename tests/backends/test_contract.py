@@ -49,7 +49,11 @@ def family() -> Family:
     return load_family(FOLDER)
 
 
-@pytest.fixture(scope="module", params=list_backends())
+IN_MEMORY = [name for name in list_backends() if "execute" not in get_spec(name).steps]
+"""Executables have files for arrays, and tests of their own (program/test_session.py)."""
+
+
+@pytest.fixture(scope="module", params=IN_MEMORY)
 def backend(request: pytest.FixtureRequest) -> Backend[Runnable]:
     try:
         return open_backend(request.param)
@@ -174,10 +178,11 @@ def test_preparing_builds_and_does_not_run(desk: Desk) -> None:
 def test_what_is_built_ahead_is_what_is_prepared(desk: Desk) -> None:
     variant = desk.family.variant(desk.name("doubles"))
     if not desk.compiles:
-        desk.backend.build_ahead([])
+        desk.backend.build_ahead(desk.family.signature(PROBLEM), [])
         pytest.skip("nothing is compiled")
     program = variant.make(PROBLEM, Point(place=0))
-    desk.backend.build_ahead([(variant, program, source_text(desk.family, variant))])
+    build = (variant, program, source_text(desk.family, variant))
+    desk.backend.build_ahead(desk.family.signature(PROBLEM), [build])
     np.testing.assert_array_equal(desk.execute("doubles"), desk.right)
 
 

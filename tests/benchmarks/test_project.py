@@ -5,7 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import agreement, faults, known_truth, memory_pauses, ncu, profilers, side_by_side, tricks
+from benchmarks import (
+    agreement,
+    faults,
+    forms,
+    known_truth,
+    memory_pauses,
+    ncu,
+    profilers,
+    side_by_side,
+    tricks,
+    triton_autotune,
+)  # fmt: skip
 from benchmarks.space import CONFIGURATIONS, PROJECT, N, copy_project
 from benchmarks.ten_kernels import BUFFERS, LAUNCHES, NAMES, SOURCE
 from cuprof.backends.cuda.nvrtc import compile_source
@@ -14,7 +25,7 @@ from cuprof.family import Point
 from cuprof.family.loader import load_family
 from cuprof.project import find_project
 
-SCRIPTS = (agreement, faults, known_truth, memory_pauses, profilers, side_by_side, tricks)
+SCRIPTS = (agreement, faults, forms, known_truth, memory_pauses, profilers, side_by_side, tricks, triton_autotune)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)

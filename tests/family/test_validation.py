@@ -74,6 +74,7 @@ def test_faults_of_a_family(changes, said):
         ({"tunables": (Tunable("b", (1, 1), 1),)}, "lists a value twice: 1, 1"),
         ({"tunables": (Tunable("b", (1,), 1), Tunable("b", (1,), 1))}, "tunable b is declared twice"),
         ({"tunables": (Tunable("label", (1,), 1),)}, "cannot have that name"),
+        ({"compiler": "icc"}, r"compiler 'icc' is not known; there are nvcc, g\+\+, gcc"),
         ({"expected": "maybe"}, 'must be "right" or "wrong"'),
         ({"name": "all"}, "is not all"),
         ({"name": "a,b"}, "made of letters"),

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.backends.cuda.nvrtc import Cubin, compile_source, load_nvrtc
+from cuprof.backends.build_cache import Built
+from cuprof.backends.cuda.nvrtc import compile_source, load_nvrtc
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Family, Point
 from cuprof.family.loader import load_family
@@ -19,7 +20,7 @@ from cuprof.point import Coordinate
 KERNELS = Path(__file__).parents[2] / "kernels"
 FACTS = "compiled kernel"
 
-CompileVariant = Callable[..., Cubin]
+CompileVariant = Callable[..., Built]
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +31,7 @@ def bundled_family() -> Callable[[str], Family]:
 
 @pytest.fixture
 def compile_variant(record_property: Callable[[str, object], None]) -> CompileVariant:
-    """Return (family, variant name, problem, tunables, arch) → Cubin; tunables left out take their default."""
+    """Return (family, variant name, problem, tunables, arch) → Built; tunables left out take their default."""
     try:
         load_nvrtc()
     except MissingDependencyError as error:
@@ -38,7 +39,7 @@ def compile_variant(record_property: Callable[[str, object], None]) -> CompileVa
 
     def compile_one(
         family: Family, name: str, problem: Point, tunables: Mapping[str, Coordinate], arch: str = "sm_90"
-    ) -> Cubin:
+    ) -> Built:
         variant = family.variant(name)
         assert family.folder is not None
         assert variant.source is not None

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuprof.family import Array, Fill, Launch, Point, Program
+from cuprof.family import Array, Execute, File, Fill, Invoke, Launch, Point, Program, TensorMap, Texture
+from cuprof.family.compilers import Compiler
 from cuprof.family.headers import Headers
 from cuprof.family.loader import load_family
 from cuprof.plan import Selection, identity, method_hash, plan, plan_hash
@@ -26,6 +27,9 @@ PROGRAM = Program(
     results={"y": "part"},
     constants={"c": "x"},
 )
+
+LINE_TYPE = [("slope", "f4"), ("length", "i4")]
+LINE, OTHER_LINE = (np.array((1.0, length), LINE_TYPE)[()] for length in (2, 3))
 
 
 def changed_launch(**changes) -> Program:
@@ -91,6 +95,19 @@ def sha256(text: str) -> str:
         changed_launch(block=(64,)),
         changed_launch(shared_bytes=32),
         changed_launch(cooperative=True),
+        changed_launch(cluster=(1,)),
+        changed_launch(cluster=(2,)),
+        changed_launch(overlaps=True),
+        changed_launch(args=(Texture("x"), "y", 5, 0.5, np.int64(7))),
+        changed_launch(args=(Texture("x", 8), "y", 5, 0.5, np.int64(7))),
+        changed_launch(args=(TensorMap("x", (8,)), "y", 5, 0.5, np.int64(7))),
+        changed_launch(args=("x", "y", LINE, 0.5, np.int64(7))),
+        changed_launch(args=("x", "y", OTHER_LINE, 0.5, np.int64(7))),
+        replace(PROGRAM, steps=(Invoke("k", ("x", "y")),)),
+        replace(PROGRAM, steps=(Invoke("k", ("y", "x")),)),
+        replace(PROGRAM, steps=(Execute((File("x"),), "y"),)),
+        replace(PROGRAM, steps=(Execute((File("x", "npy"),), "y"),)),
+        replace(PROGRAM, steps=(Execute((File("x"),), "y", {"MODE": "fast"}),)),
         changed_launch(args=("y", "x", 5, 0.5, np.int64(7))),
         changed_launch(args=("x", "y", 5.0, 0.5, np.int64(7))),
         changed_launch(args=("x", "y", 5, 0.5, np.int32(7))),
@@ -184,6 +201,19 @@ def test_versions_of_required_libraries_count(scale, monkeypatch):
     module = importlib.import_module("cuprof.plan.identity")
     monkeypatch.setattr(module, "list_versions", lambda modules: dict.fromkeys(modules, "9.9"))
     assert Identifier(scale, variant, None, "0", "1").identify(Point(n=1), Point(), None) != before
+
+
+def test_a_compiler_that_is_named_counts_by_its_version(scale, monkeypatch):
+    def identify(compiler, version):
+        module = importlib.import_module("cuprof.plan.identity")
+        monkeypatch.setattr(module, "get_compiler", lambda name: Compiler(name, None, version))
+        variant = replace(scale.variant("plain"), compiler=compiler)
+        return Identifier(scale, variant, None, "0", "1").identify(Point(n=8), Point(block=64), PROGRAM)
+
+    unnamed = identify("", "nvcc 13.0.88")
+    found = {identify("nvcc", "nvcc 13.0.88"), identify("nvcc", "nvcc 13.1.0"), unnamed, identify("", "other")}
+    assert len(found) == 3
+    assert unnamed == identify("", "another")
 
 
 def test_versions_of_cudas_headers_count_where_they_are_included(scale, monkeypatch):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from cuprof.errors import FamilyError
-from cuprof.family import Array, Fill, Launch, Program, Signature
+from cuprof.family import Array, Execute, File, Fill, Invoke, Launch, Program, Signature, TensorMap, Texture
 from cuprof.plan.program_check import check_program
 
 SIGNATURE = Signature({"x": Array((8,), "float32")}, {"y": Array((4,), "float32")})
@@ -89,3 +89,44 @@ def test_faults(bad, said):
         check_program(bad, SIGNATURE, "cuda", "scale/plain · n=8")
     assert str(caught.value).startswith("scale/plain · n=8: ")
     assert "\n" not in str(caught.value)
+
+
+LINE = np.array((1.0, 2), [("slope", "f4"), ("length", "i4")])[()]
+
+
+@pytest.mark.parametrize(
+    ("right", "backend"),
+    [
+        (launch(grid=(4,), cluster=(2,), overlaps=True, args=(Texture("x"), TensorMap("y", (2,)), LINE)), "cuda"),
+        (Invoke("run", ("x", "y", 4, LINE)), "cuda"),
+        (Invoke("run", ("x", "y", 4)), "cpu"),
+        (Execute((1, File("x"), File("y", "npy"))), "program"),
+        (Execute((File("x", "text"),), stdout="y"), "program"),
+    ],
+)
+def test_steps_of_other_kinds_pass(right, backend):
+    check_program(program(right), SIGNATURE, backend, "here")
+
+
+@pytest.mark.parametrize(
+    ("bad", "backend", "said"),
+    [
+        (launch(), "cpu", "step 1 is of the kind Launch, and CPU programs have invoke"),
+        (Execute((), "y"), "cuda", "of the kind Execute, and CUDA programs have launch, fill, invoke"),
+        (launch(cluster=(2,)), "opencl", "cluster or overlaps, which opencl launches do not have"),
+        (launch(grid=(3,), cluster=(2,)), "cuda", r"grid \(3,\) is no multiple of the cluster \(2,\)"),
+        (launch(grid=(32,), cluster=(32,)), "cuda", "a cluster of 32 blocks, and there are at most 16"),
+        (launch(cluster=(0,)), "cuda", "at most three sizes from 1"),
+        (launch(args=(Texture("z"),)), "cuda", "argument 1 is 'z', which is no buffer"),
+        (launch(args=(Texture("x"),)), "opencl", "argument 1 is a Texture, which opencl does not have"),
+        (launch(args=(TensorMap("x", (2, 2)),)), "cuda", r"moves boxes \(2, 2\) of x, whose shape is \(8,\)"),
+        (Invoke("run", ("z",)), "cuda", "launch of run: argument 1 is 'z'"),
+        (Execute((File("z"), File("y"))), "program", "the file of 'z', which is no input or output"),
+        (Execute((File("y", "csv"),)), "program", "format 'csv'; there are raw, npy, text"),
+        (Execute((File("x"),)), "program", "nothing says where output y comes from"),
+        (Execute((), stdout="x"), "program", "stdout is 'x', which is no output"),
+    ],
+)
+def test_faults_of_other_steps(bad, backend, said):
+    with pytest.raises(FamilyError, match=said):
+        check_program(program(bad), SIGNATURE, backend, "here")

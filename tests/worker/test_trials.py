@@ -337,7 +337,7 @@ class Refusing:
     def expect(self, runnable: Any, tolerances: Any) -> bool:
         return False
 
-    def build_ahead(self, builds: Any) -> None:
+    def build_ahead(self, signature: Any, builds: Any) -> None:
         return None
 
     def watch_inputs(self) -> None:

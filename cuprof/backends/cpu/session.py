@@ -8,6 +8,7 @@ from time import monotonic_ns, perf_counter_ns
 
 import numpy as np
 
+from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import (
     FIRST_INPUTS,
     POISON_BYTE,
@@ -21,8 +22,11 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.guarded import GuardedArray
+from cuprof.backends.invoke import bind, library_build, load_library
 from cuprof.backends.switches import keep_own
-from cuprof.family import Arrays, Program, Signature, Tolerance, Variant
+from cuprof.errors import BuildError
+from cuprof.family import Arrays, Invoke, Program, Signature, Tolerance, Variant
+from cuprof.family.program import as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
 
@@ -47,7 +51,7 @@ class CpuSession(Session[CpuRunnable]):
     def __init__(
         self, caches: Caches, threads: int, signature: Signature, inputs: Arrays, options: ReadingOptions
     ) -> None:
-        self.caches, self.threads, self.options = caches, threads, options
+        self.caches, self.threads, self.options, self.cache = caches, threads, options, BuildCache()
         self._guarded_inputs = {name: GuardedArray.copy_of(array) for name, array in inputs.items()}
         self._guarded_outputs = {name: GuardedArray(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
         self.inputs = {name: guarded.array for name, guarded in self._guarded_inputs.items()}
@@ -58,7 +62,9 @@ class CpuSession(Session[CpuRunnable]):
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
     ) -> CpuRunnable:
-        """Let the variant prepare itself (compile, plan), once and untimed."""
+        """Build the variant's library, or let it prepare itself (compile, plan), once and untimed."""
+        if program is not None:
+            return self._prepare_library(variant, program, text)
         if "numba" in variant.requires:
             import numba
 
@@ -66,6 +72,29 @@ class CpuSession(Session[CpuRunnable]):
         started = monotonic_ns()
         call = keep_own(lambda: variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs)))
         return CpuRunnable(call, BuildFacts(build_ns=monotonic_ns() - started))
+
+    def _prepare_library(self, variant: Variant, program: Program, text: str) -> CpuRunnable:
+        """Build a shared library of the variant's source and bind its functions to the arrays."""
+        if not variant.compiler:
+            raise BuildError(f'{variant.name}: a source for the CPU names its compiler, compiler="g++" or "gcc"')
+        started = monotonic_ns()
+        built, cached = self.cache.compile(library_build(variant, program, text))
+        library = load_library(built.image, variant.name)
+        scratch = {name: np.empty(array.shape, array.dtype) for name, array in program.scratch.items()}
+        arrays = {**self.inputs, **self.outputs, **scratch}
+        actions = []
+        for step in program.steps:
+            assert isinstance(step, Invoke)
+            given = (arrays[each].ctypes.data if isinstance(each, str) else as_scalar(each) for each in step.args)
+            actions.append(bind(library, step, list(given)))
+
+        def call() -> None:
+            for action in actions:
+                action()
+            for output, buffer in program.results.items():
+                self.outputs[output].reshape(-1)[:] = arrays[buffer].reshape(-1)[: self.outputs[output].size]
+
+        return CpuRunnable(call, BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log))
 
     def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite the outputs."""

@@ -17,4 +17,5 @@ SPEC = BackendSpec(
     is_host=True,
     runs_in_process=True,
     builds_ahead=False,  # functions compile when they are prepared
+    steps=("invoke",),
 )

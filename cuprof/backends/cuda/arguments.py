@@ -55,6 +55,12 @@ def find_parameter_names(text: str, kernel: str, count: int) -> tuple[str, ...]:
     return ()
 
 
+def count_parameters(driver: Any, function: Any) -> int | None:
+    """Return how many parameters a kernel has; None where the driver cannot tell."""
+    sizes = _parameter_bytes(driver, function)
+    return None if sizes is None else len(sizes)
+
+
 def _parameter_bytes(driver: Any, function: Any) -> list[int] | None:
     """Return the size of each of a kernel's parameters; None where the driver cannot tell (before CUDA 12.4)."""
     sizes: list[int] = []

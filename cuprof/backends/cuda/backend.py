@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import Backend, ReadingOptions
-from cuprof.backends.cuda.build_cache import BuildCache
+from cuprof.backends.cuda.builds import list_builds
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import on_stream
 from cuprof.backends.cuda.facts import read_facts
@@ -17,6 +19,7 @@ from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaRunnable, CudaSession
 from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.device_state import find_other_processes
+from cuprof.errors import BuildError
 from cuprof.family import Arrays, Program, Signature, Variant
 from cuprof.records import Calibration, DeviceFacts, Measure
 
@@ -102,16 +105,12 @@ class CudaBackend(Backend[CudaRunnable]):
         with self.device.errors("put the inputs on the device"):
             return CudaSession(self.device, signature, inputs, options, scratch_bytes)
 
-    def build_ahead(self, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+    def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
         """Begin to compile these (variant, program, source text) in threads, in the order given."""
         for variant, program, text in builds:
-            self.device.cache.start(
-                text,
-                name=variant.source or variant.name,
-                arch=self.device.arch,
-                defines=program.defines,
-                options=program.options,
-            )
+            with suppress(BuildError):  # told when it is prepared
+                for build in list_builds(variant, program, text, signature, self.device.arch).values():
+                    self.device.cache.start(build)
 
 
 def open_backend(index: int | None = None) -> CudaBackend:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import DeviceLostError
-from cuprof.backends.cuda.build_cache import BuildCache
 from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver
 from cuprof.backends.cuda.kernels import DeviceKernels
-from cuprof.backends.cuda.nvrtc import pick_arch
+from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.errors import LaunchError, MissingDependencyError
 
@@ -150,8 +150,8 @@ class CudaDevice:
 
     def _load_own(self, file: str, defines: dict[str, str | int]) -> Any:
         source = (Path(__file__).parent / file).read_text()
-        cubin, _ = self.cache.compile(source, name=file, arch=self.arch, defines=defines)
-        return self.load(cubin.image)
+        built, _ = self.cache.compile(NvrtcBuild(source, file, self.arch, defines))
+        return self.load(built.image)
 
 
 class CupyErrors:

@@ -86,15 +86,21 @@ class PackedLaunch:
         arguments: Sequence[int | np.generic],
         shared_bytes: int = 0,
         cooperative: bool = False,
+        cluster: Sequence[int] = (),
+        overlaps: bool = False,
     ) -> None:
         """Pack.
 
         Args:
             arguments: device addresses as Python ints, scalars as NumPy scalars, in the kernel's order.
             cooperative: all blocks are on the device together, or the launch is refused.
+            cluster: blocks a cluster, or empty.
+            overlaps: it may begin before the launch ahead of it ends.
         """
         driver = load_driver()
         self._enqueue = _cooperatively(driver) if cooperative else driver.cuLaunchKernel
+        if cluster or overlaps:
+            self._enqueue = _with_attributes(driver, cluster, overlaps, cooperative)
         self.name, self.function, self.shared_bytes = name, function, shared_bytes
         self.grid = (*grid, 1, 1)[:3]
         self.block = (*block, 1, 1)[:3]
@@ -103,7 +109,7 @@ class PackedLaunch:
             for value in arguments
         ]
         table = (ctypes.c_void_p * max(len(cells), 1))(*[ctypes.addressof(cell) for cell in cells])
-        self._keep = (cells, table)
+        self._keep: tuple[Any, ...] = (cells, table)
         self.params = ctypes.addressof(table)
 
     def __call__(self, stream: int) -> None:
@@ -111,6 +117,10 @@ class PackedLaunch:
         status = self._enqueue(self.function, *self.grid, *self.block, self.shared_bytes, stream, self.params, 0)[0]
         if status:
             raise error_for(int(status), f"launch {self.name}")
+
+    def keep(self, owners: list[Any]) -> None:
+        """Keep objects alive as long as this launch, whose arguments name what they own."""
+        self._keep = (*self._keep[:2], owners)
 
     def set_argument(self, index: int, value: np.generic) -> None:
         """Replace one scalar argument."""
@@ -121,6 +131,36 @@ class PackedLaunch:
 def _cooperatively(driver: Any) -> Callable[..., tuple[Any, ...]]:
     """Return the cooperative launch with the plain one's parameters, of which it lacks the last."""
     return lambda *arguments: driver.cuLaunchCooperativeKernel(*arguments[:-1])
+
+
+def _with_attributes(
+    driver: Any, cluster: Sequence[int], overlaps: bool, cooperative: bool
+) -> Callable[..., tuple[Any, ...]]:
+    """Return the launch with attributes, with the plain one's parameters."""
+    kinds, attributes = driver.CUlaunchAttributeID, []
+    if cluster:
+        attributes.append(driver.CUlaunchAttribute())
+        attributes[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        size = attributes[-1].value.clusterDim
+        size.x, size.y, size.z = (*cluster, 1, 1)[:3]
+    if overlaps:
+        attributes.append(driver.CUlaunchAttribute())
+        attributes[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attributes[-1].value.programmaticStreamSerializationAllowed = 1
+    if cooperative:
+        attributes.append(driver.CUlaunchAttribute())
+        attributes[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        attributes[-1].value.cooperative = 1
+    config = driver.CUlaunchConfig()
+    config.attrs, config.numAttrs = attributes, len(attributes)
+
+    def enqueue(function: Any, *given: Any) -> tuple[Any, ...]:
+        config.gridDimX, config.gridDimY, config.gridDimZ = given[:3]
+        config.blockDimX, config.blockDimY, config.blockDimZ, config.sharedMemBytes, config.hStream = given[3:8]
+        answer: tuple[Any, ...] = driver.cuLaunchKernelEx(config, function, *given[8:])
+        return answer
+
+    return enqueue
 
 
 def on_stream(launch: PackedLaunch, stream: int) -> Callable[[], None]:

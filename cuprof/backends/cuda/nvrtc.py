@@ -9,21 +9,45 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from cuprof.backends.ptxas import KernelFacts, read_resources
+from cuprof.backends.build_cache import Built
+from cuprof.backends.ptxas import read_resources
 from cuprof.errors import BuildError, MissingDependencyError
-from cuprof.family.headers import INSTALL, REMEDY
+from cuprof.family.headers import INSTALL, REMEDY, find_headers, uses_headers
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
 """Given to every compilation: resource figures in the log, and line numbers for profilers."""
 
 
 @dataclass(frozen=True)
-class Cubin:
-    """One compiled source: the image that the driver loads, the compiler's log, and each kernel's resources."""
+class NvrtcBuild:
+    """One compilation by NVRTC; see `compile_source`."""
 
-    image: bytes
-    log: str
-    kernels: Mapping[str, KernelFacts] = field(default_factory=dict)
+    text: str
+    name: str
+    arch: str
+    defines: Mapping[str, str | int] = field(default_factory=dict)
+    options: Sequence[str] = ()
+    expressions: Sequence[str] = ()
+
+    def content(self) -> list[object]:
+        """Return what decides the result; the name of the file does not."""
+        defines = sorted((macro, str(value)) for macro, value in self.defines.items())
+        parts = [self.text, self.arch, defines, list(self.options), list(self.expressions), list(STANDARD_OPTIONS)]
+        headers = [find_headers().version] if uses_headers(self.text) else []
+        return [*parts, nvrtc_version(), *headers]
+
+    def run(self) -> Built:
+        """Compile, with CUDA's own headers where the source includes any."""
+        folders = find_headers().folders if uses_headers(self.text) else ()
+        return compile_source(
+            self.text,
+            name=self.name,
+            arch=self.arch,
+            defines=self.defines,
+            options=self.options,
+            include_folders=folders,
+            expressions=self.expressions,
+        )
 
 
 def compile_source(
@@ -34,7 +58,8 @@ def compile_source(
     defines: Mapping[str, str | int] | None = None,
     options: Sequence[str] = (),
     include_folders: Sequence[Path] = (),
-) -> Cubin:
+    expressions: Sequence[str] = (),
+) -> Built:
     """Compile CUDA C++ to machine code for one architecture.
 
     Args:
@@ -44,6 +69,7 @@ def compile_source(
         defines: preprocessor macros.
         options: further NVRTC options, after the standard ones.
         include_folders: searched for included files.
+        expressions: C++ names of kernels, such as `scale<float, 256>`, to be instantiated.
 
     Raises:
         BuildError: the compiler refused; the message is its first error line, `log` its whole output.
@@ -58,15 +84,18 @@ def compile_source(
     result, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), 0, [], [])
     _succeed(nvrtc, result)
     try:
+        for expression in expressions:
+            _succeed(nvrtc, *nvrtc.nvrtcAddNameExpression(program, expression.encode()))
         (result,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
         log = _text(nvrtc, program, "ProgramLog")
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             first = _first_error(log) or result.name
             raise BuildError(f"NVRTC refused {name} for {arch}: {first}{_hint(first, include_folders)}", log)
         image = _bytes(nvrtc, program, "CUBIN")
+        symbols = {expression: _symbol(nvrtc, program, expression) for expression in expressions}
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return Cubin(image, log, read_resources(log))
+    return Built(image, log, read_resources(log), symbols)
 
 
 @cache
@@ -132,6 +161,12 @@ def _hint(error: str, folders: Sequence[Path]) -> str:
 def _first_error(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if "error" in line.lower()]
     return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
+
+
+def _symbol(nvrtc: ModuleType, program: object, expression: str) -> str:
+    result, symbol = nvrtc.nvrtcGetLoweredName(program, expression.encode())
+    _succeed(nvrtc, result)
+    return str(symbol.decode())
 
 
 def _bytes(nvrtc: ModuleType, program: object, what: str) -> bytes:

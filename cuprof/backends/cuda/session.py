@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,18 +23,22 @@ from cuprof.backends.contract import (
     Tally,
     own_views,
 )
-from cuprof.backends.cuda.arguments import check_arguments
+from cuprof.backends.cuda.captured import read_resources
 from cuprof.backends.cuda.comparison import DeviceComparison, DeviceVerification
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream, release_with
+from cuprof.backends.cuda.driver import call, release_with
 from cuprof.backends.cuda.guards import DeviceGuards
+from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.refill import DeviceRefill, copying
+from cuprof.backends.cuda.steps import StepBinder
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
 from cuprof.backends.switches import keep_own
 from cuprof.errors import LaunchError
-from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
-from cuprof.family.program import as_scalar
+from cuprof.family import Array, Arrays, Point, Program, Signature, Tolerance, Variant
 from cuprof.records import BuildFacts, Check, Measure
+
+STEPS_OF_A_CALL = 8
+"""What a call is taken to enqueue, since nobody knows."""
 
 
 @dataclass
@@ -42,7 +47,9 @@ class CudaRunnable:
 
     enqueue: Callable[[], object]
     results: Mapping[str, tuple[int, Any]]
-    build: BuildFacts = field(default_factory=BuildFacts)
+    facts: BuildFacts = field(default_factory=BuildFacts)
+    inspect: Callable[[], BuildFacts | None] | None = None
+    """Reads what the kernels of a call take; asked once, when all has been measured."""
     steps: int = 1
     """How many operations one execution enqueues, at most."""
     launches: int | None = 1
@@ -53,6 +60,16 @@ class CudaRunnable:
     before: tuple[Callable[[int], object], ...] = ()
     """What it needs on the stream, untimed, once the inputs are written: copies into `__constant__` memory."""
     verification: DeviceVerification | None = None
+
+    @property
+    def build(self) -> BuildFacts:
+        """Return what the compiler said, and of a call what its kernels take."""
+        if self.inspect is not None:
+            with suppress(Exception):  # a variant's own code runs; what it cannot tell is not known
+                found = self.inspect()
+                self.facts = replace(found, build_ns=self.facts.build_ns) if found else self.facts
+            self.inspect = None
+        return self.facts
 
     @property
     def phases(self) -> int:
@@ -93,7 +110,6 @@ class CudaSession(Session[CudaRunnable]):
         self._refill: DeviceRefill | None = None
         self._comparison: DeviceComparison | None = None
         self._in_place = 0
-        self._sizes: dict[str, int] = {}
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -102,22 +118,12 @@ class CudaSession(Session[CudaRunnable]):
         if program is None:
             return self._prepare_call(variant, problem, tunables)
         started = time.monotonic_ns()
-        cubin, cached = self.device.cache.compile(
-            text,
-            name=variant.source or variant.name,
-            arch=self.device.arch,
-            defines=program.defines,
-            options=program.options,
-        )
+        loaded = load_program(self.device, variant, program, text, self.signature)
         build_ns = time.monotonic_ns() - started
-        module = self.device.load(cubin.image)
         addresses = self._addresses(program)
         copies = []
         for symbol, source in program.constants.items():
-            address, size = call(
-                self.driver.cuModuleGetGlobal(module, symbol.encode()),
-                f"find __constant__ {symbol} of {variant.source}",
-            )
+            address, size = loaded.constant(symbol)
             array = self.inputs[source]
             if array.nbytes > size:
                 raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {array.nbytes}")
@@ -127,33 +133,25 @@ class CudaSession(Session[CudaRunnable]):
             put(self.device.stream.ptr)
         captured = self.options.graph and len(program.steps) > 1
         stream = self.device.capturing_stream if captured else self.device.stream.ptr
-        actions = [self._action(module, step, addresses, stream, text) for step in program.steps]
-        names = {launch.kernel for launch in program.launches}
-        used = [cubin.kernels[name] for name in names if name in cubin.kernels]
-        facts = BuildFacts(
-            registers=max((self._resource(module, name, "NUM_REGS") for name in names), default=None),
-            shared_bytes=max((self._resource(module, name, "SHARED_SIZE_BYTES") for name in names), default=None),
-            spill_bytes=max((kernel.spill_bytes for kernel in used), default=None),
-            cached=cached,
-            build_ns=build_ns,
-            log=cubin.log,
-        )
+        binder = StepBinder(self.device, loaded, self.buffers(program), addresses, stream, text)
+        actions = [binder.bind(step) for step in program.steps]
+        facts = replace(binder.resources(), cached=loaded.cached, build_ns=build_ns, log=loaded.log)
         results = {
             name: (addresses[program.results.get(name, name)], spec) for name, spec in self.signature.outputs.items()
         }
-        launches = len(program.launches) if len(program.launches) == len(program.steps) else None  # a fill may be one
+        plain = len(program.launches) == len(program.steps)  # a fill may be a launch; a function may make many
+        launches = len(program.launches) if plain else None
         enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
-        runnable = CudaRunnable(enqueue, results, facts, steps=len(actions), launches=launches, before=before)
-        release_with(runnable, partial(self.driver.cuModuleUnload, module))
+        steps = STEPS_OF_A_CALL if program.calls_host else len(actions)
+        runnable = CudaRunnable(enqueue, results, facts, None, steps, launches, before=before)
+        release_with(runnable, loaded.unload)
         if captured:
             self._replay_as_graph(runnable, stream)
         return runnable
 
-    def _resource(self, module: Any, kernel: str, attribute: str) -> int:
-        """Return a loaded kernel's resource, which is there even when NVRTC answers from its cache, without a log."""
-        function = call(self.driver.cuModuleGetFunction(module, kernel.encode()), f"find kernel {kernel}")
-        name = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
-        return int(call(self.driver.cuFuncGetAttribute(name, function), f"read {attribute} of {kernel}"))
+    def buffers(self, program: Program) -> dict[str, Array]:
+        """Return what each buffer of a program is."""
+        return {**self.signature.inputs, **self.signature.outputs, **program.scratch}
 
     def _replay_as_graph(self, runnable: CudaRunnable, capturing: int) -> None:
         """Let the runnable replay what it puts on the capturing stream as one CUDA graph."""
@@ -183,7 +181,8 @@ class CudaSession(Session[CudaRunnable]):
             self.device.claim()
             function()
 
-        return CudaRunnable(enqueue, results, facts, steps=8, launches=None)
+        inspect = partial(read_resources, self.device, function)
+        return CudaRunnable(enqueue, results, facts, inspect, steps=STEPS_OF_A_CALL, launches=None)
 
     def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
@@ -363,34 +362,7 @@ class CudaSession(Session[CudaRunnable]):
             offset += -(-spec.nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         if offset > self.scratch.nbytes:
             raise LaunchError(f"scratch of {offset} bytes asked for, {self.scratch.nbytes} set aside")
-        self._sizes = {
-            **{name: array.nbytes for name, array in (*self.inputs.items(), *self.outputs.items())},
-            **{name: spec.nbytes for name, spec in program.scratch.items()},
-        }
         return addresses
-
-    def _action(
-        self, module: Any, step: Launch | Fill, addresses: Mapping[str, int], stream: int, text: str
-    ) -> Callable[[], None]:
-        if isinstance(step, Fill):
-            address, size, value = addresses[step.buffer], self._sizes[step.buffer], step.value
-            memset = self.driver.cuMemsetD8Async
-            return lambda: call(memset(address, value, size, stream), f"fill {step.buffer}")
-        function = call(
-            self.driver.cuModuleGetFunction(module, step.kernel.encode()), f'find kernel {step.kernel} (extern "C"?)'
-        )
-        if step.shared_bytes > 48 * 1024:
-            attribute = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call(
-                self.driver.cuFuncSetAttribute(function, attribute, step.shared_bytes),
-                f"ask for {step.shared_bytes} bytes of shared memory a block",
-            )
-        arguments = [addresses[value] if isinstance(value, str) else as_scalar(value) for value in step.args]
-        check_arguments(self.driver, function, step.kernel, arguments, text)
-        return on_stream(
-            PackedLaunch(step.kernel, function, step.grid, step.block, arguments, step.shared_bytes, step.cooperative),
-            stream,
-        )
 
     def _uploads(self, number: int) -> list[tuple[int, int, int]]:
         """Return the copies of a set of inputs from the host."""

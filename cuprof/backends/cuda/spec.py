@@ -18,5 +18,7 @@ SPEC = BackendSpec(
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same from 5.0 to 12.x.
     limits=LaunchLimits(grid=(2**31 - 1, 65535, 65535), block=(1024, 1024, 64), block_threads=1024),
     cooperative=True,
+    extended=True,
+    steps=("launch", "fill", "invoke"),
     uses_cuda_headers=True,
 )

@@ -24,11 +24,11 @@ from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import KernelFacts, read_resources
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Fill, Launch, Program, Signature, Tolerance, Variant
-from cuprof.family.program import as_scalar
+from cuprof.family.program import Step, as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
 
-Step = Callable[[Sequence[Any]], Any]
+Enqueue = Callable[[Sequence[Any]], Any]
 """Enqueue one step after the given events and return its event."""
 
 
@@ -36,7 +36,7 @@ Step = Callable[[Sequence[Any]], Any]
 class OpenClRunnable:
     """A variant ready to run: each of `actions` enqueues one launch or fill."""
 
-    actions: tuple[Step, ...]
+    actions: tuple[Enqueue, ...]
     results: Mapping[str, Any]
     arena: GuardedBuffer
     build: BuildFacts = field(default_factory=BuildFacts)
@@ -264,12 +264,13 @@ class OpenClSession(Session[OpenClRunnable]):
         return buffers, {name: buffer.size for name, buffer in buffers.items()}
 
     def _step(
-        self, built: Any, step: Launch | Fill, buffers: Mapping[str, Any], sizes: Mapping[str, int], kernels: list[Any]
-    ) -> Step:
+        self, built: Any, step: Step, buffers: Mapping[str, Any], sizes: Mapping[str, int], kernels: list[Any]
+    ) -> Enqueue:
         cl, queue = self.device.cl, self.device.queue
         if isinstance(step, Fill):
             buffer, size, pattern = buffers[step.buffer], sizes[step.buffer], np.uint8(step.value)
             return lambda after: cl.enqueue_fill_buffer(queue, buffer, pattern, 0, size, wait_for=after)
+        assert isinstance(step, Launch)
         if step.shared_bytes:
             raise LaunchError(f"{step.kernel}: `shared_bytes` is for CUDA; OpenCL declares local arrays in the kernel")
         try:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.backends.cuda.build_cache import BuildCache
+from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.errors import BuildError
 from cuprof.family.headers import STANDARD, Headers, find_headers
 
@@ -67,26 +68,26 @@ def cache(tmp_path: Path) -> BuildCache:
 def test_sources_may_include_cudas_own_headers(cache: BuildCache, text: str, arch: str) -> None:
     if len(find_headers().folders) < 3 and text is not STANDARD_C:
         pytest.skip("CUDA's headers are not installed")
-    cubin, _ = cache.compile(text, name="k.cu", arch=arch, defines=DEFINES)
+    cubin, _ = cache.compile(NvrtcBuild(text, "k.cu", arch, DEFINES))
     assert cubin.kernels.keys() == {"k"}
 
 
 def test_without_cudas_headers_the_c_ones_are_there_and_the_remedy_is_named(
     cache: BuildCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cuprof.backends.cuda.build_cache.find_headers", lambda: Headers((STANDARD,)))
-    assert cache.compile(STANDARD_C, name="k.cu", arch="sm_90", defines=DEFINES)[0].kernels
+    monkeypatch.setattr("cuprof.backends.cuda.nvrtc.find_headers", lambda: Headers((STANDARD,)))
+    assert cache.compile(NvrtcBuild(STANDARD_C, "k.cu", "sm_90", DEFINES))[0].kernels
     with pytest.raises(BuildError, match=r"CUDA's own headers were not found: pip install 'cuprof\[cuda13\]'"):
-        cache.compile(HALF, name="k.cu", arch="sm_90", defines=DEFINES)
+        cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))
 
 
 def test_a_header_of_the_host_is_answered_with_the_devices(cache: BuildCache) -> None:
     with pytest.raises(BuildError, match="; in device code it is <cuda/std/limits>"):
-        cache.compile("#include <limits>", name="k.cu", arch="sm_90", defines={})
+        cache.compile(NvrtcBuild("#include <limits>", "k.cu", "sm_90", {}))
 
 
 def test_other_headers_make_another_entry(cache: BuildCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [cache.compile(HALF, name="k.cu", arch="sm_90", defines=DEFINES)[1] for _ in range(2)] == [False, True]
+    assert [cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))[1] for _ in range(2)] == [False, True]
     found = find_headers()
-    monkeypatch.setattr("cuprof.backends.cuda.build_cache.find_headers", lambda: Headers(found.folders, "other"))
-    assert cache.compile(HALF, name="k.cu", arch="sm_90", defines=DEFINES)[1] is False
+    monkeypatch.setattr("cuprof.backends.cuda.nvrtc.find_headers", lambda: Headers(found.folders, "other"))
+    assert cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))[1] is False

@@ -8,13 +8,13 @@ import pytest
 
 from cuprof.backends.cuda import nvrtc as nvrtc_module
 from cuprof.backends.cuda.nvrtc import (
-    KernelFacts,
     _first_error,
     compile_source,
     nvrtc_version,
     pick_arch,
     read_resources,
 )
+from cuprof.backends.ptxas import KernelFacts
 from cuprof.errors import BuildError
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
@@ -40,7 +40,7 @@ ptxas info    : Used 8 registers, used 0 barriers, 356 bytes cmem[0]
 """
 
 
-def compiled(text: str = PLAIN, **changes: object) -> nvrtc_module.Cubin:
+def compiled(text: str = PLAIN, **changes: object) -> nvrtc_module.Built:
     given = {"name": "plain.cu", "arch": "sm_90", "defines": {"BLOCK": 256, "FACTOR": "2.0f"}}
     return compile_source(text, **{**given, **changes})  # type: ignore[arg-type]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import ReadingOptions
-from cuprof.backends.cuda.build_cache import BuildCache
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.errors import BuildError, LaunchError

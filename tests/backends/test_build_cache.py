@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cuprof.backends.cuda import build_cache
-from cuprof.backends.cuda.build_cache import BuildCache, default_folder
-from cuprof.backends.cuda.nvrtc import Cubin
+from cuprof.backends.build_cache import BuildCache, Built, default_folder
+from cuprof.backends.cuda import nvrtc
+from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.ptxas import KernelFacts
 from cuprof.errors import BuildError
 
@@ -25,16 +25,16 @@ class Compiler:
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
 
-    def __call__(self, text: str, **given: Any) -> Cubin:
+    def __call__(self, text: str, **given: Any) -> Built:
         self.calls.append({"text": text, **given})
-        return Cubin(f"{text}{given['arch']}".encode(), "a lög", {"k": KernelFacts(8, 16, 0, 0)})
+        return Built(f"{text}{given['arch']}".encode(), "a lög", {"k": KernelFacts(8, 16, 0, 0)})
 
 
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
     compiler = Compiler()
-    monkeypatch.setattr(build_cache, "compile_source", compiler)
-    monkeypatch.setattr(build_cache, "nvrtc_version", lambda: "13.0")
+    monkeypatch.setattr(nvrtc, "compile_source", compiler)
+    monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
     return compiler
 
 
@@ -43,8 +43,8 @@ def cache(tmp_path: Path) -> BuildCache:
     return BuildCache(tmp_path / "made on demand" / "cubin")
 
 
-def build(cache: BuildCache, text: str = TEXT, **changes: Any) -> tuple[Cubin, bool]:
-    return cache.compile(text, **{"name": "k.cu", "arch": "sm_90", "defines": {"A": 1}, **changes})
+def build(cache: BuildCache, text: str = TEXT, **changes: Any) -> tuple[Built, bool]:
+    return cache.compile(NvrtcBuild(text, **{"name": "k.cu", "arch": "sm_90", "defines": {"A": 1}, **changes}))
 
 
 def test_the_second_time_comes_from_the_folder_and_is_equal(cache: BuildCache, compiler: Compiler) -> None:
@@ -73,7 +73,7 @@ def test_the_order_and_type_of_defines_and_the_name_do_not_matter(cache: BuildCa
 
 def test_another_compiler_compiles_anew(cache: BuildCache, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     build(cache)
-    monkeypatch.setattr(build_cache, "nvrtc_version", lambda: "13.1")
+    monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.1")
     assert build(cache)[1] is False
 
 
@@ -120,11 +120,11 @@ def test_a_full_disk_leaves_no_remains(cache: BuildCache, compiler: Compiler, mo
 
 
 def test_what_does_not_compile_is_not_kept(cache: BuildCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(text: str, **given: Any) -> Cubin:
+    def refuse(text: str, **given: Any) -> Built:
         raise BuildError("no")
 
-    monkeypatch.setattr(build_cache, "compile_source", refuse)
-    monkeypatch.setattr(build_cache, "nvrtc_version", lambda: "13.0")
+    monkeypatch.setattr(nvrtc, "compile_source", refuse)
+    monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
     with pytest.raises(BuildError):
         build(cache)
     assert not cache.folder.exists()
@@ -150,14 +150,14 @@ def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, environment: dict[s
 RACER = """
 import sys
 from pathlib import Path
-from cuprof.backends.cuda import build_cache
-from cuprof.backends.cuda.nvrtc import Cubin
-build_cache.nvrtc_version = lambda: "13.0"
-build_cache.compile_source = lambda text, **_: Cubin(text.encode() * 5000, "log", {})
+from cuprof.backends.build_cache import BuildCache, Built
+from cuprof.backends.cuda import nvrtc
+nvrtc.nvrtc_version = lambda: "13.0"
+nvrtc.compile_source = lambda text, **_: Built(text.encode() * 5000, "log", {})
 for number in range(150):
     text = str(number)
-    cubin, _ = build_cache.BuildCache(Path(sys.argv[1])).compile(text, name="k", arch="sm_90", defines={})
-    assert cubin.image == text.encode() * 5000
+    built, _ = BuildCache(Path(sys.argv[1])).compile(nvrtc.NvrtcBuild(text, "k", "sm_90"))
+    assert built.image == text.encode() * 5000
 """
 
 

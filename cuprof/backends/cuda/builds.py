@@ -1,0 +1,54 @@
+"""What has to be compiled for a program, by the language of its source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cuprof.backends.build_cache import Build
+from cuprof.backends.cuda.nvrtc import NvrtcBuild
+from cuprof.backends.cuda.triton import TritonBuild
+from cuprof.backends.invoke import library_build
+from cuprof.backends.native import NativeBuild
+from cuprof.errors import BuildError
+from cuprof.family import Invoke, Launch, Program, Signature, Variant
+from cuprof.family.sources import IMAGES, TRITON
+
+
+def list_builds(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> dict[str, Build]:
+    """Return kernel → the build that it is found in, "" for the one of a shared library; empty for ready images.
+
+    Raises:
+        BuildError: the source is in a language that its compiler, or the kind of its steps, is not for.
+    """
+    name = variant.source or variant.name
+    ending = Path(name).suffix
+    kernels = dict.fromkeys(launch.kernel for launch in program.launches)
+    if ending in IMAGES:
+        return {}
+    if any(isinstance(step, Invoke) for step in program.steps):
+        if kernels:
+            raise BuildError(f"{name}: a program either launches kernels or invokes functions; let these launch them")
+        if not variant.compiler:
+            raise BuildError(f'{name}: a source whose functions are invoked needs compiler="nvcc"')
+        return {"": library_build(variant, program, text, arch)}
+    if ending == TRITON:
+        return {kernel: _triton_build(variant, program, text, signature, arch, kernel) for kernel in kernels}
+    if variant.compiler:
+        build: Build = NativeBuild(text, name, variant.compiler, "cubin", arch, program.defines, program.options)
+        if variant.compiler != "nvcc":
+            raise BuildError(f"{name}: {variant.compiler} compiles no kernels; leave compiler= out, or take nvcc")
+    else:
+        expressions = tuple(kernel for kernel in kernels if not kernel.isidentifier())
+        build = NvrtcBuild(text, name, arch, program.defines, program.options, expressions)
+    return dict.fromkeys(kernels, build)
+
+
+def _triton_build(
+    variant: Variant, program: Program, text: str, signature: Signature, arch: str, kernel: str
+) -> TritonBuild:
+    launches: list[Launch] = [launch for launch in program.launches if launch.kernel == kernel]
+    buffers = {**signature.inputs, **signature.outputs, **program.scratch}
+    builds = {TritonBuild.of(text, launch, buffers, program.defines, arch) for launch in launches}
+    if len(builds) > 1:
+        raise BuildError(f"{variant.source}: {kernel} is launched with arguments of several types in one program")
+    return builds.pop()

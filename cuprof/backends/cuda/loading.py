@@ -1,0 +1,217 @@
+"""A variant's program on the device: what was built of it is loaded, and its kernels and symbols are found there."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cuprof.backends.build_cache import Built
+from cuprof.backends.cuda.builds import list_builds
+from cuprof.backends.cuda.device import CudaDevice
+from cuprof.backends.cuda.driver import call, load_driver
+from cuprof.backends.invoke import load_library
+from cuprof.backends.ptxas import KernelFacts, read_resources
+from cuprof.errors import BuildError, LaunchError
+from cuprof.family import Program, Signature, Variant
+from cuprof.family.headers import REMEDY, find_headers
+from cuprof.family.sources import to_bytes
+
+RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
+"""Options with which a cubin has to be linked before it is loaded; kernels that launch kernels need that."""
+LOG_BYTES = 1 << 16
+
+
+@dataclass
+class Loaded:
+    """The modules of one program.
+
+    Attributes:
+        modules: module → what it was built as; None for an image that was compiled before.
+        places: kernel → the module that it is found in; empty where there is one.
+        cached: all of it came from the cache.
+    """
+
+    name: str
+    modules: list[tuple[Any, Built | None]] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    library: ctypes.CDLL | None = None
+    cached: bool = True
+    log: str = ""
+    resources: dict[str, KernelFacts] = field(default_factory=dict)
+
+    def function(self, kernel: str) -> Any:
+        """Return a kernel by its symbol, its C++ name or its name expression.
+
+        Raises:
+            LaunchError: there is none, or several; the message lists those there are.
+        """
+        module, built = self.modules[self.places.get(kernel, 0)]
+        symbol = built.symbols.get(kernel, kernel) if built else kernel
+        status, function = load_driver().cuModuleGetFunction(module, symbol.encode())
+        if not int(status):
+            return function
+        named = {_symbol(each): each for each in _functions(module)}
+        fitting = [each for name, each in named.items() if plain_name(demangle(name)) == plain_name(kernel)]
+        if len(fitting) != 1:
+            there = ", ".join(demangle(name) for name in named) or "none"
+            raise LaunchError(f"find kernel {kernel}: {self.name} has {len(fitting)} of this name; there are {there}")
+        return fitting[0]
+
+    def built(self, kernel: str) -> Built | None:
+        """Return what a kernel is a part of, or None where it was compiled before."""
+        return self.modules[self.places.get(kernel, 0)][1]
+
+    def spill_bytes(self, kernel: str, local_bytes: int) -> int | None:
+        """Return what a kernel spills; None where nothing tells spills from arrays of its own in local memory."""
+        built = self.built(kernel)
+        known = self.resources.get(_symbol(self.function(kernel)))
+        if known is not None:
+            return known.spill_bytes
+        of_triton = built is not None and "threads" in built.launch  # which has no such arrays
+        return local_bytes if of_triton or not local_bytes else None
+
+    def constant(self, symbol: str) -> tuple[int, int]:
+        """Return the address and size in bytes of a `__constant__` symbol."""
+        found = call(
+            load_driver().cuModuleGetGlobal(self.modules[0][0], symbol.encode()),
+            f"find __constant__ {symbol} of {self.name}",
+        )
+        return int(found[0]), int(found[1])
+
+    def unload(self) -> None:
+        """Give the modules back."""
+        for module, _ in self.modules:
+            load_driver().cuModuleUnload(module)
+
+
+def load_program(device: CudaDevice, variant: Variant, program: Program, text: str, signature: Signature) -> Loaded:
+    """Build what has to be built, and load it.
+
+    Raises:
+        BuildError, MissingDependencyError: see `Build.run`.
+        LaunchError: the driver refused.
+    """
+    loaded = Loaded(variant.source or variant.name)
+    builds = list_builds(variant, program, text, signature, device.arch)
+    if not builds:
+        _load_image(device, loaded, to_bytes(text))
+    made: dict[int, int] = {}
+    for kernel, build in builds.items():
+        if id(build) not in made:
+            built, cached = device.cache.compile(build)
+            loaded.cached &= cached
+            loaded.log = "\n".join(filter(None, (loaded.log, built.log)))
+            loaded.resources |= built.kernels
+            made[id(build)] = len(loaded.modules)
+            if kernel:
+                image = link(built.image, loaded.name) if RELOCATABLE & {*program.options} else built.image
+                loaded.modules.append((device.load(image), built))
+            else:
+                loaded.library = load_library(built.image, loaded.name)
+        loaded.places[kernel] = made[id(build)]
+    return loaded
+
+
+def _load_image(device: CudaDevice, loaded: Loaded, image: bytes) -> None:
+    if Path(loaded.name).suffix == ".ptx":
+        image, loaded.log = translate(image, loaded.name)
+        loaded.resources |= read_resources(loaded.log)
+    loaded.modules.append((device.load(image), None))
+
+
+def link(image: bytes, name: str) -> bytes:
+    """Return a relocatable cubin linked with the device's runtime, with which kernels launch kernels."""
+    runtime = next((found for folder in find_headers().folders if (found := _runtime_beside(folder))), None)
+    if runtime is None:
+        raise BuildError(f"{name}: -rdc=true needs libcudadevrt.a, which is not beside CUDA's headers; {REMEDY}")
+    return _link("CUBIN", image, name, runtime)[0]
+
+
+def translate(ptx: bytes, name: str) -> tuple[bytes, str]:
+    """Return the cubin that the driver's assembler makes of PTX, and what it said."""
+    return _link("PTX", ptx.rstrip(b"\0") + b"\0", name)
+
+
+def _link(kind: str, image: bytes, name: str, runtime: Path | None = None) -> tuple[bytes, str]:
+    driver = load_driver()
+    option, log, errors = driver.CUjit_option, bytearray(LOG_BYTES), bytearray(LOG_BYTES)
+    asked = {
+        option.CU_JIT_INFO_LOG_BUFFER: log,
+        option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
+        option.CU_JIT_ERROR_LOG_BUFFER: errors,
+        option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: LOG_BYTES,
+        option.CU_JIT_LOG_VERBOSE: 1,
+    }
+    state = call(driver.cuLinkCreate(len(asked), list(asked), list(asked.values())), f"link {name}")
+    try:
+        types = driver.CUjitInputType
+        given = getattr(types, f"CU_JIT_INPUT_{kind}")
+        status = driver.cuLinkAddData(state, given, image, len(image), name.encode(), 0, [], [])[0]
+        if not int(status) and runtime is not None:
+            library = types.CU_JIT_INPUT_LIBRARY
+            status = driver.cuLinkAddFile(state, library, str(runtime).encode(), 0, [], [])[0]
+        cubin, size = 0, 0
+        if not int(status):
+            status, cubin, size = driver.cuLinkComplete(state)
+        if int(status):
+            said = errors.rstrip(b"\0").decode(errors="replace").strip()
+            raise BuildError(f"the driver's linker refused {name}: {(said or status.name).splitlines()[0]}", said)
+        return ctypes.string_at(int(cubin), int(size)), log.rstrip(b"\0").decode(errors="replace").strip()
+    finally:
+        driver.cuLinkDestroy(state)
+
+
+def _runtime_beside(folder: Path) -> Path | None:
+    for place in ("lib", "lib64"):
+        found = folder.parent / place / "libcudadevrt.a"
+        if found.is_file():
+            return found
+    return None
+
+
+def _functions(module: Any) -> Iterator[Any]:
+    """Yield a module's kernels; none where the driver cannot tell (before CUDA 12.4)."""
+    driver = load_driver()
+    try:
+        count = call(driver.cuModuleGetFunctionCount(module), "count kernels")
+        yield from call(driver.cuModuleEnumerateFunctions(count, module), "list kernels")
+    except (AttributeError, LaunchError, RuntimeError):
+        return
+
+
+def _symbol(function: Any) -> str:
+    return str(call(load_driver().cuFuncGetName(function), "read a kernel's name").decode())
+
+
+@cache
+def demangle(symbol: str) -> str:
+    """Return a C++ symbol as it is written in a source; others as they are."""
+    try:
+        library = ctypes.CDLL("libstdc++.so.6")
+    except OSError:
+        return symbol
+    library.__cxa_demangle.restype = ctypes.c_void_p
+    status = ctypes.c_int()
+    found = library.__cxa_demangle(symbol.encode(), None, None, ctypes.byref(status))
+    if status.value or not found:
+        return symbol
+    text = ctypes.string_at(found).decode()
+    ctypes.CDLL(None).free(ctypes.c_void_p(found))
+    return text
+
+
+def plain_name(text: str) -> str:
+    """Return a kernel's name of its declaration: "void ns::scale<float, 256>(float*)" → "ns::scale<float,256>"."""
+    depth, begin, end = 0, 0, len(text)
+    for place, letter in enumerate(text):
+        depth += (letter == "<") - (letter == ">")
+        if depth == 0 and letter == " ":
+            begin = place + 1
+        if depth == 0 and letter == "(":
+            end = place
+            break
+    return text[begin:end].replace(" ", "").removeprefix("::")

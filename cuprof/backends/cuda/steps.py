@@ -1,0 +1,170 @@
+"""Bind the steps of a program to the buffers of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.cuda.arguments import check_arguments, count_parameters
+from cuprof.backends.cuda.descriptors import make_tensor_map, make_texture
+from cuprof.backends.cuda.device import CudaDevice
+from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream
+from cuprof.backends.cuda.loading import Loaded
+from cuprof.backends.invoke import bind
+from cuprof.backends.ptxas import KernelFacts
+from cuprof.family import Array, Fill, Invoke, Launch, TensorMap, Texture
+from cuprof.family.program import Argument, Step, as_scalar
+from cuprof.records import BuildFacts
+
+STATIC_LIMIT_BYTES = 48 * 1024
+"""More dynamic shared memory than this has to be asked for."""
+PORTABLE_CLUSTER = 8
+
+
+@dataclass
+class StepBinder:
+    """Make functions of steps, each of which puts its step on a stream.
+
+    Args:
+        buffers: what each buffer is; `addresses` where it lies.
+        text: the source, for the parameters' names.
+    """
+
+    device: CudaDevice
+    loaded: Loaded
+    buffers: Mapping[str, Array]
+    addresses: Mapping[str, int]
+    stream: int
+    text: str
+    _launches: list[Launch] = field(default_factory=list)
+
+    def bind(self, step: Step) -> Callable[[], None]:
+        """Return the function of one step.
+
+        Raises:
+            LaunchError: a kernel is not there, its parameters are others, or the device refuses what it asks for.
+        """
+        driver = self.device.driver
+        if isinstance(step, Fill):
+            address, size, value = self.addresses[step.buffer], self.buffers[step.buffer].nbytes, step.value
+            return lambda: call(driver.cuMemsetD8Async(address, value, size, self.stream), f"fill {step.buffer}")
+        if isinstance(step, Invoke):
+            return self._bind_function(step)
+        assert isinstance(step, Launch)
+        return self._bind_launch(step)
+
+    def resources(self) -> BuildFacts:
+        """Return registers, shared memory and spills, each of the kernel bound so far that takes most of it.
+
+        Of a library's functions they are those of all of its kernels.
+        """
+        kernels = dict.fromkeys(launch.kernel for launch in self._launches)
+        found: list[BuildFacts | KernelFacts] = [self._resources(kernel) for kernel in kernels]
+        found = found or list(self.loaded.resources.values())
+        spills = [each.spill_bytes for each in found if each.spill_bytes is not None]
+        return BuildFacts(
+            registers=max((each.registers for each in found if each.registers is not None), default=None),
+            shared_bytes=max((each.shared_bytes for each in found if each.shared_bytes is not None), default=None),
+            spill_bytes=max(spills, default=None),
+        )
+
+    def _resources(self, kernel: str) -> BuildFacts:
+        built = self.loaded.built(kernel)
+        dynamic = built.launch.get("shared_bytes", 0) if built else 0
+        return BuildFacts(
+            registers=self._attribute(kernel, "NUM_REGS"),
+            shared_bytes=self._attribute(kernel, "SHARED_SIZE_BYTES") + dynamic,
+            spill_bytes=self.loaded.spill_bytes(kernel, self._attribute(kernel, "LOCAL_SIZE_BYTES")),
+        )
+
+    def _bind_launch(self, step: Launch) -> Callable[[], None]:
+        driver = self.device.driver
+        function = self.loaded.function(step.kernel)
+        keep: list[Any] = []
+        arguments = [self._argument(value, keep) for value in step.args]
+        built = self.loaded.built(step.kernel)
+        if built is not None and built.launch:
+            step, arguments = self._as_triton(step, built.launch, arguments, function, keep)
+        else:
+            check_arguments(driver, function, step.kernel, arguments, self.text)
+        attributes = driver.CUfunction_attribute
+        if step.shared_bytes > STATIC_LIMIT_BYTES:
+            most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            asked = driver.cuFuncSetAttribute(function, most, step.shared_bytes)
+            call(asked, f"ask for {step.shared_bytes} bytes of shared memory a block")
+        if np.prod(step.cluster, dtype=int) > PORTABLE_CLUSTER:
+            larger = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            call(driver.cuFuncSetAttribute(function, larger, 1), f"ask for a cluster of {step.cluster}")
+        self._launches.append(step)
+        launch = PackedLaunch(
+            step.kernel,
+            function,
+            step.grid,
+            step.block,
+            arguments,
+            step.shared_bytes,
+            step.cooperative,
+            step.cluster,
+            step.overlaps,
+        )
+        launch.keep(keep)
+        return on_stream(launch, self.stream)
+
+    def _bind_function(self, step: Invoke) -> Callable[[], None]:
+        assert self.loaded.library is not None
+        arguments = [self._argument(value, []) for value in step.args]
+        function = bind(self.loaded.library, step, [*arguments, self.stream])
+
+        def invoke() -> None:
+            self.device.claim()
+            function()
+
+        return invoke
+
+    def _as_triton(
+        self,
+        step: Launch,
+        needs: Mapping[str, int],
+        arguments: list[int | np.generic],
+        function: Any,
+        keep: list[Any],
+    ) -> tuple[Launch, list[int | np.generic]]:
+        """Return the launch as Triton compiled it: without what became constants, with what its compiler adds."""
+        given = [value for place, value in enumerate(arguments) if needs["kept"] >> place & 1]
+        blocks = int(np.prod(step.grid, dtype=np.int64)) * needs["blocks"]
+        memory = self.device.cupy.zeros(max(needs["global_bytes"] * blocks, 1), "uint8")
+        keep.append(memory)
+        hidden = count_parameters(self.device.driver, function)
+        hidden = len(given) + 2 if hidden is None else hidden
+        given += [int(memory.data.ptr), 0, 0, 0][: max(hidden - len(given), 0)]
+        return (
+            replace(
+                step,
+                grid=(step.grid[0] * needs["blocks"], *step.grid[1:]),
+                block=(needs["threads"],),
+                shared_bytes=needs["shared_bytes"],
+                cluster=(needs["blocks"],) if needs["blocks"] > 1 else (),
+                cooperative=bool(needs["cooperative"]),
+                overlaps=bool(needs["overlaps"]),
+            ),
+            given,
+        )
+
+    def _argument(self, value: Argument, keep: list[Any]) -> int | np.generic:
+        if isinstance(value, str):
+            return self.addresses[value]
+        if isinstance(value, Texture):
+            texture = make_texture(self.device.cupy, value, self.buffers[value.buffer], self.addresses[value.buffer])
+            keep.append(texture)
+            return int(texture.ptr)
+        if isinstance(value, TensorMap):
+            return make_tensor_map(value, self.buffers[value.buffer], self.addresses[value.buffer])
+        return as_scalar(value)
+
+    def _attribute(self, kernel: str, name: str) -> int:
+        attribute = getattr(self.device.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+        function = self.loaded.function(kernel)
+        return int(call(self.device.driver.cuFuncGetAttribute(attribute, function), f"read {name} of {kernel}"))

@@ -1,0 +1,66 @@
+"""Call functions of a shared library that was built of a variant's source."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.native import NativeBuild
+from cuprof.errors import LaunchError
+from cuprof.family import Invoke, Program, Variant
+
+
+def library_build(variant: Variant, program: Program, text: str, arch: str = "") -> NativeBuild:
+    """Return how a variant's source becomes a shared library."""
+    name = variant.source or variant.name
+    return NativeBuild(text, name, variant.compiler, "library", arch, program.defines, program.options)
+
+
+def load_library(image: bytes, name: str) -> ctypes.CDLL:
+    """Load a shared library; it stays loaded as long as the process.
+
+    Its file has a name of its own, since the loader takes two files of one name for the same library.
+
+    Raises:
+        LaunchError: the loader refused.
+    """
+    with tempfile.NamedTemporaryFile(prefix="cuprof-library-", suffix=".so") as file:
+        file.write(image)
+        file.flush()
+        try:
+            return ctypes.CDLL(file.name)
+        except OSError as error:
+            raise LaunchError(f"load the library of {name}: {error}") from None
+
+
+def bind(library: ctypes.CDLL, step: Invoke, arguments: Sequence[int | np.generic]) -> Callable[[], None]:
+    """Return a function that calls one of the library's with these arguments, and raises where it does not return 0.
+
+    Args:
+        arguments: addresses as Python ints, scalars and structs as NumPy has them.
+    """
+    try:
+        function = getattr(library, step.function)
+    except AttributeError:
+        raise LaunchError(f'find function {step.function} (is it extern "C"?)') from None
+    cells = [_cell(value) for value in arguments]
+    function.argtypes, function.restype = [type(cell) for cell in cells], ctypes.c_int
+
+    def invoke() -> None:
+        status = function(*cells)
+        if status:
+            raise LaunchError(f"{step.function} returned {status}; it returns an int, 0 where all went well")
+
+    return invoke
+
+
+def _cell(value: int | np.generic) -> Any:
+    if isinstance(value, int):
+        return ctypes.c_void_p(value)
+    dtype: Any = value.dtype
+    kind: Any = np.ctypeslib.as_ctypes_type(dtype)
+    return kind.from_buffer_copy(value.tobytes())

@@ -1,0 +1,1 @@
+"""Run whole executables, as they are handed in: files in, files or printed numbers out."""

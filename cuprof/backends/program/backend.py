@@ -1,0 +1,87 @@
+"""The back end for whole executables: the GPU that they find, or the host where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.contract import Backend, ReadingOptions
+from cuprof.backends.program.build import program_build
+from cuprof.backends.program.kernel_clock import KernelClock
+from cuprof.backends.program.session import ProgramRunnable, ProgramSession
+from cuprof.backends.program.spec import SPEC
+from cuprof.backends.registry import find_facts
+from cuprof.backends.registry import list_devices as list_devices_of
+from cuprof.backends.registry import open_backend as open_other
+from cuprof.backends.spec import ListedDevice
+from cuprof.errors import CuprofError
+from cuprof.family import Arrays, Program, Signature, Variant
+from cuprof.records import Calibration, DeviceFacts
+
+
+class ProgramBackend(Backend[ProgramRunnable]):
+    """Processes on this host.
+
+    Args:
+        index: the one GPU that they are let see; None lets them see all, of which they take the first.
+    """
+
+    spec = SPEC
+
+    def __init__(self, index: int | None = None, cache: BuildCache | None = None) -> None:
+        self.index, self.cache = index, cache or BuildCache()
+        facts = _device_facts(index)
+        self.has_gpu = facts.backend == "cuda"
+        self._driven_by = (facts.backend, index if self.has_gpu else None)
+        self._facts = replace(facts, backend=SPEC.name)
+
+    @property
+    def arch(self) -> str:
+        """Return what nvcc compiles for."""
+        capability = str(self._facts.details.get("compute_capability", ""))
+        return f"sm_{capability.replace('.', '')}" if capability else ""
+
+    def facts(self) -> DeviceFacts:
+        """Return what the GPU is, or the host's processor where there is none."""
+        return self._facts
+
+    def calibrate(self) -> Calibration:
+        """Let the back end that drives the device measure it."""
+        return replace(open_other(*self._driven_by).calibrate(), backend=SPEC.name)
+
+    def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+        """Begin to compile sources that become executables."""
+        for variant, program, text in builds:
+            if variant.compiler:
+                self.cache.start(program_build(variant, program, text, self.arch))
+
+    def open(
+        self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
+    ) -> ProgramSession:
+        """Make the folder in which the programs run."""
+        clock = KernelClock(self.cache) if self.has_gpu else None
+        return ProgramSession(self.cache, clock, self.arch, self.index, signature, inputs)
+
+
+def _device_facts(index: int | None) -> DeviceFacts:
+    try:
+        facts = find_facts("cuda", index)
+    except CuprofError:
+        if index is not None:
+            raise
+        facts = None
+    if facts is not None:
+        return facts
+    host = open_other("cpu").facts()
+    return replace(host, details={**host.details, "type": "CPU"})
+
+
+def list_devices() -> Iterator[ListedDevice]:
+    """Yield what programs may run on: the GPUs, or the host."""
+    yield from list_devices_of("cuda") or list_devices_of("cpu")
+
+
+def open_backend(index: int | None = None) -> ProgramBackend:
+    """Let programs see one GPU, all of them by default."""
+    return ProgramBackend(index)

@@ -1,0 +1,97 @@
+"""The time that a program's kernels take on the GPU, from CUPTI's records, which a library inside the program writes.
+
+CUDA loads the library that CUDA_INJECTION64_PATH names into every process that uses it, so the program is as it was
+handed in. The library is compiled at first use, since CUPTI's records have a layout of their own in each release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.program.build import TOOLKIT, kernel_times_build
+from cuprof.errors import MissingDependencyError
+from cuprof.family.headers import find_headers
+
+INSTALL = "pip install nvidia-cuda-cupti, or set CUDA_HOME to a CUDA toolkit"
+
+
+@dataclass(frozen=True)
+class KernelRecord:
+    """One kernel of a program: when it ran by the device's clock, and what it took of a multiprocessor."""
+
+    start_ns: int
+    end_ns: int
+    registers: int
+    shared_bytes: int
+    local_bytes: int
+
+
+class KernelClock:
+    """Give programs a library that records their kernels."""
+
+    def __init__(self, cache: BuildCache) -> None:
+        self.cache = cache
+
+    def install(self, folder: Path) -> dict[str, str]:
+        """Put the library into a folder; return the variables that a program is started with.
+
+        Raises:
+            MissingDependencyError: CUPTI or a C++ compiler is not installed.
+        """
+        include, library = find_cupti()
+        built, _ = self.cache.compile(kernel_times_build(include))
+        place = folder / "libkernel_times.so"
+        place.write_bytes(built.image)
+        return {
+            "CUDA_INJECTION64_PATH": str(place),
+            "CUPROF_CUPTI": str(library),
+            "CUPROF_KERNEL_TIMES": str(folder / "kernel_times"),
+        }
+
+    def read(self, folder: Path) -> list[KernelRecord]:
+        """Return what was recorded since the last call; nothing where no kernel ran."""
+        place = folder / "kernel_times"
+        if not place.exists():
+            return []
+        records = [KernelRecord(*map(int, line.split())) for line in place.read_text().splitlines()]
+        place.unlink()
+        return records
+
+
+def busy_ns(records: list[KernelRecord]) -> int:
+    """Return for how long at least one of the kernels ran."""
+    total, until = 0, 0
+    for record in sorted(records, key=lambda each: each.start_ns):
+        total += max(record.end_ns - max(record.start_ns, until), 0)
+        until = max(until, record.end_ns)
+    return total
+
+
+def find_cupti() -> tuple[Path, Path]:
+    """Return the folder of CUPTI's headers and its library.
+
+    Raises:
+        MissingDependencyError: one of them is not there.
+    """
+    for include in _include_folders():
+        if (include / "cupti.h").is_file():
+            for library in _libraries(include.parent):
+                return include, library
+    raise MissingDependencyError("CUPTI, which tells how long a program's kernels take,", INSTALL)
+
+
+def _include_folders() -> Iterator[Path]:
+    for folder in find_headers().folders:
+        yield folder
+        yield folder.parent / "extras" / "CUPTI" / "include"
+        yield folder.parent.parent / "cuda_cupti" / "include"
+    yield TOOLKIT
+    yield TOOLKIT.parent / "extras" / "CUPTI" / "include"
+
+
+def _libraries(root: Path) -> Iterator[Path]:
+    for place in ("lib", "lib64", "extras/CUPTI/lib64"):
+        yield from sorted((root / place).glob("libcupti.so*"), reverse=True)

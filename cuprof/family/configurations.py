@@ -1,0 +1,127 @@
+"""What `@triton.autotune` lists for a kernel, as tunables and the rule that only the listed ones go together.
+
+The file is imported by a process of its own: planning needs no Triton in its process, and a configuration list that
+depends on the device sees the device. What it said is kept on disk for as long as the file and Triton stay the same.
+
+    python -m cuprof.family.configurations FILE KERNEL
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cuprof.errors import FamilyError
+from cuprof.family.requirements import get_version, is_installed
+from cuprof.family.sources import read_variant_source
+from cuprof.point import Coordinate, Point
+from cuprof.project import user_cache
+
+DEFAULTS: dict[str, Coordinate | None] = {"num_ctas": 1, "maxnreg": None}
+"""Options that become no tunable where every configuration leaves them at this."""
+PATIENCE_S = 120
+MARK = "configurations: "
+
+Configurations = Sequence[Mapping[str, Coordinate]]
+
+
+def read_configurations(file: Path, kernel: str) -> Configurations:
+    """Return the configurations that a kernel of a file is tuned over; none where Triton is not installed.
+
+    Raises:
+        FamilyError: the file cannot be imported, has no such kernel, or one that no `@triton.autotune` decorates.
+    """
+    if not is_installed("triton"):
+        return ()
+    text = read_variant_source(file, file.parent)
+    key = hashlib.sha256(json.dumps([text, kernel, get_version("triton"), sys.version]).encode()).hexdigest()
+    kept = user_cache() / "triton" / f"{key}.json"
+    try:
+        found: Configurations = json.loads(kept.read_text())
+    except (OSError, ValueError):
+        found = _ask(file, kernel)
+        try:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(found))
+        except OSError:
+            pass
+    return found
+
+
+def list_tunables(configurations: Configurations) -> dict[str, tuple[Coordinate, ...]]:
+    """Return the values of each parameter in the order in which the configurations name them, the default first."""
+    names = dict.fromkeys(name for each in configurations for name in each)
+    values = {name: tuple(dict.fromkeys(each[name] for each in configurations if name in each)) for name in names}
+    return {name: found for name, found in values.items() if found != (DEFAULTS.get(name, ...),)}
+
+
+def explain_unlisted(configurations: Configurations, tunables: Point) -> str | None:
+    """Return why tunables are no configuration of the list, or None where they are one."""
+    if any(all(each.get(name) == value for name, value in tunables.items()) for each in configurations):
+        return None
+    return f"not among the {len(configurations)} configurations of @triton.autotune"
+
+
+def _ask(file: Path, kernel: str) -> Configurations:
+    command = [sys.executable, "-m", "cuprof.family.configurations", str(file), kernel]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise FamilyError(f"{file}: importing it for {kernel}'s configurations took over {PATIENCE_S} s") from None
+    answer = next((line for line in done.stdout.splitlines() if line.startswith(MARK)), "")
+    if not answer:
+        last = (done.stderr.strip() or "no answer").splitlines()[-1]
+        raise FamilyError(f"{file}: the configurations of {kernel} cannot be read: {last}", done.stderr)
+    found: Configurations = json.loads(answer.removeprefix(MARK))
+    return found
+
+
+def import_kernels(file: Path) -> Any:
+    """Import a Python file of Triton kernels as a package's module, so that it may import files beside it."""
+    package = importlib.util.spec_from_loader("_cuprof_triton", loader=None)
+    assert package is not None
+    sys.modules[package.name] = parent = importlib.util.module_from_spec(package)
+    parent.__path__ = [str(file.parent)]
+    name = f"{package.name}.{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def find_kernel(module: Any, kernel: str) -> list[Any]:
+    """Return a kernel with what decorates it, the outermost first, the `@triton.jit` function last.
+
+    Raises:
+        ValueError: the module has no kernel of this name.
+    """
+    layer = getattr(module, kernel, None)
+    layers: list[Any] = []
+    while layer is not None and hasattr(layer, "fn"):
+        layers.append(layer)
+        layer = layer.fn if hasattr(layer.fn, "fn") else None
+    if not layers:
+        names = [name for name, value in vars(module).items() if hasattr(value, "fn")]
+        raise ValueError(f"there is no @triton.jit function {kernel}; there are {', '.join(names) or 'none'}")
+    return layers
+
+
+def main(file: str, kernel: str) -> None:
+    """Print the configurations of a kernel as JSON."""
+    for layer in find_kernel(import_kernels(Path(file)), kernel):
+        if hasattr(layer, "configs"):
+            sys.stdout.write(MARK + json.dumps([each.all_kwargs() for each in layer.configs]) + "\n")
+            return
+    raise ValueError(f"no @triton.autotune decorates {kernel}; state tunables= instead")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,157 @@
+"""Whole executables: files in and out, printed numbers, exit codes, damage, and the time of their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.contract import Draw, InputSet
+from cuprof.backends.program.build import mark_build
+from cuprof.backends.program.kernel_clock import KernelClock, KernelRecord, busy_ns, find_cupti
+from cuprof.backends.program.session import ProgramRunnable, ProgramSession
+from cuprof.errors import LaunchError
+from cuprof.family import Array, Execute, File, Program, Signature, Variant
+from cuprof.point import Point
+from cuprof.records import Measure
+
+N = 6
+SIGNATURE = Signature({"x": Array((N,), "float32")}, {"y": Array((N,), "float32")})
+INPUTS = {"x": np.arange(N, dtype=np.float32)}
+PYTHON = "#!/usr/bin/env python3\nimport sys\n"
+RAW = "import array; x = array.array('f'); x.frombytes(open(sys.argv[1], 'rb').read())\n"
+DOUBLES = f"{PYTHON}{RAW}open(sys.argv[2], 'wb').write(array.array('f', [2 * each for each in x]).tobytes())\n"
+PRINTS = f"{PYTHON}print('n = 6, y:', *(2 * float(each) for each in open(sys.argv[1])))\n"
+
+Prepare = Callable[..., ProgramRunnable]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[ProgramSession]:
+    session = ProgramSession(BuildCache(tmp_path), None, "", None, SIGNATURE, INPUTS)
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def prepare(session: ProgramSession) -> Prepare:
+    def make(text: str, *steps: Execute) -> ProgramRunnable:
+        variant = Variant("v", "program", "kernel", lambda: None, "", source="run.py")
+        program = Program(steps or (Execute((File("x"), File("y"))),))
+        return session.prepare(variant, Point(n=N), Point(), program, text)
+
+    return make
+
+
+def test_files_go_in_and_come_out(session: ProgramSession, prepare: Prepare) -> None:
+    runnable = prepare(DOUBLES)
+    session.run(runnable)
+    assert session.fetch(runnable)["y"].tolist() == (2 * INPUTS["x"]).tolist()
+
+
+def test_each_execution_has_the_inputs_that_are_drawn(session: ProgramSession, prepare: Prepare) -> None:
+    other = {"x": INPUTS["x"] + 100}
+    assert session.stock([InputSet(INPUTS), InputSet(other)]) == 2
+    runnable = prepare(DOUBLES)
+    session.execute(runnable, Draw(1))
+    assert session.fetch(runnable)["y"].tolist() == (2 * other["x"]).tolist()
+    assert session.damaged_inputs() == ()
+    session.execute(runnable, Draw(0))
+    assert session.fetch(runnable)["y"].tolist() == (2 * INPUTS["x"]).tolist()
+
+
+def test_the_last_numbers_printed_are_the_result(session: ProgramSession, prepare: Prepare) -> None:
+    runnable = prepare(PRINTS, Execute((File("x", "text"),), stdout="y"))
+    session.run(runnable)
+    assert session.fetch(runnable)["y"].tolist() == (2 * INPUTS["x"]).tolist()
+
+
+def test_numpy_files(session: ProgramSession, prepare: Prepare) -> None:
+    text = f"{PYTHON}import shutil; shutil.copy(sys.argv[1], sys.argv[2])\n"
+    runnable = prepare(text, Execute((File("x", "npy"), File("y", "npy"))))
+    session.run(runnable)
+    assert np.array_equal(session.fetch(runnable)["y"], INPUTS["x"])
+
+
+def test_what_is_not_written_is_not_taken_from_the_execution_before(session: ProgramSession, prepare: Prepare) -> None:
+    session.run(prepare(DOUBLES))
+    idle = prepare(f"{PYTHON}")
+    session.stock([InputSet(INPUTS)])
+    session.execute(idle, Draw(0, 0xFF))
+    assert np.isnan(session.fetch(idle)["y"]).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{PYTHON}sys.exit('no such thing')\n", r"v \S*x\.bin \S*y\.bin ended with 1: no such thing"),
+        (f"{PYTHON}import os; os.kill(os.getpid(), 11)\n", "ended by signal 11"),
+        ("no program", "v cannot be started"),
+        (f"{PYTHON}open(sys.argv[2], 'wb').write(b'1234')\n", "4 bytes, not 24"),
+        (f"{PYTHON}import os; os.remove(sys.argv[2])\n", "left no file of output y"),
+    ],
+)
+def test_what_goes_wrong_is_a_launch_error(session: ProgramSession, prepare: Prepare, text: str, said: str) -> None:
+    session.stock([InputSet(INPUTS)])
+    runnable = prepare(text)
+
+    def execute_and_fetch() -> None:
+        session.execute(runnable, Draw())
+        session.fetch(runnable)
+
+    with pytest.raises(LaunchError, match=said):
+        execute_and_fetch()
+
+
+def test_too_few_numbers_are_told(session: ProgramSession, prepare: Prepare) -> None:
+    runnable = prepare(f"{PYTHON}print(1, 2)\n", Execute((), stdout="y"))
+    session.run(runnable)
+    with pytest.raises(LaunchError, match="v printed 2 numbers, and 6 are wanted"):
+        session.fetch(runnable)
+
+
+def test_a_program_that_writes_its_input_is_found_and_its_file_made_anew(
+    session: ProgramSession, prepare: Prepare
+) -> None:
+    session.stock([InputSet(INPUTS)])
+    session.execute(prepare(f"{PYTHON}open(sys.argv[1], 'wb').write(bytes(24))\n"), Draw())
+    assert session.damaged_inputs() == ("x",)
+    session.restore_inputs(INPUTS)
+    runnable = prepare(DOUBLES)
+    session.execute(runnable, Draw())
+    assert session.damaged_inputs() == ()
+    assert session.fetch(runnable)["y"].tolist() == (2 * INPUTS["x"]).tolist()
+
+
+def test_arguments_and_environment_arrive(session: ProgramSession, prepare: Prepare) -> None:
+    text = f"{PYTHON}import os; print(sys.argv[1:], os.environ['MODE'], *range(6))\n"
+    runnable = prepare(text, Execute(("--n", N, 0.5), stdout="y", environment={"MODE": "fast"}))
+    session.run(runnable)
+    assert runnable.printed == ["['--n', '6', '0.5'] fast 0 1 2 3 4 5\n"]
+
+
+def test_without_a_gpu_both_measures_are_wall_time(session: ProgramSession, prepare: Prepare) -> None:
+    runnable = prepare(f"{PYTHON}import time; time.sleep(0.05)\n")
+    for measure in (Measure.COLD, Measure.TOTAL):
+        assert 50e6 < session.read(runnable, measure).duration_ns < 5e9
+
+
+def test_busy_time_counts_overlapping_kernels_once() -> None:
+    def ran(start: int, end: int) -> KernelRecord:
+        return KernelRecord(start, end, 16, 0, 0)
+
+    assert busy_ns([]) == 0
+    assert busy_ns([ran(100, 200), ran(150, 300), ran(160, 170), ran(1000, 1010)]) == 210
+
+
+def test_the_libraries_that_are_loaded_into_programs_compile(tmp_path: Path) -> None:
+    try:
+        find_cupti()
+    except Exception as error:
+        pytest.skip(str(error))
+    variables = KernelClock(BuildCache(tmp_path / "cache")).install(tmp_path)
+    assert Path(variables["CUDA_INJECTION64_PATH"]).read_bytes().startswith(b"\x7fELF")
+    assert mark_build().run().image.startswith(b"\x7fELF")
