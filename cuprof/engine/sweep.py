@@ -89,7 +89,11 @@ def run_sweep(
     with open_runner(config, observer) as (runner, watcher):
         prepared = prepare(config, project, runner)
         watcher.know(prepared.plan.trials)
-        with Store.open(store_url(config, project)) as store:
+        url = store_url(config, project)
+        place = database_file(parse_url(url))
+        if place is not None and not place.exists():
+            observer.note(f"results are stored in {place}")
+        with Store.open(url) as store:
             return Sweep(prepared, project, store, runner, observer, meanwhile).run()
 
 
@@ -345,7 +349,7 @@ def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterato
     Where the configuration asks for it, each variant that runs its own code in the worker has a job of its own.
     """
     isolate = prepared.config.limits.isolate
-    folder = prepared.family.folder
+    folder = prepared.family.path
     if folder is None:
         raise ValueError("the family was not loaded from a folder")
     for problem, of_problem in groupby(trials, key=lambda trial: trial.problem):

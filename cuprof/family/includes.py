@@ -34,6 +34,11 @@ def expand_includes(file: Path, folder: Path) -> str:
     return _Expansion(Path(folder)).enter(Path(file), within=())
 
 
+def expand_text(text: str, folder: Path, name: str) -> str:
+    """Return a source that is no file with its local includes, looked for in `folder`, expanded."""
+    return _Expansion(Path(folder)).expand(text, Path(folder) / name, within=())
+
+
 class _Expansion:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -41,7 +46,9 @@ class _Expansion:
         self.characters = 0
 
     def enter(self, file: Path, within: tuple[Path, ...]) -> str:
-        text = read_source(file)
+        return self.expand(read_source(file), file, within)
+
+    def expand(self, text: str, file: Path, within: tuple[Path, ...]) -> str:
         self.characters += len(text)
         if self.characters > MAX_CHARACTERS:
             raise FamilyError(

@@ -34,3 +34,18 @@ def _keep_own_frames(shortened: traceback.TracebackException, folder: Path) -> N
     for other in (shortened.__cause__, shortened.__context__):
         if other is not None:
             _keep_own_frames(other, folder)
+
+
+def blame(error: BaseException, folder: Path, what: str) -> str:
+    """Return "what raised ValueError: text (file.py, line 12, in helper)": the innermost frame of a file of the folder.
+
+    Args:
+        what: the function of the family that was called, and at which problem.
+    """
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).resolve().is_relative_to(folder.resolve())
+    ]
+    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno}, in {own[-1].name})" if own else ""
+    return f"{what} raised {describe(error)}{place}"

@@ -25,7 +25,8 @@ def check_family(family: Family) -> None:
 
 def _list_faults(family: Family) -> Iterable[str]:
     folder = family.folder
-    if folder is not None and family.name != folder.name:
+    alone = family.path is not None and family.path.is_file()
+    if folder is not None and not alone and family.name != folder.name:
         yield f"the family is named {family.name!r} but its folder {folder.name!r}; give both one name"
     if not _NAME.fullmatch(family.name):
         yield f"family name {family.name!r} is not made of letters, digits and _.+-"
@@ -83,9 +84,9 @@ def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> It
     if tolerance is not None and not callable(tolerance):
         yield "its tolerance is not a function (problem, inputs, reference) -> Tolerance"
     if variant.kind == "kernel":
-        if not variant.source:
+        if not (variant.source or variant.text):
             yield "a kernel variant needs source=, the name of a file beside family.py"
-        elif folder is not None and not (folder / variant.source).is_file():
+        elif variant.source and folder is not None and not (folder / variant.source).is_file():
             near = sorted(file.name for file in folder.iterdir() if file.suffix == Path(variant.source).suffix)
             yield f"source {variant.source} does not exist; beside family.py there are {', '.join(near) or 'none'}"
     if variant.expected not in ("right", "wrong"):

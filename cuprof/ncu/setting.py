@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cuprof.child import child_command
 from cuprof.config.model import NcuConfig
-from cuprof.errors import ConfigError, UnknownNameError
-from cuprof.family.loader import list_families
+from cuprof.errors import ConfigError
+from cuprof.family.loader import find_family
 from cuprof.ncu.command import Collection
 from cuprof.ncu.console import missing_metric_reason
 from cuprof.ncu.executable import NcuExecutable, get_executable
@@ -73,7 +73,7 @@ def make_setting(config: NcuConfig, project: Project, seed: int = 0) -> Setting:
         collection=replace(collection, metrics=(*collection.metrics, *companions(collection.metrics))),
         metric_set=config.name,
         request=collection.request,
-        family_folder=lambda family: _family_folder(family, project),
+        family_folder=lambda family: find_family(family, project.kernel_folders),
         artifacts=project.artifacts,
         time_limit_s=config.time_limit_s,
         batch=config.batch,
@@ -109,10 +109,3 @@ def _replay(config: NcuConfig) -> str:
     if config.replay != "auto":
         return config.replay
     return "kernel" if config.cache_control == "all" else "application"
-
-
-def _family_folder(family: str, project: Project) -> Path:
-    folders = list_families(project.kernel_folders)
-    if family not in folders:
-        raise UnknownNameError("family", family, folders)
-    return folders[family]

@@ -29,6 +29,8 @@ from cuprof.worker.messages import (
     JobDone,
     Outline,
     Outlined,
+    Probe,
+    Probed,
     WorkerSettings,
 )
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
@@ -60,6 +62,9 @@ class Worker:
             elif isinstance(message, Calibrate):
                 self.page.enter(NO_TRIAL, Phase.CALIBRATE)
                 self.pipe.send(self._calibrate(message.backend))
+            elif isinstance(message, Probe):
+                self.page.enter(NO_TRIAL, Phase.INPUTS)
+                self.pipe.send(self._probe(message))
             elif isinstance(message, Outline):
                 self.page.enter(NO_TRIAL, Phase.BUILD)
                 self.pipe.send(self._outline(message))
@@ -78,6 +83,17 @@ class Worker:
             return Calibrated(self.devices.get(backend).calibrate())
         except Exception as error:  # a process border: the engine reports it and goes on without a calibration
             return Calibrated(None, f"{type(error).__name__}: {error}")
+
+    def _probe(self, probe: Probe) -> Probed:
+        """Return what a family's functions show of problems when they run."""
+        try:
+            family = load_family(probe.family_folder)
+            assert family.sample is not None
+            return Probed(tuple(family.sample(problem) for problem in probe.problems))
+        except CuprofError as error:
+            return Probed(fault=str(error))
+        except Exception as error:  # a process border: whatever a family raises is its own fault
+            return Probed(fault=describe(error))
 
     def _outline(self, outline: Outline) -> Outlined:
         """Return the trials of what a file adds to a family."""

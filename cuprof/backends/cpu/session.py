@@ -8,6 +8,7 @@ from time import monotonic_ns, perf_counter_ns
 
 import numpy as np
 
+from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import (
     FIRST_INPUTS,
     POISON_BYTE,
@@ -21,7 +22,6 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.guarded import GuardedArray
-from cuprof.backends.switches import keep_own
 from cuprof.family import Arrays, Program, Signature, Tolerance, Variant
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -32,6 +32,8 @@ class CpuRunnable:
     """A variant ready to run."""
 
     call: Callable[[], object]
+    deliver: Callable[[], object] = field(default=lambda: None)
+    """Brings results that it returned into the outputs; see `cuprof.family.Call`."""
     build: BuildFacts = field(default_factory=BuildFacts)
     steps: int = 1
     phases: int = 1
@@ -64,8 +66,8 @@ class CpuSession(Session[CpuRunnable]):
 
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
         started = monotonic_ns()
-        call = keep_own(lambda: variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs)))
-        return CpuRunnable(call, BuildFacts(build_ns=monotonic_ns() - started))
+        call, deliver = prepare_call(variant, problem, tunables, own_views(self.inputs), own_views(self.outputs))
+        return CpuRunnable(call, deliver, BuildFacts(build_ns=monotonic_ns() - started))
 
     def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite the outputs."""
@@ -135,6 +137,7 @@ class CpuSession(Session[CpuRunnable]):
 
     def fetch(self, runnable: CpuRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs."""
+        runnable.deliver()
         return {name: array.copy() for name, array in self.outputs.items()}
 
     def read(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import (
     FIRST_INPUTS,
     POISON_BYTE,
@@ -29,7 +30,6 @@ from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream, release_w
 from cuprof.backends.cuda.guards import DeviceGuards
 from cuprof.backends.cuda.refill import DeviceRefill, copying
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
-from cuprof.backends.switches import keep_own
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
@@ -53,6 +53,12 @@ class CudaRunnable:
     before: tuple[Callable[[int], object], ...] = ()
     """What it needs on the stream, untimed, once the inputs are written: copies into `__constant__` memory."""
     verification: DeviceVerification | None = None
+    deliver: Callable[[], object] = lambda: None
+    """Puts on the stream what brings results that it returned into the outputs; see `cuprof.family.Call`."""
+
+    def bring(self, stream: int) -> None:
+        """Put on the stream, which is the current one, what brings its results to where they are compared."""
+        self.deliver()
 
     @property
     def phases(self) -> int:
@@ -173,8 +179,8 @@ class CudaSession(Session[CudaRunnable]):
         started = time.monotonic_ns()
         self.device.claim()
         with self.device.errors(f"prepare {variant.name}"):
-            function = keep_own(
-                lambda: variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
+            function, deliver = prepare_call(
+                variant, problem, tunables, own_views(self.inputs), own_views(self.outputs)
             )
         results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
         facts = BuildFacts(build_ns=time.monotonic_ns() - started)
@@ -183,7 +189,7 @@ class CudaSession(Session[CudaRunnable]):
             self.device.claim()
             function()
 
-        return CudaRunnable(enqueue, results, facts, steps=8, launches=None)
+        return CudaRunnable(enqueue, results, facts, steps=8, launches=None, deliver=deliver)
 
     def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
@@ -200,6 +206,7 @@ class CudaSession(Session[CudaRunnable]):
         with self.device.errors("execute"):
             for _ in range(count):
                 runnable.enqueue()
+            runnable.deliver()
             self.device.stream.synchronize()
 
     def watch_inputs(self) -> None:
@@ -257,11 +264,12 @@ class CudaSession(Session[CudaRunnable]):
 
     def _around(self, runnable: CudaRunnable, draw: Draw) -> Surroundings:
         if self._refill is None:
-            return Surroundings(draw.inputs, runnable.before)
+            return Surroundings(draw.inputs, runnable.before, (runnable.bring,))
         if self._refill.count:
             self._in_place = draw.inputs
-        after = runnable.verification.launches if draw.compare and runnable.verification else ()
-        return Surroundings(draw.inputs | draw.fill << 16, (self._refill, *runnable.before), after)
+        compared = runnable.verification.launches if draw.compare and runnable.verification else ()
+        before = (self._refill, *runnable.before)
+        return Surroundings(draw.inputs | draw.fill << 16, before, (runnable.bring, *compared))
 
     def _compared_with(self) -> DeviceComparison | None:
         """Return what is right on the device, put there at first use; None where the device cannot compare it."""
