@@ -12,8 +12,9 @@ from cuprof.point import Point
 
 def prepare_call(
     variant: Variant, problem: Point, tunables: Point, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
-) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Let a variant prepare itself; return what is timed, and what is called before results are compared.
+) -> tuple[Callable[[], object], Callable[[], object] | None]:
+    """Let a variant prepare itself; return what is timed, and what is called before results are
+    compared, where results are not written to the outputs.
 
     Switches of libraries that it turns hold while it runs, and then only.
     """
@@ -24,4 +25,4 @@ def prepare_call(
         return made[0]
 
     function = keep_own(prepare)
-    return function, made[0].deliver if isinstance(made[0], Call) else lambda: None
+    return function, made[0].deliver if isinstance(made[0], Call) else None

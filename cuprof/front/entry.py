@@ -98,9 +98,9 @@ def _capture(
     """Write the call with all that it stands for into a file of the project's; return its path."""
     capture = Capture()
     words = [capture.express(one, f"variant_{number}") for number, one in enumerate(kernels)]
-    words += [
-        f"{key}={capture.express(value, key)}" for key, value in (given | asked).items() if value not in (None, ())
-    ]
+    for key, value in (given | asked).items():
+        if value is not None and not (isinstance(value, tuple) and not value):
+            words.append(f"{key}={capture.express(value, key)}")
     if capture.files:
         words.append(f"files={tuple(capture.files)!r}")
     chosen = name or "_vs_".join(one.name for one in with_names(kernels))[:80]

@@ -32,7 +32,7 @@ class CpuRunnable:
     """A variant ready to run."""
 
     call: Callable[[], object]
-    deliver: Callable[[], object] = field(default=lambda: None)
+    deliver: Callable[[], object] | None = None
     """Brings results that it returned into the outputs; see `cuprof.family.Call`."""
     build: BuildFacts = field(default_factory=BuildFacts)
     steps: int = 1
@@ -137,7 +137,8 @@ class CpuSession(Session[CpuRunnable]):
 
     def fetch(self, runnable: CpuRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs."""
-        runnable.deliver()
+        if runnable.deliver:
+            runnable.deliver()
         return {name: array.copy() for name, array in self.outputs.items()}
 
     def read(

@@ -53,12 +53,8 @@ class CudaRunnable:
     before: tuple[Callable[[int], object], ...] = ()
     """What it needs on the stream, untimed, once the inputs are written: copies into `__constant__` memory."""
     verification: DeviceVerification | None = None
-    deliver: Callable[[], object] = lambda: None
-    """Puts on the stream what brings results that it returned into the outputs; see `cuprof.family.Call`."""
-
-    def bring(self, stream: int) -> None:
-        """Put on the stream, which is the current one, what brings its results to where they are compared."""
-        self.deliver()
+    deliver: Callable[[], object] | None = None
+    """Puts on the current stream what brings results that it returned into the outputs; see `cuprof.family.Call`."""
 
     @property
     def phases(self) -> int:
@@ -206,7 +202,6 @@ class CudaSession(Session[CudaRunnable]):
         with self.device.errors("execute"):
             for _ in range(count):
                 runnable.enqueue()
-            runnable.deliver()
             self.device.stream.synchronize()
 
     def watch_inputs(self) -> None:
@@ -264,12 +259,15 @@ class CudaSession(Session[CudaRunnable]):
 
     def _around(self, runnable: CudaRunnable, draw: Draw) -> Surroundings:
         if self._refill is None:
-            return Surroundings(draw.inputs, runnable.before, (runnable.bring,))
+            return Surroundings(draw.inputs, runnable.before)
         if self._refill.count:
             self._in_place = draw.inputs
-        compared = runnable.verification.launches if draw.compare and runnable.verification else ()
-        before = (self._refill, *runnable.before)
-        return Surroundings(draw.inputs | draw.fill << 16, before, (runnable.bring, *compared))
+        after: list[Callable[[int], object]] = []
+        if draw.compare and runnable.verification:
+            deliver = runnable.deliver
+            after = [*([lambda _: deliver()] if deliver else ()), *runnable.verification.launches]
+        before: tuple[Callable[[int], object], ...] = (self._refill, *runnable.before)
+        return Surroundings(draw.inputs | draw.fill << 16, before, tuple(after))
 
     def _compared_with(self) -> DeviceComparison | None:
         """Return what is right on the device, put there at first use; None where the device cannot compare it."""
@@ -284,12 +282,20 @@ class CudaSession(Session[CudaRunnable]):
 
     def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerance, seed: int) -> Check | None:
         """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
+        self._bring(runnable)
         with self.device.errors("compare the results"):
             try:
                 comparison = self._compared_with()
                 return comparison.check(runnable.results, tolerance, seed) if comparison else None
             except self.device.cupy.cuda.memory.OutOfMemoryError:
                 return None
+
+    def _bring(self, runnable: CudaRunnable) -> None:
+        """Bring what the last execution returned into the outputs, and wait."""
+        if runnable.deliver:
+            with self.device.errors("copy the results"):
+                runnable.deliver()
+                self.device.stream.synchronize()
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten since they were written, by checksums taken on the device."""
@@ -316,6 +322,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs to new host arrays."""
+        self._bring(runnable)
         found = {}
         for name, (address, spec) in runnable.results.items():
             host = np.empty(spec.shape, spec.dtype)
