@@ -33,6 +33,10 @@ FAILED = frozenset(
 """The states that count as a failure of the trial itself (a skipped trial is none)."""
 
 
+OF_FAMILY = "family"
+"""Phase of a trial that was skipped since a function of its family failed: the sweep's failure, and no variant's."""
+
+
 class Measure(StrEnum):
     """Name what a duration is a duration of."""
 

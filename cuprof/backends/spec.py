@@ -62,6 +62,8 @@ class BackendSpec:
         limits: the most that any device of it launches.
         cooperative: it has launches all of whose blocks are on the device together.
         uses_cuda_headers: its sources may include CUDA's own headers, whose version is then part of their identity.
+        builder: compiles a program for a named architecture without a device, and returns the compiler's `BuildFacts`;
+            empty where only a device's driver can compile.
         noise: what its kernel times vary with from sweep to sweep.
     """
 
@@ -80,6 +82,7 @@ class BackendSpec:
     limits: LaunchLimits = LaunchLimits()
     cooperative: bool = False
     uses_cuda_headers: bool = False
+    builder: str = ""
     noise: NoiseSource = NoiseSource.LAUNCHES
 
     def heeds(self, setting: str) -> bool:

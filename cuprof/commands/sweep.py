@@ -112,6 +112,8 @@ def task(config: SweepConfig, project: Project) -> int:
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
         _show_results(config, project, result.sweep_id)
+    for fault in result.faults:
+        print_message(f"failed: {fault}")
     for trial, outcome in result.failed:
         print_message(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}")
     return code

@@ -23,7 +23,7 @@ from cuprof.engine.runner import JobRunner
 from cuprof.errors import EmptyStoreError, WorkerError
 from cuprof.interrupts import shielded
 from cuprof.project import Project
-from cuprof.records import ENERGY_UNAVAILABLE, FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
+from cuprof.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.network import describe_network
@@ -39,16 +39,18 @@ class SweepResult:
     Args:
         failed: the trials that failed, those expected to be wrong left out.
         surprises: trials expected to be wrong that were found right.
+        faults: what functions of the family raised, for which trials were skipped.
     """
 
     sweep_id: int
     failed: tuple[tuple[Trial, Outcome], ...]
     surprises: tuple[Trial, ...] = ()
+    faults: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """Return 1 where a trial failed or an expectation did, else 0."""
-        return 1 if self.failed or self.surprises else 0
+        """Return 1 where a trial, the family or an expectation failed, else 0."""
+        return 1 if self.failed or self.surprises or self.faults else 0
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ class Sweep:
         self.locks = DeviceLocks(observer.note)
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
+        self.faults: dict[str, None] = {}
         self._plausibility: dict[str, Plausibility] = {}
         self._without_energy: set[tuple[str, str]] = set()
 
@@ -219,7 +222,7 @@ class Sweep:
         self.observer.finished(sweep_id)
         for trial in self.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")
-        return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises))
+        return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises), tuple(self.faults))
 
     def _skip(self, sweep_id: int, trials: Sequence[Trial], known: Mapping[str, StoredTrial]) -> None:
         skipped_before = []
@@ -316,6 +319,8 @@ class Sweep:
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         self._judge(trial, outcome.state, outcome.message)
+        if outcome.phase == OF_FAMILY:
+            self.faults[outcome.message] = None
         self.observer.trial_finished(trial, outcome)
 
     def _judge(self, trial: Trial, state: State, message: str) -> None:

@@ -45,15 +45,15 @@ def list_families(folders: Sequence[Path]) -> dict[str, Path]:
 
 
 def find_family(name: str, folders: Sequence[Path]) -> Path:
-    """Return what `load_family` takes: the folder of the family of that name, or the folder or file that it names.
+    """Return what `load_family` takes: the folder of the family of that name, or the Python file that it names.
 
     Raises:
         UnknownNameError: no folder holds a family of the name; the message names the nearest ones.
         FamilyError: there is no such file.
     """
     if is_path(name):
-        if not Path(name).exists():
-            raise FamilyError(f"there is no {name}; a family is a folder with a {FAMILY_FILE}, or a Python file")
+        if not Path(name).is_file():
+            raise FamilyError(f"there is no file {name}; name a Python file, or a family")
         return Path(name).absolute()
     families = list_families(folders)
     if name not in families:
@@ -62,8 +62,8 @@ def find_family(name: str, folders: Sequence[Path]) -> Path:
 
 
 def is_path(name: str) -> bool:
-    """Return whether a family's name is a path: a Python file's, or one with a slash in it."""
-    return name.endswith(".py") or "/" in name
+    """Return whether a family's name is the path of a Python file."""
+    return name.endswith(".py")
 
 
 def family_name(name: str) -> str:

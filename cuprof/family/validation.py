@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 def check_family(family: Family) -> None:
     """Raise `FamilyError` with the first thing that is wrong with a family whose `folder` is set."""
     for problem in _list_faults(family):
-        raise FamilyError(f"{family.folder or family.name}: {problem}")
+        raise FamilyError(f"{family.path or family.folder or family.name}: {problem}")
 
 
 def _list_faults(family: Family) -> Iterable[str]:
@@ -34,6 +34,9 @@ def _list_faults(family: Family) -> Iterable[str]:
         function: object = getattr(family, part)
         if not callable(function):
             yield f"{part} is not a function"
+    if fault := _lacks_comma("axes", family.axes, Axis):
+        yield fault
+        return
     yield from _axis_faults(family)
     yield from _preset_faults(family)
     if not family.variants:
@@ -44,6 +47,16 @@ def _list_faults(family: Family) -> Iterable[str]:
     for variant in family.variants.values():
         for fault in _variant_faults(variant, axes, folder):
             yield f"variant {variant.name}: {fault}"
+
+
+def _lacks_comma(what: str, given: object, kind: type) -> str:
+    """Return what is wrong with something that should hold several of a kind, or nothing."""
+    name = kind.__name__
+    if isinstance(given, kind):
+        return f"{what} is one {name}; write {what}=({name}(...),) with a comma"
+    if not isinstance(given, tuple | list) or not all(isinstance(one, kind) for one in given):
+        return f"{what} is {given!r}; it takes a tuple: {what}=({name}(...), {name}(...))"
+    return ""
 
 
 def _axis_faults(family: Family) -> Iterable[str]:
@@ -91,6 +104,9 @@ def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> It
             yield f"source {variant.source} does not exist; beside family.py there are {', '.join(near) or 'none'}"
     if variant.expected not in ("right", "wrong"):
         yield f'expected is {variant.expected!r}, and must be "right" or "wrong"'
+    if fault := _lacks_comma("tunables", variant.tunables, Tunable):
+        yield fault
+        return
     yield from _duplicates("tunable", (tunable.name for tunable in variant.tunables))
     for tunable in variant.tunables:
         yield from _tunable_faults(tunable, axes)

@@ -278,7 +278,7 @@ class Computation:
     def _variant(self, one: Kernel) -> Variant:
         shared: dict[str, Any] = {
             "tunables": one.list_tunables(),
-            "constraint": one.explain_absence if one.constraint else None,
+            "constraint": one.explain_absence if one.constraint or one.function is None else None,
             "files": (*self.files, *one.files),
         }
         if one.function is None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from cuprof.backends.registry import get_spec
 from cuprof.errors import UsageError
 from cuprof.family import Array, Launch, Program, Sample, Tunable
 from cuprof.point import Coordinate, Point
@@ -56,10 +59,17 @@ class Kernel:
 
     def explain_absence(self, problem: Point, tunables: Point) -> str | None:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
-        if self.constraint is None:
-            return None
-        found = _call_by_name(self.constraint, {**problem, **tunables}, "constraint")
-        return "its constraint does not hold" if found is False else found if isinstance(found, str) else None
+        known = {**problem, **tunables}
+        if self.constraint is not None:
+            found = _call_by_name(self.constraint, known, "constraint")
+            if found is False or isinstance(found, str):
+                return found or "its constraint does not hold"
+        with suppress(UsageError):  # of sizes that no axis and no tunable decides, the device is asked
+            limits = get_spec(self.backend).limits
+            threads = math.prod(self._block(known))
+            if threads > limits.block_threads:
+                return f"a block of {threads} threads, and at most {limits.block_threads:g} are launched"
+        return None
 
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
         """Return what is launched.
@@ -70,7 +80,7 @@ class Kernel:
         scalars = {name: scalar.value for name, scalar in sample.scalars.items()}
         arrays = {**sample.signature.inputs, **sample.signature.outputs}
         known: dict[str, Any] = {**arrays, **problem, **scalars, **tunables}
-        block = self._sizes("block", self.block, known) or tuple(int(known[n]) for n in BLOCK_NAMES if n in tunables)
+        block = self._block(known)
         threads = self._sizes("threads", self.threads, known)
         grid = self._sizes("grid", self.grid, known)
         if not block or not (grid or threads):
@@ -86,12 +96,13 @@ class Kernel:
         shared = self._sizes("shared_bytes", self.shared_bytes, known)[0]
         return Program(
             steps=(Launch(self.symbol, grid, block, arguments, shared),),
-            defines={
-                name: str(value) if isinstance(value, bool | float) else value for name, value in tunables.items()
-            },
+            defines={name: _as_macro(value) for name, value in tunables.items()},
             options=self.options,
             constants=self.constants,
         )
+
+    def _block(self, known: Mapping[str, Any]) -> tuple[int, ...]:
+        return self._sizes("block", self.block or tuple(name for name in BLOCK_NAMES if name in self.tunables), known)
 
     def _sizes(self, what: str, sizes: Sizes, known: Mapping[str, Any]) -> tuple[int, ...]:
         given: Any = _call_by_name(sizes, known, f"{what} of kernel {self.symbol}") if callable(sizes) else sizes
@@ -178,6 +189,10 @@ def _values(name: str, given: Any) -> tuple[Coordinate, ...]:
     if not values or not all(isinstance(value, int | float | str | bool) for value in values):
         raise UsageError(f"tunable {name} is {given!r}; give its values: numbers, texts, or a list of them")
     return values
+
+
+def _as_macro(value: Coordinate) -> str | int:
+    return int(value) if isinstance(value, bool) else repr(value) if isinstance(value, float) else value
 
 
 def _call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:

@@ -163,12 +163,14 @@ class Finished:
 class JobDone:
     """Every trial of the job has been answered; `fault` says why none could even be tried.
 
-    `unavailable` tells a back end that cannot be opened, which is no trial's fault, from inputs that cannot be made.
+    `unavailable` tells a back end that cannot be opened, `of_family` a function of the family that makes no inputs or
+    reference; neither is a trial's fault.
     """
 
     fault: str = ""
     log: str = ""
     unavailable: bool = False
+    of_family: bool = False
 
 
 KINDS = (

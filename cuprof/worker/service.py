@@ -11,7 +11,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from cuprof.errors import CuprofError
+from cuprof.errors import CuprofError, FamilyError
 from cuprof.family.extension import extend
 from cuprof.family.loader import load_family
 from cuprof.family.trace import describe
@@ -117,10 +117,14 @@ class Worker:
             return True
         try:
             self._integrity = self._integrity or Integrity()  # the back end is open, no family is loaded yet
-            runner = TrialRunner(
-                backend, self._get_workload(job), job, self.page.enter, self.page.begin, self._integrity
-            )
-        except Exception as error:  # a process border: whatever a family raises becomes the trials' message
+            workload = self._get_workload(job)
+        except Exception as error:  # a process border: whatever a family raises is the family's fault
+            said = str(error) if isinstance(error, FamilyError) else describe(error)
+            self.pipe.send(JobDone(f"the family's {said}", excerpt(traceback.format_exc()), of_family=True))
+            return True
+        try:
+            runner = TrialRunner(backend, workload, job, self.page.enter, self.page.begin, self._integrity)
+        except Exception as error:  # a process border
             self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc())))
             return True
         for finished in runner.run():

@@ -42,6 +42,7 @@ def test_the_page_shows_every_kind_once() -> None:
     assert len(BLOCKS) == TEXT.count("```python")
 
 
+@pytest.mark.filterwarnings("default")  # of the libraries that the examples import
 @pytest.mark.parametrize("name", CASES)
 def test_an_example_runs_and_all_of_it_is_right(name: str, project: Project, cli: Callable[..., Result]) -> None:
     absent = [module for module in modules_of(BLOCKS[name]) if find_spec(module) is None]

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from cuprof.backends.ptxas import KernelFacts, read_resources
 from cuprof.errors import BuildError, MissingDependencyError
-from cuprof.family.headers import INSTALL, REMEDY
+from cuprof.family.headers import INSTALL, REMEDY, explain_absence
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
 """Given to every compilation: resource figures in the log, and line numbers for profilers."""
@@ -62,7 +62,9 @@ def compile_source(
         log = _text(nvrtc, program, "ProgramLog")
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             first = _first_error(log) or result.name
-            raise BuildError(f"NVRTC refused {name} for {arch}: {first}{_hint(first, include_folders)}", log)
+            raise BuildError(
+                f"NVRTC refused {name} for {arch}: {first}{_hint(first, include_folders, defines or {})}", log
+            )
         image = _bytes(nvrtc, program, "CUBIN")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -91,6 +93,14 @@ def nvrtc_version() -> str:
     return f"{major}.{minor}"
 
 
+def list_archs() -> list[str]:
+    """Return the architectures that the compiler knows, "sm_75" and the like."""
+    nvrtc = load_nvrtc()
+    _, count = nvrtc.nvrtcGetNumSupportedArchs()
+    _, known = nvrtc.nvrtcGetSupportedArchs()
+    return [f"sm_{arch}" for arch in list(known)[:count]]
+
+
 def pick_arch(major: int, minor: int) -> str:
     """Return the newest target that both the compiler and a device of this compute capability know.
 
@@ -100,15 +110,13 @@ def pick_arch(major: int, minor: int) -> str:
     Raises:
         BuildError: the compiler knows no target of this major compute capability.
     """
-    nvrtc = load_nvrtc()
-    _, count = nvrtc.nvrtcGetNumSupportedArchs()
-    _, known = nvrtc.nvrtcGetSupportedArchs()
+    known = [int(arch.removeprefix("sm_")) for arch in list_archs()]
     wanted = 10 * major + minor
-    fitting = [arch for arch in list(known)[:count] if arch // 10 == major and arch <= wanted]
+    fitting = [arch for arch in known if arch // 10 == major and arch <= wanted]
     if not fitting:
         raise BuildError(
             f"NVRTC {nvrtc_version()} has no target for compute capability {major}.{minor} "
-            f"(it knows {', '.join(map(str, list(known)[:count]))}); install the CUDA release that fits the device"
+            f"(it knows {', '.join(map(str, known))}); install the CUDA release that fits the device"
         )
     return f"sm_{max(fitting)}"
 
@@ -117,20 +125,37 @@ _ERROR = re.compile(r"\berror\b[^:'\"]*:")
 """NVRTC's "error:", "error #20:" and "catastrophic error:", ptxas's "error   :"; no name that a warning quotes."""
 
 
-def _hint(error: str, folders: Sequence[Path]) -> str:
-    """Return what helps against a header that was not found, or the empty text."""
+def _hint(error: str, folders: Sequence[Path], defines: Mapping[str, str | int]) -> str:
+    """Return what helps against a header that was not found, or that a macro has broken, or the empty text."""
     lacking = re.search(r'not open source file "([^"]+)"', error)
     if not lacking:
-        return ""
+        return _broken_header(error, folders, defines)
     if any((folder / "cuda" / "std" / lacking[1]).is_file() for folder in folders):
         return f"; in device code it is <cuda/std/{lacking[1]}>"
-    if not any((folder / "cuda_fp16.h").is_file() for folder in folders):
+    absence = explain_absence(lacking[1], nvrtc_version().partition(".")[0])
+    if not absence and not any((folder / "cuda_fp16.h").is_file() for folder in folders):
         return f"; CUDA's own headers were not found: {REMEDY}"
-    return ""
+    return f"; {absence}" if absence else ""
+
+
+def _broken_header(error: str, folders: Sequence[Path], defines: Mapping[str, str | int]) -> str:
+    """Return which macro stands in the lines of a header that the compiler stumbled over, or the empty text."""
+    place = re.match(r"(?P<file>/[^()]+)\((?P<line>\d+)\)", error)
+    if place is None or not any(Path(place["file"]).is_relative_to(folder) for folder in folders):
+        return ""
+    try:
+        lines = Path(place["file"]).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    near = "\n".join(lines[max(int(place["line"]) - 3, 0) : int(place["line"])])
+    macros = [f"{name}={value}" for name, value in defines.items() if re.search(rf"\b{re.escape(name)}\b", near)]
+    if not macros:
+        return ""
+    return f"; this is CUDA's own header, in which the macro {' and '.join(macros)} replaces a name: rename the macro"
 
 
 def _first_error(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if "error" in line.lower()]
+    lines = [line.strip(" \t\0") for line in log.splitlines() if "error" in line.lower()]
     return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
 
 

@@ -18,4 +18,5 @@ SPEC = BackendSpec(
     limits=LaunchLimits(grid=(2**31 - 1, 65535, 65535), block=(1024, 1024, 64), block_threads=1024),
     cooperative=True,
     uses_cuda_headers=True,
+    builder="cuprof.backends.cuda.offline:build",
 )
