@@ -238,6 +238,7 @@ class Outcome:
     Args:
         message: for anything but "ok", one line that says what happened.
         log: longer text behind the message (compiler log, traceback, worker's stderr).
+        opened: absolute paths of data files that the variant opened while it prepared.
     """
 
     identity: str
@@ -251,6 +252,7 @@ class Outcome:
     started_at: float = 0.0
     """Seconds since the epoch, UTC."""
     duration_ns: int = 0
+    opened: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import FamilyError, WorkerError
 from cuprof.family import Family
@@ -72,6 +73,7 @@ def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: 
         UsageError: the selection cannot be carried out; nothing has been stored.
     """
     family = get_family(config.family, project.kernel_folders)
+    OpenedFiles(project, family).add_to(family)
     if config.baseline:
         family.variant(config.baseline)
     usual_tune = family.usual.get("tune", {})

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from threading import Thread
@@ -16,12 +16,15 @@ from cuprof.config.model import SweepConfig
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer, SilentObserver
+from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
 from cuprof.engine.runner import JobRunner
 from cuprof.errors import EmptyStoreError, WorkerError
 from cuprof.interrupts import shielded
+from cuprof.plan import plan as make_plan
+from cuprof.point import Point
 from cuprof.project import Project
 from cuprof.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
@@ -182,6 +185,7 @@ class Sweep:
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
         self.faults: dict[str, None] = {}
+        self._replanned: dict[str, dict[tuple[Point, Point], Trial]] = {}
         self._plausibility: dict[str, Plausibility] = {}
         self._without_energy: set[tuple[str, str]] = set()
 
@@ -249,7 +253,7 @@ class Sweep:
                 if is_early:
                     self._calibrate(sweep_id, job.backend)
                 for outcome in self.runner.run(job, partial(self._believe, by_identity)):
-                    self._record(sweep_id, by_identity[outcome.identity], outcome)
+                    self._record(sweep_id, *self._with_opened(sweep_id, by_identity[outcome.identity], outcome))
                 if is_due and not is_early:
                     self._calibrate(sweep_id, job.backend)
 
@@ -307,6 +311,27 @@ class Sweep:
         outputs = self.prepared.family.signature(trial.problem).outputs.values()
         plausibility = self._plausibility.get(trial.backend) or Plausibility(self._is_host(trial.backend))
         return plausibility.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
+
+    def _with_opened(self, sweep_id: int, trial: Trial, outcome: Outcome) -> tuple[Trial, Outcome]:
+        """Return the trial that was run: another one than was planned, where the variant opened files on its own."""
+        family, plan = self.prepared.family, self.prepared.plan
+        folder = family.folder or self.project.root
+        named = {str((folder / file).absolute()) for file in family.variant(trial.variant).files}
+        if unforeseen := set(outcome.opened) - named:
+            opened = OpenedFiles(self.project, family)
+            opened.learn(trial.variant, unforeseen)
+            opened.add_to(family)
+            self._replanned.pop(trial.variant, None)
+        elif trial.variant not in self._replanned:
+            return trial, outcome
+        if trial.variant not in self._replanned:
+            selection = replace(plan.selection, variants=(trial.variant,))
+            again = make_plan(family, selection, self.prepared.devices).trials
+            self._replanned[trial.variant] = {(one.problem, one.tunables): one for one in again}
+        run = self._replanned[trial.variant][trial.problem, trial.tunables]
+        if run.identity != trial.identity:
+            self.store.exchange(sweep_id, trial.identity, run)
+        return run, replace(outcome, identity=run.identity)
 
     def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
         self.store.record(sweep_id, outcome)

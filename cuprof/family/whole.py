@@ -120,7 +120,8 @@ def _is_plain(source: SourceFile, statement: ast.stmt) -> bool:
         return True
     if isinstance(statement, ast.Expr):
         value = statement.value
-        return isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and registers(value.func))
+        call = isinstance(value, ast.Call) and (registers(value) or registers(value.func))
+        return isinstance(value, ast.Constant) or call
     if isinstance(statement, ast.Assign):
         return all(_binds_names(target) for target in statement.targets)
     if isinstance(statement, ast.AnnAssign):

@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -31,6 +31,7 @@ from cuprof.family.functions import plain_text
 from cuprof.family.modules import Definition, global_names, imported_files, parse_text, without_registration
 from cuprof.front.frameworks import home_of, to_host
 from cuprof.front.kernels import Kernel
+from cuprof.front.origins import find_import, unwrap
 
 HEADER = '''"""Written by cuprof.compare: what it was given."""
 
@@ -144,7 +145,7 @@ class Capture:
             self._bind_array(name, value)
         elif isinstance(value, Kernel):
             self.lines.append(f"{name} = {self._express_kernel(value, name)}")
-        elif (found := _find_import(value)) is not None:
+        elif (found := find_import(value)) is not None:
             module, attribute = found
             self._note_origin(sys.modules[module])
             self.lines.append(f"from {module} import {attribute}" + (f" as {name}" if name != attribute else ""))
@@ -173,11 +174,11 @@ class Capture:
             text, own = _class_text(value), value.__name__
             surroundings = vars(sys.modules[value.__module__])
         else:
-            function = _unwrap(value)
-            if function is None:
+            function = unwrap(value)
+            if function is None or (value is not function and function.__globals__.get(function.__name__) is not value):
                 raise UsageError(
-                    f"{name} is a {type(value).__name__}, which cannot be told to the process that measures; "
-                    "make it inside of the function that uses it, or put both into a file that can be imported"
+                    f"{name} is a {type(value).__name__} that a call has made, which cannot be told to the process "
+                    "that measures; use a decorator, make it in the function that uses it, or put it into a file"
                 )
             text, own = _function_text(function), function.__name__
             surroundings = {**function.__globals__, **_closed_over(function)}
@@ -225,43 +226,22 @@ def _literal(value: Any) -> str | None:
         return f"numpy.{value.dtype.name}({_literal(value.item())})"
     if value is None or type(value) in (bool, int, float, complex, str, bytes):
         return repr(value)
-    return repr(value) if type(value) in (tuple, list, dict, set) and value and plain_text(value) is not None else None
+    if type(value) is dict:
+        parts = [_joined((key, one), ": ") for key, one in value.items()]
+        return None if None in parts else f"{{{', '.join(map(str, parts))}}}"
+    if type(value) in (list, tuple):
+        text = _joined(value, ", ")
+        return text and (f"[{text}]" if type(value) is list else f"({text}{',' if len(value) == 1 else ''})")
+    return None
+
+
+def _joined(values: Sequence[Any], between: str) -> str | None:
+    parts = [_literal(value) for value in values]
+    return None if None in parts else between.join(map(str, parts))
 
 
 def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and plain_text(one) is not None and plain_text(one) == plain_text(other)
-
-
-def _find_import(value: Any) -> tuple[str, str] | None:
-    """Return (module, name) from which a value can be imported, or None where it was typed into a main module."""
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or getattr(value, "name", None)
-    if not isinstance(name, str) or not name.rpartition(".")[2].isidentifier():
-        return None
-    short = name.rpartition(".")[2]
-    homes = [getattr(value, "__module__", None), type(value).__module__.partition(".")[0]]
-    loaded = sorted((key for key in sys.modules if not key.startswith("_")), key=lambda key: (key.count("."), key))
-    for module in (*filter(None, homes), *(loaded if not isinstance(value, FunctionType | type) else ())):
-        if (
-            module != "__main__"
-            and vars(sys.modules.get(module, builtins)).get(short) is value
-            and module in sys.modules
-        ):
-            return module, short
-    return None
-
-
-def _unwrap(value: Any) -> FunctionType | None:
-    """Return the Python function inside a decorated one: a Numba dispatcher, a Triton kernel, a wrapper."""
-    for _ in range(32):
-        if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):
-            return value
-        inner = next(
-            (getattr(value, key) for key in ("py_func", "fn", "__wrapped__", "__func__") if hasattr(value, key)), None
-        )
-        if inner is None:
-            return value if isinstance(value, FunctionType) else None
-        value = inner
-    return None
 
 
 def _function_text(function: FunctionType) -> str:

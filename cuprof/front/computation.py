@@ -33,10 +33,12 @@ from cuprof.family import (
     Variant,
 )
 from cuprof.family.functions import installed_modules
+from cuprof.family.loader import FAMILY_FILE
 from cuprof.family.trace import blame
 from cuprof.front import tolerances
 from cuprof.front.frameworks import HOMES, Home, home_of, to_host, widen
 from cuprof.front.kernels import Kernel
+from cuprof.front.origins import find_import, unwrap
 
 VERSION = 1
 """Raised when functions are given something else, or something else counts as right."""
@@ -168,11 +170,11 @@ class Computation:
         if absent:
             raise FamilyError(f"outputs names {', '.join(absent)}; the inputs are {', '.join(drawn)}")
         homes = {name: home for name, value in drawn.items() if (home := home_of(value))}
+        scalars = {name: _as_scalar(name, value) for name, value in drawn.items() if name not in homes}
         if len({home.name for home in homes.values()}) != 1:
             kinds = ", ".join(f"{name} ({home.name})" for name, home in homes.items()) or "no array"
             raise FamilyError(f"the inputs are {kinds}; let all arrays be one library's, in one memory")
         home = next(iter(homes.values()))
-        scalars = {name: _as_scalar(name, value) for name, value in drawn.items() if name not in homes}
         arrays = {name: _describe(name, drawn[name]) for name in homes}
         inputs = {name: spec for name, spec in arrays.items() if name not in self.outputs}
         known = Sample(Signature(inputs, {}), scalars, tuple(drawn), home.name, home.backend)
@@ -218,7 +220,7 @@ class Computation:
         known = dict(zip(sample.arguments, self._arguments(sample, arrays), strict=True))
         if function is self.first:
             return function(*known.values())
-        names = _parameters(function)
+        names = _parameters(function, by_name=True)
         if names and set(names) <= set(known):
             return function(**{name: known[name] for name in names})
         return function(*(value for name, value in known.items() if name not in self.outputs))
@@ -268,12 +270,28 @@ class Computation:
         return int(self.flops(**dict(problem)))
 
     def _contract(self) -> dict[str, Any]:
-        reference = self.reference or _function(self.first)
+        given = self.inputs if callable(self.inputs) else None
+        reference = self._content(self.reference or _function(self.first))
         return {
-            "inputs": self.inputs if callable(self.inputs) else _digest(self._draw(Point(), np.random.default_rng())),
-            "reference": partial(reference, _origin(reference), VERSION, self.reference is None, self.outputs),
+            "inputs": self._content(given) if given else _digest(self._draw(Point(), np.random.default_rng())),
+            "reference": partial(reference, VERSION, self.reference is None, self.outputs),
             "tolerance": tolerances.plain(self.tolerance),
         }
+
+    def _content(self, function: Callable[..., Any]) -> partial[Any]:
+        """Return what a function's identity is made of.
+
+        The text of a function tells all of it, with the decorators above it; the name tells an installed one. Of what
+        a call has made (`torch.compile(f)`) neither does, so the text of the whole file counts.
+        """
+        origin = _origin(function)
+        inner = unwrap(function)
+        if inner is function or (inner is not None and inner.__globals__.get(inner.__name__) is function):
+            return partial(function, origin)
+        if inner is None and find_import(function) is not None:
+            return partial(_of_a_package, origin)
+        file = self.place if self.place.is_file() else self.place / FAMILY_FILE
+        return partial(inner or _of_a_package, origin, file.read_text(encoding="utf-8"))
 
     def _variant(self, one: Kernel) -> Variant:
         shared: dict[str, Any] = {
@@ -286,7 +304,7 @@ class Computation:
             shared |= {"text": one.source} if is_text else {"source": one.source}
             make = partial(self._make_program, one)
             return Variant(one.name, one.backend, "kernel", make, f"kernel {one.symbol}", **shared)
-        content = partial(one.function, _origin(one.function))
+        content = self._content(one.function)
         roots = {*installed_modules(content, self.place), _origin(one.function).partition(".")[0]}
         requires = tuple(sorted(root for root in roots if root in sys.modules and root not in _OWN))
         said = (inspect.getdoc(one.function) or "").partition("\n")[0] if inspect.isroutine(one.function) else ""
@@ -323,6 +341,10 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     return tuple(named.values())
 
 
+def _of_a_package(*origin: str) -> None:
+    """Stand for a function of an installed package, which is known by its name and the package's version."""
+
+
 def _function(one: Kernel | None) -> Callable[..., Any]:
     if one is None or one.function is None:
         raise TypeError("a kernel's source is no function")
@@ -339,14 +361,19 @@ def _origin(function: Any) -> str:
     return str(name) if module == "__main__" or module.startswith("_cuprof_family") else f"{root}.{name}"
 
 
-def _parameters(given: Any) -> list[str] | None:
-    """Return the names of the parameters that have no default; None where they cannot be told, or are any number."""
+def _parameters(given: Any, *, by_name: bool = False) -> list[str] | None:
+    """Return the names of the parameters that have no default; None where they cannot be told, or are any number.
+
+    Args:
+        by_name: also None where they cannot be given by their names.
+    """
     try:
         parameters = inspect.signature(_function(given) if isinstance(given, Kernel) else given).parameters
     except (TypeError, ValueError):  # builtins
         return None
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    if any(one.kind in kinds for one in parameters.values()):
+    kinds = {inspect.Parameter.VAR_POSITIONAL.name, inspect.Parameter.VAR_KEYWORD.name}
+    kinds |= {inspect.Parameter.POSITIONAL_ONLY.name} if by_name else set()
+    if any(one.kind.name in kinds for one in parameters.values()):
         return None
     return [name for name, one in parameters.items() if one.default is inspect.Parameter.empty]
 
@@ -380,9 +407,11 @@ def _describe(name: str, value: Any) -> Array:
         value = np.asarray(value)
     dtype = str(value.dtype).removeprefix("torch.")
     try:
-        np.dtype(dtype)
+        known = np.dtype(dtype).kind in "biufc"
     except TypeError:
-        raise FamilyError(f"{name} is of type {dtype}, which NumPy lacks; convert it, say to float32") from None
+        known = False
+    if not known:
+        raise FamilyError(f"{name} is of type {dtype}; it must be of numbers that NumPy has, such as float32")
     strided = value.is_contiguous() if hasattr(value, "is_contiguous") else _is_packed(value)
     if not strided:
         raise FamilyError(f"{name} is a view with gaps or another order; make it contiguous, functions are given that")

@@ -130,6 +130,11 @@ class Store:
         with self._begin() as connection:
             trials.enlist(connection, sweep_id, planned)
 
+    def exchange(self, sweep_id: int, identity: str, trial: Trial) -> None:
+        """Put another trial in the place of one that the sweep had planned and not run."""
+        with self._begin() as connection:
+            trials.exchange(connection, sweep_id, identity, trial)
+
     def record(self, sweep_id: int, outcome: Outcome) -> int:
         """Write what became of a trial, with all samples, and return the run's key.
 

@@ -79,6 +79,21 @@ def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial]) -> No
     )
 
 
+def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial) -> None:
+    """Put a trial in the place of one that the sweep had planned and not run."""
+    key = find_keys(connection, [identity]).get(identity)
+    member = (SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == key, SweepTrial.run_id.is_(None))
+    ordinal = connection.execute(sa.select(SweepTrial.ordinal).where(*member)).scalar()
+    connection.execute(sa.delete(SweepTrial).where(*member))
+    enlist(connection, sweep_id, [trial])
+    new = find_keys(connection, [trial.identity])[trial.identity]
+    connection.execute(
+        sa.update(SweepTrial)
+        .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == new)
+        .values(ordinal=ordinal or 0)
+    )
+
+
 def reuse(connection: Connection, sweep_id: int, runs: Sequence[tuple[str, int]]) -> None:
     """Let the sweep go by stored runs, given as (identity, run) pairs."""
     keys = find_keys(connection, [identity for identity, _ in runs])

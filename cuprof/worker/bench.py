@@ -12,6 +12,7 @@ from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.check import compare
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
+from cuprof.worker.opened import OPENED
 from cuprof.worker.process_state import ProcessState
 from cuprof.worker.status_page import Phase
 from cuprof.worker.workload import Workload
@@ -48,9 +49,10 @@ class Bench:
         """Build the candidate and bind it to the session's arrays."""
         variant = candidate.variant
         try:
-            candidate.runnable = self.session.prepare(
-                variant, self.job.problem, candidate.trial.tunables, candidate.program, candidate.trial.source_text
-            )
+            with OPENED.recorded(candidate.opened if candidate.program is None else set()):
+                candidate.runnable = self.session.prepare(
+                    variant, self.job.problem, candidate.trial.tunables, candidate.program, candidate.trial.source_text
+                )
         except BuildError as error:
             folder = self.workload.family.folder
             if folder is None or not variant.source:
