@@ -86,6 +86,7 @@ class Computation:
         self.first = next((one for one in self.kernels if one.function is not None), None)
         self.parameters = dict(inspect.signature(inputs).parameters) if callable(inputs) else {}
         self.known: dict[Point, Sample] = {}
+        self._terms: dict[Point, int] = {}
         if self.first is None and reference is None:
             raise UsageError("a kernel's source alone says not what is right; give reference=, or a function beside it")
         if self.first is None and not outputs:
@@ -114,6 +115,8 @@ class Computation:
         """Draw inputs and, where functions return results, compute the first; remembered for each problem."""
         if problem not in self.known:
             self.known[problem] = self._take_sample(problem)
+            if self.tolerance is None:
+                self._terms[problem] = self._count_terms(problem)
         return self.known[problem]
 
     def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -154,7 +157,8 @@ class Computation:
         """Return how far a result may lie from the reference."""
         if self.tolerance is not None:
             return tolerances.as_given(self.tolerance, problem, inputs, expected)
-        return tolerances.by_type(self.sample(problem).signature, expected, is_exact=self.reference is not None)
+        signature = self.sample(problem).signature
+        return tolerances.by_type(signature, expected, self._terms[problem], is_exact=self.reference is not None)
 
     def bind(self, one: Kernel, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
         """Return what is timed of a function: it alone, on a session's arrays."""
@@ -187,6 +191,16 @@ class Computation:
             found = self._by_name(returned, first.name)
             results = {name: _describe(name, value) for name, value in found.items()}
         return Sample(Signature(inputs, results), scalars, tuple(drawn), home.name, home.backend)
+
+    def _count_terms(self, problem: Point) -> int:
+        signature = self.known[problem].signature
+        if all(np.dtype(array.dtype).kind not in "fc" for array in signature.outputs.values()):
+            return 1
+        try:
+            inputs = self.generate(problem, np.random.default_rng(0))
+            return tolerances.count_terms(signature, inputs, partial(self.compute_reference, problem))
+        except FamilyError:  # a reference that refuses a NaN; one that fails anyway is told when it counts
+            return tolerances.longest_sum(signature)
 
     def _draw(self, problem: Point, rng: np.random.Generator) -> dict[str, Any]:
         """Return the arguments by name, in the order in which functions take them."""

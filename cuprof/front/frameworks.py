@@ -97,7 +97,7 @@ def to_host(value: Any, what: str) -> np.ndarray:
         raise FamilyError(f"{what} is a {type(value).__name__} that cannot be brought to NumPy: {error}") from None
     if array.dtype.kind not in "biufc":
         raise FamilyError(f"{what} is a {type(value).__name__}; it must be an array or a number")
-    return array
+    return array if array.flags.owndata else array.copy()  # memory of others cannot be kept from being written to
 
 
 def widen(array: np.ndarray) -> np.ndarray:

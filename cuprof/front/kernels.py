@@ -157,7 +157,8 @@ def kernel(
         options: further ones of the compiler.
         files: what the implementation reads beside its source; a change of them makes what is stored stale.
         constraint: takes tunables and axes by name; returns False, or a reason, where they are not defined together.
-        **tunables: name → the values to try, or a single one.
+        **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args
+            and options are such names too.
     """
     described = Kernel(
         name=name,
@@ -175,12 +176,20 @@ def kernel(
         tunables={key: _values(key, given) for key, given in tunables.items()},
     )
     if what is None:
-        return lambda function: replace(described, function=function)
+        return lambda function: _of_function(described, function)
     if isinstance(what, str):
         if not source:
             raise UsageError(f"kernel {what!r} needs source=, a file or CUDA C++ text")
         return replace(described, symbol=what)
-    return replace(described, function=what)
+    return _of_function(described, what)
+
+
+def _of_function(described: Kernel, function: Callable[..., Any]) -> Kernel:
+    """Return what describes a function: it has no launch, so names of parts of one are tunables like any other."""
+    launch = {key: getattr(described, key) for key in ("grid", "block", "threads", "shared_bytes", "args", "options")}
+    more = {key: _values(key, given) for key, given in launch.items() if given != getattr(Kernel, key)}
+    plain = {key: getattr(Kernel, key) for key in launch}
+    return replace(described, function=function, tunables={**described.tunables, **more}, **plain)
 
 
 def _values(name: str, given: Any) -> tuple[Coordinate, ...]:

@@ -13,6 +13,7 @@ from cuprof.errors import FamilyError, UsageError
 from cuprof.family import Array, Call, Point
 from cuprof.front.computation import Computation
 from cuprof.front.kernels import Kernel, kernel
+from cuprof.worker.check import compare
 
 HERE = Path(__file__)
 N = Point(n=8)
@@ -99,9 +100,49 @@ def test_without_a_reference_the_first_function_is_right_and_errs_twice() -> Non
         inputs = made.generate(N, np.random.default_rng(0))
         expected = made.compute_reference(N, inputs)
         found.append(made.tolerate(N, inputs, expected))
-    assert found[0].relative == 2 * found[1].relative == 8 * np.sqrt(8) * np.finfo(np.float64).eps
-    assert "float64: 4·√terms·eps" in found[1].reason
-    assert "sums of up to 8 terms" in found[1].reason
+    assert found[0].relative == 2 * found[1].relative == 16 * np.finfo(np.float64).eps
+    assert "float64: 8·√terms·eps" in found[1].reason
+    assert "results of 1 terms" in found[1].reason
+
+
+def matrix(n=8):  # type: ignore[no-untyped-def]
+    return np.random.rand(n, n), np.random.rand(n, n)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "terms"),
+    [
+        (np.add, matrix, 2),
+        (np.matmul, matrix, 16),
+        (np.sum, lambda n=8: np.ones((n, n)), 64),
+        (np.cumsum, lambda n=8: np.ones(n), 8),
+        (lambda x: x.sum(axis=1), lambda n=8: np.ones((4, n)), 8),
+        (lambda x: np.convolve(x, np.ones(3), "same"), lambda n=64: np.ones(n), 3),
+        (lambda x, i: x[i], lambda n=8: (np.ones(n), np.arange(n)), 1),
+        (lambda x: np.nan_to_num(x).cumsum(), lambda n=8: np.ones(n), 8),
+        (lambda x: (x > 0).astype(int), lambda n=8: np.ones(n), 1),
+    ],
+    ids=["add", "matmul", "sum", "running sum", "row sums", "stencil", "gather", "not followed", "whole numbers"],
+)
+def test_how_many_terms_results_have_is_found_out(function: Any, inputs: Any, terms: int) -> None:
+    made = make(function, inputs=inputs)
+    (axis,) = made.make_family().axes
+    problem = Point(n=axis.default)
+    made.sample(problem)
+    assert made._terms[problem] == terms
+
+
+def test_half_the_precision_is_wrong_however_many_results_there_are() -> None:
+    made = make(
+        lambda x, y: x + y, inputs=lambda n=2**16: (np.random.rand(n).astype("f4"), np.random.rand(n).astype("f4"))
+    )
+    problem = Point(n=2**16)
+    inputs = made.generate(problem, np.random.default_rng(1))
+    expected = made.compute_reference(problem, inputs)
+    tolerance = made.tolerate(problem, inputs, expected)
+    half = inputs["x"].astype("f2") + inputs["y"].astype("f2")
+    assert not compare({"result": half.astype("f4")}, expected, tolerance).passed
+    assert compare({"result": inputs["y"] + inputs["x"]}, expected, tolerance).passed
 
 
 @pytest.mark.parametrize(
@@ -243,6 +284,16 @@ def test_sizes_are_numbers_names_and_functions(given: dict[str, Any], grid: Any,
 def test_sizes_that_are_none_are_told(given: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         source(**given).make_family().variant("f").make(Point(n=100), Point())
+
+
+def test_a_function_has_no_launch_so_every_name_is_a_tunable() -> None:
+    @kernel(block=[64, 128], grid=2, w=3)
+    def mine(x, block, grid, w):  # type: ignore[no-untyped-def]
+        return x * block * grid * w
+
+    assert mine.tunables == {"block": (64, 128), "grid": (2,), "w": (3,)}
+    assert mine(1) == 64 * 6
+    assert mine(1, block=1) == 6
 
 
 def test_a_constraint_and_the_largest_block_leave_choices_out() -> None:

@@ -50,7 +50,7 @@ def test_it_is_checked_stored_and_not_measured_again(file: Path, cli: Callable[.
         ("mine", "ok"), ("wrong", "wrong_result"), ("tuned", "ok"), ("tuned", "ok"),
     ]  # fmt: skip
     assert [trial["tunables"] for trial in trials[2:]] == [{"times": 1}, {"times": 2}]
-    assert "float32: 4·√terms·eps" in trials[1]["message"]
+    assert "float32: 8·√terms·eps" in trials[1]["message"]
     assert "results are stored in" in done.err
     file.write_text(FILE.replace("2.01", "2"), encoding="utf-8")
     again = cli("sweep", "mine.py", *QUICK)
