@@ -9,7 +9,7 @@ from pathlib import Path
 from cuprof.child import child_command
 from cuprof.config.model import NcuConfig
 from cuprof.errors import ConfigError
-from cuprof.family.loader import find_family
+from cuprof.family.loader import find_family, is_path
 from cuprof.ncu.command import Collection
 from cuprof.ncu.console import missing_metric_reason
 from cuprof.ncu.executable import NcuExecutable, get_executable
@@ -60,8 +60,11 @@ class Setting:
         return replace(self, collection=collection, missing={**self.missing, **reasons})
 
 
-def make_setting(config: NcuConfig, project: Project, seed: int = 0) -> Setting:
+def make_setting(config: NcuConfig, project: Project, seed: int = 0, family: str = "") -> Setting:
     """Find ncu and make the setting of a collection.
+
+    Args:
+        family: as the configuration names it: a family that is a file by itself is found by its path alone.
 
     Raises:
         ProfilerError: there is no usable ncu.
@@ -73,7 +76,7 @@ def make_setting(config: NcuConfig, project: Project, seed: int = 0) -> Setting:
         collection=replace(collection, metrics=(*collection.metrics, *companions(collection.metrics))),
         metric_set=config.name,
         request=collection.request,
-        family_folder=lambda family: find_family(family, project.kernel_folders),
+        family_folder=lambda name: find_family(family if is_path(family) else name, project.kernel_folders),
         artifacts=project.artifacts,
         time_limit_s=config.time_limit_s,
         batch=config.batch,
