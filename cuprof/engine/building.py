@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import find_builder
 from cuprof.config.model import SweepConfig
-from cuprof.engine.observer import SilentObserver
 from cuprof.engine.planning import prepare
-from cuprof.engine.sweep import open_runner
+from cuprof.engine.sweep import open_stations
 from cuprof.errors import BuildError
 from cuprof.family import Family, Program, Variant
 from cuprof.family.includes import relocate
@@ -72,8 +71,8 @@ def prepare_building(config: SweepConfig, project: Project) -> Building:
     Raises:
         UsageError: the selection cannot be carried out.
     """
-    with open_runner(config, SilentObserver()) as (runner, _):
-        prepared = prepare(replace(config, dry_run=True), project, runner)
+    with open_stations(config) as fleet:
+        prepared = prepare(replace(config, dry_run=True), project, fleet.stations)
     family = prepared.family
     programs: dict[str, tuple[Trial, Program]] = {}
     others: dict[str, None] = {}
