@@ -63,13 +63,18 @@ def main(argv: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser("check", DESCRIPTION, EXAMPLES)
     parser.add_argument("family", metavar="FAMILY", help="a family of the project, or a Python file")
     parser.add_argument("settings", metavar="SETTING", nargs="*", help="what to take of it")
     parser.add_argument("--arch", default="sm_90", help="architecture to compile for (default: sm_90)")
     parser.add_argument("--log", action="store_true", help="print the compiler's whole output where it refuses")
-    arguments = parser.parse_intermixed_args(argv)
+    return parser
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    arguments = make_parser().parse_intermixed_args(argv)
     for setting in arguments.settings:
         if "=" not in setting:
             raise UsageError(f"{setting!r} is no setting; write NAME=VALUE, and see cuprof check --help")
