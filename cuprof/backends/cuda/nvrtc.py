@@ -62,9 +62,8 @@ def compile_source(
         log = _text(nvrtc, program, "ProgramLog")
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             first = _first_error(log) or result.name
-            raise BuildError(
-                f"NVRTC refused {name} for {arch}: {first}{_hint(first, include_folders, defines or {})}", log
-            )
+            hint = _hint(first, include_folders) or _broken_header(text, first, arch, include_folders, defines or {})
+            raise BuildError(f"NVRTC refused {name} for {arch}: {first}{hint}", log)
         image = _bytes(nvrtc, program, "CUBIN")
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -121,15 +120,17 @@ def pick_arch(major: int, minor: int) -> str:
     return f"sm_{max(fitting)}"
 
 
+BUILTIN = "__nv_nvrtc_builtin_header.h"
+"""What NVRTC puts before every source."""
 _ERROR = re.compile(r"\berror\b[^:'\"]*:")
 """NVRTC's "error:", "error #20:" and "catastrophic error:", ptxas's "error   :"; no name that a warning quotes."""
 
 
-def _hint(error: str, folders: Sequence[Path], defines: Mapping[str, str | int]) -> str:
-    """Return what helps against a header that was not found, or that a macro has broken, or the empty text."""
+def _hint(error: str, folders: Sequence[Path]) -> str:
+    """Return what helps against a header that was not found, or the empty text."""
     lacking = re.search(r'not open source file "([^"]+)"', error)
     if not lacking:
-        return _broken_header(error, folders, defines)
+        return ""
     if any((folder / "cuda" / "std" / lacking[1]).is_file() for folder in folders):
         return f"; in device code it is <cuda/std/{lacking[1]}>"
     absence = explain_absence(lacking[1], nvrtc_version().partition(".")[0])
@@ -138,20 +139,36 @@ def _hint(error: str, folders: Sequence[Path], defines: Mapping[str, str | int])
     return f"; {absence}" if absence else ""
 
 
-def _broken_header(error: str, folders: Sequence[Path], defines: Mapping[str, str | int]) -> str:
-    """Return which macro stands in the lines of a header that the compiler stumbled over, or the empty text."""
-    place = re.match(r"(?P<file>/[^()]+)\((?P<line>\d+)\)", error)
-    if place is None or not any(Path(place["file"]).is_relative_to(folder) for folder in folders):
+def _broken_header(text: str, error: str, arch: str, folders: Sequence[Path], defines: Mapping[str, str | int]) -> str:
+    """Return which macros break a header that is not the source's own, or the empty text.
+
+    Each is tried by itself with what the source includes in angle brackets, and nothing else of it.
+    """
+    place = re.match(r"(?P<file>[^()]+)\(\d+\): ", error)
+    if place is None or not (
+        place["file"] == BUILTIN or any(Path(place["file"]).is_relative_to(each) for each in folders)
+    ):
         return ""
+    included = "\n".join(re.findall(r"^[ \t]*#[ \t]*include[ \t]*<[^>\n]+>", text, re.MULTILINE))
+    common = [f"-arch={arch}", STANDARD_OPTIONS[0], STANDARD_OPTIONS[1], *(f"-I{folder}" for folder in folders)]
+    broken = [
+        f"{name}={value}" for name, value in defines.items() if not _compiles(included, [*common, f"-D{name}={value}"])
+    ]
+    if not broken:
+        return ""
+    macros = " and ".join(broken)
+    return f"; that header is not the source's own, and the macro {macros} replaces names in it: rename the macro"
+
+
+def _compiles(text: str, arguments: Sequence[str]) -> bool:
+    nvrtc = load_nvrtc()
+    result, program = nvrtc.nvrtcCreateProgram(text.encode(), b"headers.cu", 0, [], [])
+    _succeed(nvrtc, result)
     try:
-        lines = Path(place["file"]).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    near = "\n".join(lines[max(int(place["line"]) - 3, 0) : int(place["line"])])
-    macros = [f"{name}={value}" for name, value in defines.items() if re.search(rf"\b{re.escape(name)}\b", near)]
-    if not macros:
-        return ""
-    return f"; this is CUDA's own header, in which the macro {' and '.join(macros)} replaces a name: rename the macro"
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
+        return bool(result == nvrtc.nvrtcResult.NVRTC_SUCCESS)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
 
 
 def _first_error(log: str) -> str:
