@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cuprof.front import compare, kernel
     from cuprof.reading.queries import load
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
+__all__ = ["__version__", "compare", "kernel", "load"]
 
 
 def __dir__() -> list[str]:
@@ -16,8 +17,13 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "load":  # on first use: importing cuprof must not import a database
+    """Import on first use: importing cuprof must import neither a database nor NumPy."""
+    if name == "load":
         from cuprof.reading.queries import load
 
         return load
+    if name in ("compare", "kernel"):
+        import cuprof.front
+
+        return getattr(cuprof.front, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

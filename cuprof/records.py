@@ -33,6 +33,10 @@ FAILED = frozenset(
 """The states that count as a failure of the trial itself (a skipped trial is none)."""
 
 
+OF_FAMILY = "family"
+"""Phase of a trial that was skipped since a function of its family failed: the sweep's failure, and no variant's."""
+
+
 class Measure(StrEnum):
     """Name what a duration is a duration of."""
 
@@ -234,6 +238,7 @@ class Outcome:
     Args:
         message: for anything but "ok", one line that says what happened.
         log: longer text behind the message (compiler log, traceback, worker's stderr).
+        opened: absolute paths of data files that the variant opened while it prepared.
     """
 
     identity: str
@@ -247,6 +252,7 @@ class Outcome:
     started_at: float = 0.0
     """Seconds since the epoch, UTC."""
     duration_ns: int = 0
+    opened: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

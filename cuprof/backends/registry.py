@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from cuprof.records import DeviceFacts
 
 if TYPE_CHECKING:
     from cuprof.backends.contract import Backend, Runnable
+    from cuprof.family import Program, Signature, Variant
+    from cuprof.records import BuildFacts
 
 PACKAGES = {
     "cuda": "cuprof.backends.cuda",
@@ -61,6 +63,12 @@ def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:
     reader = get_spec(backend).facts_reader
     facts: DeviceFacts | None = _load(reader)(number) if reader else None
     return facts
+
+
+def find_builder(backend: str) -> Callable[[Variant, Program, str, Signature, str], BuildFacts] | None:
+    """Return what compiles (variant, program, source text, signature, architecture) without a device; None where nothing does."""
+    builder = get_spec(backend).builder
+    return _load(builder) if builder else None
 
 
 def list_devices(backend: str) -> list[ListedDevice]:

@@ -32,7 +32,7 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
         parser.add_argument(*names, action="store_true")
     parser.add_argument("settings", nargs="*")
     values = vars(parser.parse_intermixed_args(_complete_info(argv)))
-    settings = [*values.pop("settings"), *_store_setting(values.pop("store"))]
+    settings = [*map(_family_setting, values.pop("settings")), *_store_setting(values.pop("store"))]
     for name in ("resolve", "package"):
         if values[name] and not values["cfg"]:
             raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
@@ -64,12 +64,20 @@ _FLAGS = (
 
 
 def _store_setting(url: str) -> list[str]:
-    """Return the setting that `--store` stands for, quoted for Hydra."""
-    if not url:
-        return []
+    """Return the setting that `--store` stands for."""
+    return [f"store.url={quoted(url)}"] if url else []
+
+
+def _family_setting(word: str) -> str:
+    """Return a setting; a Python file by itself stands for the family that it is."""
+    return f"family={quoted(word)}" if word.endswith(".py") and "=" not in word else word
+
+
+def quoted(text: str) -> str:
+    """Return a text as Hydra reads it back whole."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
-    return [f"store.url={QuotedString(url, Quote.single).with_quotes()}"]
+    return QuotedString(text, Quote.single).with_quotes()
 
 
 def added_folders(options: Sequence[str]) -> list[Path]:

@@ -35,6 +35,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "ncu-import": Command("cuprof.commands.ncu_import", "take in Nsight Compute reports made elsewhere"),
     "report": Command("cuprof.commands.report", "write the before/after page of an experiment", is_hydra=True),
+    "check": Command("cuprof.commands.check", "compile every variant for an architecture, without a GPU"),
     "compare": Command("cuprof.commands.compare", "say what became slower or faster between two sides"),
     "judge": Command("cuprof.commands.judge", "say whether somebody's candidate is right, honest and fast"),
     "status": Command("cuprof.commands.status", "say how far sweeps are, what runs where, and what has failed"),

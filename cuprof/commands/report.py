@@ -49,11 +49,12 @@ def main(argv: Sequence[str]) -> int:
 def task(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment and print its path."""
     from cuprof.analysis import load_study
+    from cuprof.family.loader import family_name
     from cuprof.report import page_name, write
     from cuprof.store import Store
 
     url, chosen = config.store.url or project.database_url, config.report.sweep
-    name = config.experiment or config.family
+    name = config.experiment or family_name(config.family)
     with Store.open(url, create=False, read_only=True) as store:
         study = load_study(store, name, sweep_id=chosen, folders=project.experiment_folders)
     folder = Path(config.report.path) if config.report.path else project.reports_out

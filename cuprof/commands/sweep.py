@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from cuprof.config import SweepConfig
 
 HELP = """\
-usage: cuprof sweep [SETTING=VALUE ...] [OPTION ...]
+usage: cuprof sweep [FILE.py] [SETTING=VALUE ...] [OPTION ...]
 
 Check every variant against the family's reference, time the right ones, store all of it trial by trial, and write the
 report. What is stored already is not measured again; an interrupted sweep goes on where it stopped.
+
+FILE.py is a file that calls cuprof.compare; it needs no project and no family. See docs/bring-your-kernel.md.
 
 Exit code: 0 fine, 1 some trial failed, 2 bad input.
 
@@ -69,6 +71,7 @@ options:
 
 examples:
   cuprof sweep
+  cuprof sweep my_kernels.py problem.n=2**16,2**24
   cuprof sweep experiment=reduction problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
   cuprof sweep experiment=reduction measure=quick dry_run=true
   cuprof sweep experiment=all_studies measure=quick
@@ -115,6 +118,8 @@ def task(config: SweepConfig, project: Project) -> int:
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
         _show_results(config, project, result.sweep_id)
+    for fault in result.faults:
+        print_message(f"failed: {fault}")
     for trial, outcome in result.failed:
         print_message(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}")
     return code

@@ -246,7 +246,7 @@ def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterato
 def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
     """Yield the job, or where variants are isolated the jobs, of trials of one problem on one back end."""
     isolate = prepared.config.limits.isolate
-    folder = prepared.family.folder
+    folder = prepared.family.path
     if folder is None:
         raise ValueError("the family was not loaded from a folder")
     groups: dict[str, list[Trial]] = {}

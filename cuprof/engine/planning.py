@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.engine.enrolment import enroll
+from cuprof.engine.opened import OpenedFiles
+from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
+from cuprof.errors import FamilyError, WorkerError
 from cuprof.family import Family
 from cuprof.family.extension import Extension
 from cuprof.family.loader import get_family
@@ -19,6 +22,7 @@ from cuprof.project import Project
 from cuprof.records import DeviceFacts, Measure, Trial, Unavailable
 from cuprof.store import Store
 from cuprof.store.trials import StoredTrial
+from cuprof.worker.messages import Probe
 
 
 @dataclass(frozen=True)
@@ -83,16 +87,19 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
         UsageError: the selection cannot be carried out; nothing has been stored.
     """
     family = get_family(config.family, project.kernel_folders)
+    OpenedFiles(project, family).add_to(family)
     if config.baseline:
         family.variant(config.baseline)
+    usual_tune = family.usual.get("tune", {})
     selection = Selection(
         family=config.family,
         variants=config.variants,
-        problem=config.problem,
-        tune=config.tune,
+        problem={**({} if config.presets else family.usual.get("problem", {})), **config.problem},
+        tune={**usual_tune, **config.tune},
         presets=config.presets,
-        optional=config.optional,
+        optional=config.optional | (usual_tune.keys() - config.tune.keys()),
     )
+    _probe(family, selection, config, stations[0].runner)
     backends: tuple[str, ...] = tuple(
         dict.fromkeys(variant.backend for variant in read_selection(family, selection).variants)
     )
@@ -119,6 +126,25 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
         flat["cards"] = "each"
     prepared = Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
     return replace(prepared, is_shared=not prepared.on_each_card)
+
+
+def _probe(family: Family, selection: Selection, config: SweepConfig, runner: JobRunner) -> None:
+    """Let a worker run the functions of a family whose shapes show only then; nothing of them runs in this process.
+
+    Raises:
+        FamilyError: one of them raised, or ended its process.
+    """
+    if family.sample is None or family.path is None:
+        return
+    problems = tuple(point for _, point in read_selection(family, selection).problems)
+    try:
+        probed = runner.worker.probe(Probe(family.path, problems), config.limits.trial_s)
+    except WorkerError as error:
+        runner.replace_worker()
+        raise FamilyError(f"family {family.name}: {error} while its inputs and its first results were made") from None
+    if probed.fault:
+        raise FamilyError(f"family {family.name}: {probed.fault}")
+    family.learn(dict(zip(problems, probed.samples, strict=True)))
 
 
 def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailable]) -> Iterator[str]:

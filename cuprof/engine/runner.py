@@ -9,7 +9,7 @@ from dataclasses import replace
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
-from cuprof.records import Outcome, State
+from cuprof.records import OF_FAMILY, Outcome, State
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
@@ -152,8 +152,9 @@ class JobRunner:
                         return
                     fault = message.fault or "the worker gave no answer"
                     self.lost = fault if message.unavailable else ""
-                    state = State.SKIPPED if message.unavailable else State.CRASHED
-                    yield from _all_failed(left.values(), state, fault, message.log, "inputs")
+                    state = State.SKIPPED if message.unavailable or message.of_family else State.CRASHED
+                    phase = OF_FAMILY if message.of_family else "inputs"
+                    yield from _all_failed(left.values(), state, fault, message.log, phase)
                     return
                 status = self.worker.page.read()
                 if seen is None or (status.index, status.phase) != (seen.index, seen.phase):

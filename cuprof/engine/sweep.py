@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Thread
 
@@ -19,6 +19,7 @@ from cuprof.engine.feed import EachFeed, Feed, PlannedFeed, find_references, lis
 from cuprof.engine.fleet import Fleet, open_fleet
 from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
+from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.presence import Presence
@@ -26,9 +27,10 @@ from cuprof.engine.provenance import git_state, host_name, name_processes, softw
 from cuprof.engine.station import Station
 from cuprof.errors import EmptyStoreError, WorkerError
 from cuprof.interrupts import shielded
+from cuprof.plan import plan as make_plan
 from cuprof.point import Point
 from cuprof.project import Project
-from cuprof.records import ENERGY_UNAVAILABLE, FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
+from cuprof.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.network import describe_network
@@ -46,16 +48,18 @@ class SweepResult:
     Args:
         failed: the trials that failed, those expected to be wrong left out.
         surprises: trials expected to be wrong that were found right.
+        faults: what functions of the family raised, for which trials were skipped.
     """
 
     sweep_id: int
     failed: tuple[tuple[Trial, Outcome], ...]
     surprises: tuple[Trial, ...] = ()
+    faults: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """Return 1 where a trial failed or an expectation did, else 0."""
-        return 1 if self.failed or self.surprises else 0
+        """Return 1 where a trial, the family or an expectation failed, else 0."""
+        return 1 if self.failed or self.surprises or self.faults else 0
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,11 @@ def run_sweep(
     """
     with open_stations(config) as fleet:
         prepared = prepare(config, project, fleet.stations)
-        with Store.open(store_url(config, project)) as store:
+        url = store_url(config, project)
+        place = database_file(parse_url(url))
+        if place is not None and not place.exists():
+            observer.note(f"results are stored in {place}")
+        with Store.open(url) as store:
             return Sweep(prepared, project, store, fleet, observer, meanwhile).run()
 
 
@@ -175,6 +183,8 @@ class Sweep:
         self.locks = DeviceLocks(partial(fleet.call, observer.note))
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
+        self.faults: dict[str, None] = {}
+        self._replanned: dict[str, dict[tuple[Point, Point], Trial]] = {}
         self._concluded: set[str] = set()
         self._granted: dict[str, Station] = {}
         self._without_energy: set[tuple[str, str]] = set()
@@ -219,7 +229,7 @@ class Sweep:
         self.observer.finished(sweep_id)
         for trial in self.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")
-        return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises))
+        return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises), tuple(self.faults))
 
     def _begin(self, facts: SweepFacts) -> int:
         if not self.prepared.is_shared:
@@ -262,7 +272,8 @@ class Sweep:
         feed, call = self.make_feed(self.prepared, trials, self.fleet, claim), self.fleet.call
 
         def conclude(station: Station, job: str, outcome: Outcome) -> None:
-            if self._record(sweep_id, self.trials[outcome.identity], outcome, station, job):
+            ran = self._with_opened(sweep_id, self.trials[outcome.identity], outcome)
+            if self._record(sweep_id, *ran, station, job):
                 feed.tell(station, outcome)
 
         def work(station: Station, job: Job) -> None:
@@ -350,6 +361,30 @@ class Sweep:
         plausibility = station.plausibility.get(trial.backend) or Plausibility(station.is_host(trial.backend))
         return plausibility.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
 
+    def _with_opened(self, sweep_id: int, trial: Trial, outcome: Outcome) -> tuple[Trial, Outcome]:
+        """Return the trial that was run: another one than was planned, where the variant opened files on its own."""
+        family, plan = self.prepared.family, self.prepared.plan
+        folder = family.folder or self.project.root
+        named = {str((folder / file).absolute()) for file in family.variant(trial.variant).files}
+        if unforeseen := set(outcome.opened) - named:
+            opened = OpenedFiles(self.project, family)
+            opened.learn(trial.variant, unforeseen)
+            opened.add_to(family)
+            self._replanned.pop(trial.variant, None)
+        elif trial.variant not in self._replanned:
+            return trial, outcome
+        if trial.variant not in self._replanned:
+            selection = replace(plan.selection, variants=(trial.variant,))
+            again = make_plan(family, selection, self.prepared.devices).trials
+            self._replanned[trial.variant] = {(one.problem, one.tunables): one for one in again}
+        run = self._replanned[trial.variant][trial.problem, trial.tunables]
+        if run.identity not in self.trials:
+            self.store.exchange(sweep_id, trial.identity, run)
+            self.trials[run.identity] = run
+            if trial.identity in self._granted:
+                self._granted[run.identity] = self._granted[trial.identity]
+        return run, replace(outcome, identity=run.identity)
+
     def _record(
         self, sweep_id: int, trial: Trial, outcome: Outcome, station: Station | None = None, job: str = ""
     ) -> bool:
@@ -382,6 +417,8 @@ class Sweep:
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         self._judge(trial, outcome.state, outcome.message)
+        if outcome.phase == OF_FAMILY:
+            self.faults[outcome.message] = None
         self.observer.trial_finished(trial, outcome)
 
     def _judge(self, trial: Trial, state: State, message: str) -> None:

@@ -11,7 +11,17 @@ from cuprof.engine.launch import take
 from cuprof.errors import WorkerError
 from cuprof.interrupts import stop_if_requested
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Calibrate, Calibrated, Describe, Described, Outline, Outlined, WorkerSettings
+from cuprof.worker.messages import (
+    Calibrate,
+    Calibrated,
+    Describe,
+    Described,
+    Outline,
+    Outlined,
+    Probe,
+    Probed,
+    WorkerSettings,
+)
 from cuprof.worker.status_page import Phase, Status
 from cuprof.worker.wire import NonsenseError, Wire
 
@@ -69,6 +79,10 @@ class WorkerProcess:
     def calibrate(self, backend: str) -> Calibrated:
         """Ask for a device's calibration."""
         return self._ask(Calibrate(backend), Calibrated)  # type: ignore[no-any-return]
+
+    def probe(self, probe: Probe, limit_s: float) -> Probed:
+        """Ask what a family's functions show of problems; the worker has then run them."""
+        return self._ask(probe, Probed, limit_s)  # type: ignore[no-any-return]
 
     def outline(self, outline: Outline, limit_s: float) -> Outlined:
         """Ask what a file adds to a family; the worker has then run the file's code."""

@@ -1,6 +1,7 @@
 """What a `family.py` is written with."""
 
-from cuprof.family.model import Arrays, Axis, Family, Signature, Tolerance, Tunable, Variant
+from cuprof.family.call import Call
+from cuprof.family.model import Arrays, Axis, Family, Sample, Scalar, Signature, Tolerance, Tunable, Variant
 from cuprof.family.program import Array, Execute, File, Fill, Invoke, Launch, Program, TensorMap, Texture
 from cuprof.point import Point
 
@@ -8,6 +9,7 @@ __all__ = [
     "Array",
     "Arrays",
     "Axis",
+    "Call",
     "Execute",
     "Family",
     "File",
@@ -16,6 +18,8 @@ __all__ = [
     "Launch",
     "Point",
     "Program",
+    "Sample",
+    "Scalar",
     "Signature",
     "TensorMap",
     "Texture",

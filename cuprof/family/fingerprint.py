@@ -9,9 +9,11 @@ any text; comments are.
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 from cuprof.errors import FamilyError
 from cuprof.family.functions import function_text
+from cuprof.family.includes import expand_text
 from cuprof.family.model import Family, Variant
 from cuprof.family.sources import read_variant_source
 
@@ -25,11 +27,15 @@ def source_text(family: Family, variant: Variant) -> str:
     Raises:
         FamilyError: a file is missing or unreadable, or the family was not loaded from a folder.
     """
-    if family.folder is None:
-        raise FamilyError(f"family {family.name} has no folder; load it with cuprof.family.loader.load_family")
-    if variant.kind == "kernel":
-        return read_variant_source(family.folder / (variant.source or ""), family.folder)
-    return function_text(variant.make, family.folder)
+    place = _place_of(family)
+    folder = place.parent if place.is_file() else place
+    if variant.text:
+        text = expand_text(variant.text, folder, variant.name)
+    elif variant.kind == "kernel":
+        text = read_variant_source(folder / (variant.source or ""), folder)
+    else:
+        text = function_text(variant.content or variant.make, place)
+    return text + "".join(f"\n// file of SHA-256 {_hash_file(folder / file)}\n" for file in variant.files)
 
 
 def contract_text(family: Family, variant: Variant | None = None) -> str:
@@ -39,12 +45,25 @@ def contract_text(family: Family, variant: Variant | None = None) -> str:
         family: loaded from a folder.
         variant: its own tolerance, where it has one, stands in for the family's.
     """
-    if family.folder is None:
-        raise FamilyError(f"family {family.name} has no folder; load it with cuprof.family.loader.load_family")
-    functions = {part: getattr(family, part) for part in CONTRACT}
+    place = _place_of(family)
+    functions = dict(family.contract) or {part: getattr(family, part) for part in CONTRACT}
     if variant is not None and variant.tolerance is not None:
         functions["tolerance"] = variant.tolerance
-    return "\n".join(f"# {part}\n{function_text(function, family.folder)}" for part, function in functions.items())
+    return "\n".join(f"# {part}\n{function_text(function, place)}" for part, function in functions.items())
+
+
+def _place_of(family: Family) -> Path:
+    if family.folder is None:
+        raise FamilyError(f"family {family.name} has no folder; load it with cuprof.family.loader.load_family")
+    return family.path or family.folder
+
+
+def _hash_file(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise FamilyError(f"{path}, which a variant names, cannot be read: {error.strerror or error}") from None
 
 
 def hash_text(text: str) -> str:

@@ -30,6 +30,7 @@ from cuprof.family.modules import (
     dotted_names,
     find_module,
     global_names,
+    imported_files,
     parse_file,
     without_registration,
 )
@@ -39,26 +40,45 @@ LONGEST_VALUE = 4000
 """Characters of a constant that enter as they are; a longer one enters by its SHA-256."""
 
 
-def function_text(function: Callable[..., Any], folder: Path) -> str:
-    """Return the text of a function and of what it uses from files under `folder`: imports, then by first use.
+def function_text(function: Callable[..., Any], place: Path) -> str:
+    """Return the text of a function and of what it uses from a family's files: imports, then by first use.
 
     The text depends neither on the names of files nor on where in a file a definition stands.
+
+    Args:
+        place: the family's folder, or the one file that it is.
 
     Raises:
         FamilyError: a file was changed since it was imported, or cannot be parsed.
     """
-    collection = _Collection(folder.resolve())
+    collection = _Collection(place.resolve())
     collection.add_value("function", function)
     imports = "\n".join(sorted(collection.imports))
-    whole = whole_texts(collection.folder) if collection.whole or changes_names(collection.folder) else []
+    whole = whole_texts(collection.place) if collection.whole or changes_names(collection.place) else []
     return "\n\n".join(filter(None, (imports, *collection.texts, *whole))) + "\n"
+
+
+def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, ...]:
+    """Return the installed packages, the standard library left out, that a function and what it uses import."""
+    collection = _Collection(place.resolve())
+    collection.add_value("function", function)
+    imported: set[str] = set()
+    for line in ast.parse("\n".join(collection.imports)).body:
+        if isinstance(line, ast.ImportFrom):
+            imported.add(line.module or "")
+        elif isinstance(line, ast.Import):
+            imported |= {one.name for one in line.names}
+    roots = {name.partition(".")[0] for name in imported}
+    return tuple(sorted(roots - sys.stdlib_module_names - {"", "cuprof"}))
 
 
 class _Collection:
     """Gather texts, each statement of each file once."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.folder = place.parent if place.is_file() else place
+        self.alone = frozenset(imported_files(place)) if place.is_file() else None
         self.texts: list[str] = []
         self.imports: set[str] = set()
         self.seen: set[object] = set()
@@ -133,7 +153,7 @@ class _Collection:
         for name in sorted(global_names(text) - without):
             self.add_name(source, name, chains.get(name, {()}))
         for inner in ast.walk(tree):
-            if isinstance(inner, ast.ImportFrom) and inner.level:
+            if isinstance(inner, ast.ImportFrom) and (inner.level or self.sibling(inner.module)):
                 for alias in inner.names:
                     self.add_import(source, inner, alias, chains.get(alias.asname or alias.name, {()}))
 
@@ -162,10 +182,12 @@ class _Collection:
                     self.texts.append(f"{name} = {plain}")
                 return
         for statement in statements:
-            if isinstance(statement, ast.ImportFrom) and statement.level:
+            if isinstance(statement, ast.ImportFrom) and (statement.level or self.sibling(statement.module)):
                 for alias in statement.names:
                     if (alias.asname or alias.name) == name:
                         self.add_import(source, statement, alias, rests)
+            elif isinstance(statement, ast.Import) and (file := self.sibling(_module_bound(statement, name))):
+                self.add_module(file, rests)
             elif isinstance(statement, ast.Import | ast.ImportFrom):
                 self.add_import_line(source, statement, name)
             else:
@@ -175,7 +197,7 @@ class _Collection:
         self, source: SourceFile, statement: ast.ImportFrom, alias: ast.alias, rests: set[tuple[str, ...]]
     ) -> None:
         """Add what a relative import reaches: one name of a file, or the attributes used of a whole module."""
-        folder, file = source.relative(statement.level, statement.module)
+        folder, file = source.relative(statement.level or 1, statement.module)
         if alias.name == "*":
             if file is not None:
                 self.add_module(file, {()})
@@ -189,7 +211,8 @@ class _Collection:
         if submodule is not None and self.owns(str(submodule)):
             self.add_module(submodule, rests)
         elif folder == self.folder:
-            self.add_name(parse_file(folder / "family.py"), alias.name, rests)
+            main = self.place if self.alone is not None else folder / "family.py"
+            self.add_name(parse_file(main), alias.name, rests)
         else:
             self.whole = True
 
@@ -220,8 +243,19 @@ class _Collection:
         return not met
 
     def owns(self, file: str) -> bool:
-        """Return whether a file lies in the family's folder."""
-        return Path(file).resolve().is_relative_to(self.folder)
+        """Return whether a file is the family's."""
+        path = Path(file).resolve()
+        return path.is_relative_to(self.folder) if self.alone is None else path in self.alone
+
+    def sibling(self, module: str | None) -> Path | None:
+        """Return the file that a plain import reaches beside a family that is one file, as in a script."""
+        found = find_module(self.folder.joinpath(*module.split("."))) if self.alone is not None and module else None
+        return found if found is not None and self.owns(str(found)) else None
+
+
+def _module_bound(statement: ast.Import, name: str) -> str:
+    """Return the module that an import binds to a name; of `import a.b`, which binds `a`, that is `a.b`."""
+    return next(one.name for one in statement.names if (one.asname or one.name.partition(".")[0]) == name)
 
 
 def plain_text(value: Any) -> str | None:

@@ -27,6 +27,41 @@ _VERSIONS = {
 }
 
 
+PACKAGES = {
+    "cub/": "cccl",
+    "thrust/": "cccl",
+    "cuda/": "cccl",
+    "nv/": "cccl",
+    "cublas": "cublas",
+    "cufft": "cufft",
+    "curand": "curand",
+    "cusparse": "cusparse",
+    "cusolver": "cusolver",
+    "nvtx3/": "nvtx",
+    "cutlass/": "nvidia-cutlass",
+    "cute/": "nvidia-cutlass",
+    "cublasdx": "nvidia-mathdx",
+    "cufftdx": "nvidia-mathdx",
+    "cudnn": "nvidia-cudnn",
+}
+"""How a header's name begins → the part of the package cuda-toolkit, or the package, that it comes with."""
+
+
+def explain_absence(header: str, major: str) -> str:
+    """Return which package a header of CUDA's comes with and how to install it; empty for any other.
+
+    Args:
+        major: release of CUDA that the compiler is of ("13").
+    """
+    part = next((part for start, part in PACKAGES.items() if header.startswith(start)), "")
+    if not part:
+        return ""
+    if part.startswith("nvidia-"):
+        return f"it comes with {part}: pip install {part}"
+    command = f"pip install 'cuda-toolkit[{part}]=={major}.*'"
+    return f"it comes with CUDA's {part}: {command}, or set CUDA_HOME to a CUDA toolkit"
+
+
 @dataclass(frozen=True)
 class Headers:
     """Where CUDA's headers are.

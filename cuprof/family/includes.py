@@ -6,6 +6,7 @@ nothing, and editing an included file changes every source that includes it. Com
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -34,14 +35,82 @@ def expand_includes(file: Path, folder: Path) -> str:
     return _Expansion(Path(folder)).enter(Path(file), within=())
 
 
+def expand_text(text: str, folder: Path, name: str) -> str:
+    """Return a source that is no file with its local includes, looked for in `folder`, expanded."""
+    return _Expansion(Path(folder)).expand(text, Path(folder) / name, within=())
+
+
+def relocate(message: str, name: str, file: Path, folder: Path) -> str:
+    """Return a compiler's message with the lines of an expanded source as those of the files that they come from.
+
+    Compilers are given one text. Where they speak of its lines, as "NAME(12)", "NAME:12" or, of a source without a
+    name, "<kernel>:12", the file that line 12 was included from is named, and the line there.
+
+    Args:
+        name: what the compiler was told the text is called.
+        file, folder: as `expand_includes` was given them.
+    """
+    try:
+        origins = list_origins(file, folder)
+    except FamilyError:  # changed meanwhile
+        return message
+
+    def replace(match: re.Match[str]) -> str:
+        line = int(match["line"])
+        if not 1 <= line <= len(origins):
+            return match[0]
+        origin, own = origins[line - 1]
+        shown = os.path.relpath(origin, folder)
+        return f"{shown}({own})" if match["open"] == "(" else f"{shown}:{own}"
+
+    text = re.compile(rf"(?<![\w/.])(?:{re.escape(name)}|<kernel>|<source>)(?P<open>[(:])(?P<line>\d+)\)?")
+    return text.sub(replace, message)
+
+
+def list_origins(file: Path, folder: Path) -> list[tuple[Path, int]]:
+    """Return for each line of what `expand_includes` gives the file that it comes from, and its line there."""
+    expansion = _Expansion(Path(folder), marked=True)
+    origins: list[tuple[Path, int]] = []
+    inside: list[list[int]] = []
+    for line in f"{expansion.enter(Path(file), within=())}".split("\n"):
+        origin: tuple[Path, int] | None = None
+        for part in re.split(r"(\x01\d+\x02|\x03)", line):
+            if part.startswith("\x01"):
+                inside.append([int(part[1:-1]), 1])
+            elif part == "\x03":
+                origin = origin or (expansion.entered[inside[-1][0]], inside[-1][1])
+                inside.pop()
+            elif part:
+                origin = origin or (expansion.entered[inside[-1][0]], inside[-1][1])
+        if inside:
+            origins.append(origin or (expansion.entered[inside[-1][0]], inside[-1][1]))
+            inside[-1][1] += 1
+        elif origin is not None:
+            origins.append(origin)
+    return origins
+
+
 class _Expansion:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    """Replace includes by texts.
+
+    Args:
+        marked: put the place of a file in `entered` at its beginning, and another mark at its end.
+    """
+
+    def __init__(self, folder: Path, *, marked: bool = False) -> None:
+        self.folder, self.marked = folder, marked
+        self.entered: list[Path] = []
         self.once: set[Path] = set()
         self.characters = 0
 
     def enter(self, file: Path, within: tuple[Path, ...]) -> str:
-        text = read_source(file)
+        text = self.expand(read_source(file), file, within)
+        if not self.marked:
+            return text
+        self.entered.append(file)
+        return f"\x01{len(self.entered) - 1}\x02{text}\x03"
+
+    def expand(self, text: str, file: Path, within: tuple[Path, ...]) -> str:
         self.characters += len(text)
         if self.characters > MAX_CHARACTERS:
             raise FamilyError(

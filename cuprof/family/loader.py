@@ -21,10 +21,13 @@ from types import CodeType, ModuleType
 
 from cuprof.errors import FamilyError, UnknownNameError
 from cuprof.family.model import Family
+from cuprof.family.modules import imported_files
 from cuprof.family.trace import describe, own_trace
 from cuprof.family.validation import check_family
 
 FAMILY_FILE = "family.py"
+PREFIX = "_cuprof_family_"
+"""How the name of a family's module begins while it is loaded."""
 
 
 def list_families(folders: Sequence[Path]) -> dict[str, Path]:
@@ -41,38 +44,81 @@ def list_families(folders: Sequence[Path]) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def get_family(name: str, folders: Sequence[Path]) -> Family:
-    """Import the family of that name from the first of the folders that holds it.
+def find_family(name: str, folders: Sequence[Path]) -> Path:
+    """Return what `load_family` takes: the folder of the family of that name, or the Python file that it names.
 
     Raises:
-        UnknownNameError: no folder holds it; the message names the nearest ones.
-        FamilyError: its family.py cannot be imported or is not valid.
+        UnknownNameError: no folder holds a family of the name; the message names the nearest ones.
+        FamilyError: there is no such file.
     """
+    if is_path(name):
+        if not Path(name).is_file():
+            raise FamilyError(f"there is no file {name}; name a Python file, or a family")
+        return Path(name).absolute()
     families = list_families(folders)
     if name not in families:
         raise UnknownNameError("family", name, families, f"in {', '.join(map(str, folders)) or 'no folder'}")
-    return load_family(families[name])
+    return families[name]
 
 
-def load_family(folder: Path) -> Family:
-    """Import `folder/family.py` anew and return its validated family, with `folder` set to the absolute path.
+def is_path(name: str) -> bool:
+    """Return whether a family's name is the path of a Python file."""
+    return name.endswith(".py")
+
+
+def family_name(name: str) -> str:
+    """Return the name of the family of that name or at that path."""
+    return Path(name).stem if is_path(name) else name
+
+
+def get_family(name: str, folders: Sequence[Path]) -> Family:
+    """Import the family of that name, or at that path, from the first of the folders that holds it.
 
     Raises:
-        FamilyError: there is no family.py, importing it raises (`trace` holds its own frames of the traceback), or
+        UnknownNameError: no folder holds it; the message names the nearest ones.
+        FamilyError: its file cannot be imported or is not valid.
+    """
+    return load_family(find_family(name, folders))
+
+
+def load_family(path: Path) -> Family:
+    """Import a family anew and return it validated, with `folder` and `path` set to absolute paths.
+
+    Args:
+        path: a folder with a family.py, or a Python file that is a family by itself. What lies beside that one is
+            imported by its plain name, as in a script.
+
+    Raises:
+        FamilyError: there is no such file, importing it raises (`trace` holds its own frames of the traceback), or
             what it describes is not valid.
     """
-    folder = Path(folder).resolve()
-    file = folder / FAMILY_FILE
+    path = Path(path).resolve()
+    file = path if path.is_file() else path / FAMILY_FILE
     if not file.is_file():
-        raise FamilyError(f"{folder} has no {FAMILY_FILE}; a family is a folder with a {FAMILY_FILE} in it")
+        raise FamilyError(f"{path} has no {FAMILY_FILE}; a family is a folder with a {FAMILY_FILE} in it")
+    if path.is_file():
+        _make_siblings_new(path)
     module = _import_file(file)
     family = getattr(module, "family", None)
     if not isinstance(family, Family):
         found = f"but `family` is a {type(family).__name__}" if hasattr(module, "family") else "but there is none"
-        raise FamilyError(f"{file} must define `family = Family(...)` at module level, {found}")
-    family.folder = folder
+        raise FamilyError(
+            f"{file} must define `family = Family(...)`, or call cuprof.compare(...), at module level, {found}"
+        )
+    family.folder, family.path = file.parent, path
     check_family(family)
     return family
+
+
+def _make_siblings_new(file: Path) -> None:
+    """Let a script's own modules be found beside it, in the state that they are in now."""
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))
+    own = set(imported_files(file))
+    for name, module in list(sys.modules.items()):
+        place = getattr(module, "__file__", None)
+        if name != "__main__" and place and Path(place) in own:
+            del sys.modules[name]
 
 
 class _Uncached(SourceFileLoader):
@@ -107,7 +153,7 @@ def _import_file(file: Path) -> ModuleType:
 def module_name(file: Path) -> str:
     """Return the same name for the same path in every process, and another one for another path."""
     digest = hashlib.sha256(str(file).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return f"_cuprof_family_{digest}"
+    return f"{PREFIX}{digest}"
 
 
 def _forget(name: str) -> None:

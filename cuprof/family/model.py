@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cuprof.errors import FamilyError, UnknownNameError
 from cuprof.family.configurations import explain_unlisted, list_tunables, read_configurations
-from cuprof.family.program import Array, Program
+from cuprof.family.program import Argument, Array, Program
 from cuprof.point import Coordinate, Point
 
 if TYPE_CHECKING:
@@ -94,6 +94,39 @@ class Signature:
 
 
 @dataclass(frozen=True)
+class Scalar:
+    """Hold a number that is passed to every variant at one problem: its NumPy dtype's name, empty for Python's own."""
+
+    value: int | float | bool
+    dtype: str = ""
+
+    def read(self) -> Argument:
+        """Return the number as it was given."""
+        import numpy as np
+
+        return np.dtype(self.dtype).type(self.value) if self.dtype else self.value
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Tell what the family's own functions showed of one problem when they ran.
+
+    Args:
+        signature: names, shapes and types of the arrays that they took and gave.
+        scalars: the numbers among the arguments.
+        arguments: names of all arguments, in the order in which functions take them.
+        home: whose arrays they are ("numpy", "torch", "cupy").
+        backend: on which back end functions of such arrays run.
+    """
+
+    signature: Signature
+    scalars: Mapping[str, Scalar]
+    arguments: tuple[str, ...]
+    home: str
+    backend: str
+
+
+@dataclass(frozen=True)
 class Tolerance:
     """State how far a result may lie from the reference: |result - reference| ≤ absolute + relative · |reference|.
 
@@ -127,6 +160,9 @@ class Variant:
         origin: the study's or the author's name for it, for tables ("kernel 3").
         tolerance: replaces the family's for this variant, for arithmetic of another precision or an algorithm with
             another error bound; None for the family's own.
+        text: the source itself, in place of a file (kernels only).
+        files: further files that the variant reads, beside family.py or absolute; their contents are part of identity.
+        content: the function whose text identifies the variant, where `make` only passes on to it.
     """
 
     name: str
@@ -142,6 +178,9 @@ class Variant:
     expected: Literal["right", "wrong"] = "right"
     origin: str = ""
     tolerance: Callable[[Point, Arrays, Arrays], Tolerance] | None = None
+    text: str = ""
+    files: tuple[str, ...] = ()
+    content: Any = None
 
     def tunable(self, name: str) -> Tunable | None:
         """Return the tunable of that name, or None."""
@@ -182,6 +221,24 @@ class Family:
     variants: dict[str, Variant] = field(default_factory=dict)
     folder: Path | None = None
     """Where family.py lies; set by the loader."""
+    path: Path | None = None
+    """What the family was loaded from: its folder, or the one file that it is; set by the loader."""
+    contract: Mapping[str, Any] = field(default_factory=dict)
+    """Whose texts say what a variant is given and what is right, where the functions above only pass on to others."""
+    sample: Callable[[Point], Sample] | None = None
+    """For a family whose shapes show only when its functions run: runs them. Workers alone call it; see `learn`."""
+    known: dict[Point, Sample] = field(default_factory=dict)
+    usual: Mapping[str, Mapping[str, tuple[Coordinate, ...]]] = field(default_factory=dict)
+    """"problem" and "tune" → axis → the values that a sweep takes where it asks for none, in place of the default."""
+
+    def learn(self, samples: Mapping[Point, Sample]) -> None:
+        """Take what a worker found of problems; functions whose back end showed only then get theirs."""
+        self.known.update(samples)
+        for backend in {sample.backend for sample in samples.values()}:
+            for name, variant in self.variants.items():
+                if variant.kind != "kernel" and variant.backend != backend:
+                    kind: Kind = "cpu" if backend == "cpu" else "library"
+                    self.variants[name] = replace(variant, backend=backend, kind=kind)
 
     def kernel(self, name: str, *, backend: str, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
         """Register a variant of its own source: the decorated function returns its `Program`.

@@ -13,7 +13,10 @@ from types import CodeType
 from cuprof.errors import FamilyError
 from cuprof.family.includes import read_source
 
-REGISTERING = frozenset({"kernel", "cuda", "opencl", "triton", "program", "library", "cpu"})
+REGISTERING = {
+    "family": frozenset({"kernel", "cuda", "opencl", "triton", "program", "library", "cpu"}),
+    "cuprof": frozenset({"kernel", "compare"}),
+}
 """`@family.cpu(...)` only registers: what is written there is no part of what the function does."""
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -65,7 +68,8 @@ class SourceFile:
 
 
 @lru_cache(maxsize=128)
-def _parse(path: Path, text: str) -> SourceFile:
+def parse_text(path: Path, text: str) -> SourceFile:
+    """Return Python text, as of the file at a path, parsed; once as long as it stays the same."""
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -79,7 +83,7 @@ def _parse(path: Path, text: str) -> SourceFile:
 
 def parse_file(path: Path) -> SourceFile:
     """Return a parsed Python file; parsed once as long as its text stays the same."""
-    return _parse(path, read_source(path))
+    return parse_text(path, read_source(path))
 
 
 def find_module(stem: Path) -> Path | None:
@@ -88,6 +92,29 @@ def find_module(stem: Path) -> Path | None:
         if file.is_file():
             return file
     return None
+
+
+def imported_files(file: Path) -> list[Path]:
+    """Return a Python file and those beside and below it that it imports, directly or through others."""
+    folder, found, waiting = file.parent, [], [file]
+    while waiting:
+        current = waiting.pop()
+        if current in found:
+            continue
+        found.append(current)
+        for node in ast.walk(parse_file(current).tree):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                dots = "." * node.level
+                names = [dots + (node.module or ""), *(f"{dots}{node.module or ''}.{one.name}" for one in node.names)]
+            for name in names:
+                start = current.parent if name.startswith(".") else folder
+                module = find_module(start.joinpath(*filter(None, name.split("."))))
+                if module is not None:
+                    waiting.append(module)
+    return found
 
 
 def bound_names(node: ast.stmt) -> Iterator[str]:
@@ -116,13 +143,12 @@ def kept_decorators(node: Definition) -> list[ast.expr]:
 
 
 def registers(decorator: ast.expr) -> bool:
-    """Return whether a decorator is `family.cpu(...)` or its like."""
+    """Return whether a decorator is `family.cpu(...)`, `cuprof.kernel(...)` or their like."""
     return (
         isinstance(decorator, ast.Call)
         and isinstance(decorator.func, ast.Attribute)
-        and decorator.func.attr in REGISTERING
         and isinstance(decorator.func.value, ast.Name)
-        and decorator.func.value.id == "family"
+        and decorator.func.attr in REGISTERING.get(decorator.func.value.id, ())
     )
 
 

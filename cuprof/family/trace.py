@@ -34,3 +34,22 @@ def _keep_own_frames(shortened: traceback.TracebackException, folder: Path) -> N
     for other in (shortened.__cause__, shortened.__context__):
         if other is not None:
             _keep_own_frames(other, folder)
+
+
+def blame(error: BaseException, folder: Path, what: str) -> str:
+    """Return "what raised ValueError: text (file.py, line 12, in helper)".
+
+    Args:
+        what: the function of the family that was called, and at which problem.
+    """
+    return f"{what} raised {describe(error)}{place_of(error, folder)}"
+
+
+def place_of(error: BaseException, folder: Path | None) -> str:
+    """Return " (file.py, line 12, in helper)", the innermost frame of a file of the folder; empty without one."""
+    if folder is None:
+        return ""
+    root = folder.resolve()
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(root)]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno}, in {own[-1].name})" if own else ""

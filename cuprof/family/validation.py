@@ -21,12 +21,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 def check_family(family: Family) -> None:
     """Raise `FamilyError` with the first thing that is wrong with a family whose `folder` is set."""
     for problem in _list_faults(family):
-        raise FamilyError(f"{family.folder or family.name}: {problem}")
+        raise FamilyError(f"{family.path or family.folder or family.name}: {problem}")
 
 
 def _list_faults(family: Family) -> Iterable[str]:
     folder = family.folder
-    if folder is not None and family.name != folder.name:
+    alone = family.path is not None and family.path.is_file()
+    if folder is not None and not alone and family.name != folder.name:
         yield f"the family is named {family.name!r} but its folder {folder.name!r}; give both one name"
     if not _NAME.fullmatch(family.name):
         yield f"family name {family.name!r} is not made of letters, digits and _.+-"
@@ -34,6 +35,9 @@ def _list_faults(family: Family) -> Iterable[str]:
         function: object = getattr(family, part)
         if not callable(function):
             yield f"{part} is not a function"
+    if fault := _lacks_comma("axes", family.axes, Axis):
+        yield fault
+        return
     yield from _axis_faults(family)
     yield from _preset_faults(family)
     if not family.variants:
@@ -44,6 +48,16 @@ def _list_faults(family: Family) -> Iterable[str]:
     for variant in family.variants.values():
         for fault in _variant_faults(variant, axes, folder):
             yield f"variant {variant.name}: {fault}"
+
+
+def _lacks_comma(what: str, given: object, kind: type) -> str:
+    """Return what is wrong with something that should hold several of a kind, or nothing."""
+    name = kind.__name__
+    if isinstance(given, kind):
+        return f"{what} is one {name}; write {what}=({name}(...),) with a comma"
+    if not isinstance(given, tuple | list) or not all(isinstance(one, kind) for one in given):
+        return f"{what} is {given!r}; it takes a tuple: {what}=({name}(...), {name}(...))"
+    return ""
 
 
 def _axis_faults(family: Family) -> Iterable[str]:
@@ -84,15 +98,18 @@ def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> It
     if tolerance is not None and not callable(tolerance):
         yield "its tolerance is not a function (problem, inputs, reference) -> Tolerance"
     if variant.kind == "kernel":
-        if not variant.source:
+        if not (variant.source or variant.text):
             yield "a kernel variant needs source=, the name of a file beside family.py"
-        elif folder is not None and not (folder / variant.source).is_file():
+        elif variant.source and folder is not None and not (folder / variant.source).is_file():
             near = sorted(file.name for file in folder.iterdir() if file.suffix == Path(variant.source).suffix)
             yield f"source {variant.source} does not exist; beside family.py there are {', '.join(near) or 'none'}"
     if variant.compiler and variant.compiler not in COMPILERS:
         yield f"compiler {variant.compiler!r} is not known; there are {', '.join(COMPILERS)}"
     if variant.expected not in ("right", "wrong"):
         yield f'expected is {variant.expected!r}, and must be "right" or "wrong"'
+    if fault := _lacks_comma("tunables", variant.tunables, Tunable):
+        yield fault
+        return
     yield from _duplicates("tunable", (tunable.name for tunable in variant.tunables))
     for tunable in variant.tunables:
         yield from _tunable_faults(tunable, axes)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cuprof.errors import FamilyError
-from cuprof.family.modules import Definition, SourceFile, global_names, parse_file, registers
+from cuprof.family.modules import Definition, SourceFile, global_names, imported_files, parse_file, registers
 
 GLOBALS = frozenset(
     {"globals", "locals", "vars", "eval", "exec", "__import__", "builtins", "__builtins__", "__loader__", "__spec__"}
@@ -34,14 +34,14 @@ REACHING = frozenset(
 """What leads to a namespace, a module or subclasses as an attribute, a name imported or an argument of getattr."""
 
 
-def whole_texts(folder: Path) -> list[str]:
-    """Return the texts of all Python files of a folder, sorted by what is in them: names of files decide nothing."""
-    return sorted(file.read_bytes().decode("utf-8", "backslashreplace") for file in _python_files(folder))
+def whole_texts(place: Path) -> list[str]:
+    """Return the texts of all Python files of a family, sorted by what is in them: names of files decide nothing."""
+    return sorted(file.read_bytes().decode("utf-8", "backslashreplace") for file in python_files(place))
 
 
-def changes_names(folder: Path) -> bool:
-    """Return whether a Python file of a folder may change, at import, what a name stands for after it was bound."""
-    states = ((file, file.stat()) for file in _python_files(folder))
+def changes_names(place: Path) -> bool:
+    """Return whether a Python file of a family may change, at import, what a name stands for after it was bound."""
+    states = ((file, file.stat()) for file in python_files(place))
     return not all(_is_plain_version(file, state.st_mtime_ns, state.st_size) for file, state in states)
 
 
@@ -90,8 +90,13 @@ def _imports_installed(call: ast.Call) -> bool:
     return isinstance(module, str) and not module.startswith((".", "_cuprof_family"))
 
 
-def _python_files(folder: Path) -> Iterator[Path]:
-    """Yield them in and below a folder, linked folders too; each folder once, since links may run in circles."""
+def python_files(place: Path) -> Iterator[Path]:
+    """Yield those in and below a folder; of a family that is one file, that one and what it imports from beside it."""
+    yield from imported_files(place) if place.is_file() else _files_below(place)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield them, of linked folders too; each folder once, since links may run in circles."""
     seen: set[str] = set()
     for where, folders, files in os.walk(folder, followlinks=True):
         real = os.path.realpath(where)
@@ -115,7 +120,8 @@ def _is_plain(source: SourceFile, statement: ast.stmt) -> bool:
         return True
     if isinstance(statement, ast.Expr):
         value = statement.value
-        return isinstance(value, ast.Constant) or (isinstance(value, ast.Call) and registers(value.func))
+        call = isinstance(value, ast.Call) and (registers(value) or registers(value.func))
+        return isinstance(value, ast.Constant) or call
     if isinstance(statement, ast.Assign):
         return all(_binds_names(target) for target in statement.targets)
     if isinstance(statement, ast.AnnAssign):

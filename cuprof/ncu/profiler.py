@@ -53,13 +53,13 @@ class NsightCompute(Profiler):
 
     def check(self, config: SweepConfig, project: Project) -> None:
         """See that there is an ncu that works, something to collect, and a folder that takes reports."""
-        setting = make_setting(config.ncu, project)
+        setting = make_setting(config.ncu, project, family=config.family)
         check_folder(setting.artifacts)
         _ = setting.executable.version
 
     def open(self, config: SweepConfig, project: Project) -> Collector:
         """Return a collector whose ncu process is starting already."""
-        setting = make_setting(config.ncu, project)
+        setting = make_setting(config.ncu, project, family=config.family)
         check_folder(setting.artifacts)
         return NcuCollector(self, setting, Batch(setting, config.device.numbers()["cuda"] or 0))
 

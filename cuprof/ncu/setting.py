@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cuprof.child import child_command
 from cuprof.config.model import NcuConfig
-from cuprof.errors import ConfigError, UnknownNameError
-from cuprof.family.loader import list_families
+from cuprof.errors import ConfigError
+from cuprof.family.loader import find_family, is_path
 from cuprof.ncu.command import Collection
 from cuprof.ncu.console import missing_metric_reason
 from cuprof.ncu.executable import NcuExecutable, get_executable
@@ -62,8 +62,11 @@ class Setting:
         return replace(self, collection=collection, missing={**self.missing, **reasons})
 
 
-def make_setting(config: NcuConfig, project: Project, seed: int = 0) -> Setting:
+def make_setting(config: NcuConfig, project: Project, seed: int = 0, family: str = "") -> Setting:
     """Find ncu and make the setting of a collection.
+
+    Args:
+        family: as the configuration names it: a family that is a file by itself is found by its path alone.
 
     Raises:
         ProfilerError: there is no usable ncu.
@@ -75,7 +78,7 @@ def make_setting(config: NcuConfig, project: Project, seed: int = 0) -> Setting:
         collection=replace(collection, metrics=(*collection.metrics, *companions(collection.metrics))),
         metric_set=config.name,
         request=collection.request,
-        family_folder=lambda family: _family_folder(family, project),
+        family_folder=lambda name: find_family(family if is_path(family) else name, project.kernel_folders),
         artifacts=project.artifacts,
         time_limit_s=config.time_limit_s,
         batch=config.batch,
@@ -111,10 +114,3 @@ def _replay(config: NcuConfig) -> str:
     if config.replay != "auto":
         return config.replay
     return "kernel" if config.cache_control == "all" else "application"
-
-
-def _family_folder(family: str, project: Project) -> Path:
-    folders = list_families(project.kernel_folders)
-    if family not in folders:
-        raise UnknownNameError("family", family, folders)
-    return folders[family]

@@ -170,6 +170,10 @@ class Store:
         """Write the sweep's trials in the order given; those that are there already stay as they are."""
         self._write(lambda connection: trials.enlist(connection, sweep_id, planned))
 
+    def exchange(self, sweep_id: int, identity: str, trial: Trial) -> None:
+        """Put another trial in the place of one that the sweep had planned and not run."""
+        self._write(lambda connection: trials.exchange(connection, sweep_id, identity, trial))
+
     def record(self, sweep_id: int, outcome: Outcome, origin: Origin = NOWHERE) -> int | None:
         """Write what became of a trial, with all samples, and return the run's key.
 

@@ -75,6 +75,21 @@ def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial]) -> No
     )
 
 
+def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial) -> None:
+    """Put a trial in the place of one that the sweep had planned and not run; who has claimed that one has this."""
+    enlist(connection, sweep_id, [trial])
+    keys = find_keys(connection, [identity, trial.identity])
+    of_sweep = SweepTrial.sweep_id == sweep_id
+    old = (of_sweep, SweepTrial.trial_id == keys[identity])
+    kept = connection.execute(sa.select(SweepTrial.ordinal, SweepTrial.station_id).where(*old)).one()
+    connection.execute(sa.delete(SweepTrial).where(*old))
+    connection.execute(
+        sa.update(SweepTrial)
+        .where(of_sweep, SweepTrial.trial_id == keys[trial.identity])
+        .values(ordinal=kept.ordinal, station_id=kept.station_id)
+    )
+
+
 def reuse(connection: Connection, sweep_id: int, runs: Sequence[tuple[str, int]]) -> None:
     """Let the sweep go by stored runs, given as (identity, run) pairs."""
     keys = find_keys(connection, [identity for identity, _ in runs])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -29,8 +30,10 @@ PHASES = {
 }
 
 
-def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress:
+def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress | NotebookProgress:
     """Return the observer that fits the stream (default: standard error), to be used as a context manager."""
+    if stream is None and "ipykernel" in sys.modules:
+        return NotebookProgress()
     stream = stream or sys.stderr
     if stream and stream.isatty():
         from rich.console import Console
@@ -194,6 +197,55 @@ class LiveProgress(_Progress):
     def _update(self, **fields: Any) -> None:
         if self._task is not None:
             self._bar.update(self._task, **fields)
+
+
+class NotebookProgress(_Progress):
+    """Show a bar in a notebook's cell, and below it what runs now, failures and notes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        from importlib import import_module
+
+        super().__init__(clock)
+        shown = import_module("IPython.display")
+        self._html, self._doing, self._lines = shown.HTML, "planning", list[str]()
+        self._handle = shown.display(self._html(self._text()), display_id=True)
+
+    def started(self, planned: int, reused: int) -> None:
+        """Show how much there is to do."""
+        super().started(planned, reused)
+        self._show()
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        """Show what runs now."""
+        self._doing = f"{PHASES.get(phase, phase)} {trial.label}"
+        self._show()
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Advance; a failure leaves a line."""
+        super().trial_finished(trial, outcome)
+        if outcome.state in FAILED:
+            self._lines.append(f"{mark_of(outcome.state, trial.expected)} {trial.label}: {_result(outcome)}")
+        self._show()
+
+    def note(self, text: str) -> None:
+        """Add one line."""
+        self._lines.append(text)
+        self._show()
+
+    def finished(self, sweep_id: int) -> None:
+        """Put the summary in the place of what runs."""
+        self._doing = f"sweep {sweep_id}: {self.summary}"
+        self._show()
+
+    def _show(self) -> None:
+        self._handle.update(self._html(self._text()))
+
+    def _text(self) -> str:
+        done, left = self.reused + self.done, self.seconds_left
+        place = f"{done}/{self.planned} " + (f"({format_duration(left)} left) " if left else "")
+        bar = f'<progress value="{done}" max="{max(self.planned, 1)}"></progress> {place}'
+        lines = "".join(f"<br>{escape(visible(line, keep=''))}" for line in self._lines)
+        return f"<div>{bar}{escape(visible(self._doing, keep=''))}{lines}</div>"
 
 
 def _result(outcome: Outcome) -> str:

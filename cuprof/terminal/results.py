@@ -65,25 +65,28 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
 def result_lines(study: Study, width: int) -> list[Line]:
     """Return one table a problem and, below, why trials have no time."""
-    from cuprof.analysis.trials import grouped
-
     lines: list[Line] = []
-    for trials in grouped(study.trials, lambda trial: trial.problem).values():
-        lines += [*_problem_lines(study, trials, width), Line("")]
-    return [*lines, *_reasons(study.trials)]
+    for heading, columns, rows, note in problem_tables(study):
+        lines += [
+            Line(heading, "bold"),
+            *layout(columns, rows, width),
+            *([Line(note, "dim")] if note else ()),
+            Line(""),
+        ]
+    return [*lines, *reasons(study.trials)]
 
 
-def _problem_lines(study: Study, trials: Sequence[StudyTrial], width: int) -> list[Line]:
+def problem_tables(study: Study) -> Iterator[tuple[str, list[Column], list[Row], str]]:
+    """Yield a table for each problem: heading, columns, rows, and what is to be said below it."""
     from cuprof.analysis.trials import by_kind, by_time, grouped
 
-    shown = by_kind(trials)
-    if len(shown) > MOST_ROWS:
-        shown = [min(group, key=by_time) for group in grouped(shown, lambda trial: trial.contender).values()]
-    columns, rows = _columns(study, shown)
-    lines = [Line(_heading(study, trials), "bold"), *layout(columns, rows, width)]
-    if hidden := len(trials) - len(shown):
-        lines.append(Line(f"the fastest tunables of each variant; {hidden} more: cuprof query timings", "dim"))
-    return lines
+    for trials in grouped(study.trials, lambda trial: trial.problem).values():
+        shown = by_kind(trials)
+        if len(shown) > MOST_ROWS:
+            shown = [min(group, key=by_time) for group in grouped(shown, lambda trial: trial.contender).values()]
+        hidden = len(trials) - len(shown)
+        note = f"the fastest tunables of each variant; {hidden} more: cuprof query timings" if hidden else ""
+        yield _heading(study, trials), *_columns(study, shown), note
 
 
 def _columns(study: Study, trials: Sequence[StudyTrial]) -> tuple[list[Column], list[Row]]:
@@ -155,7 +158,7 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
     return " · ".join(parts).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def _reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
+def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     """Yield one line a reason, with the trials that share it."""
     from cuprof.analysis.labels import list_names
     from cuprof.analysis.trials import grouped

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, Draw, Runnable, Session
+from cuprof.errors import BuildError
+from cuprof.family.includes import relocate
 from cuprof.records import Check, State
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.check import compare
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
+from cuprof.worker.opened import OPENED
 from cuprof.worker.process_state import ProcessState
 from cuprof.worker.status_page import Phase
 from cuprof.worker.workload import Workload
@@ -44,13 +47,18 @@ class Bench:
 
     def prepare(self, candidate: Candidate) -> None:
         """Build the candidate and bind it to the session's arrays."""
-        candidate.runnable = self.session.prepare(
-            candidate.variant,
-            self.job.problem,
-            candidate.trial.tunables,
-            candidate.program,
-            candidate.trial.source_text,
-        )
+        variant = candidate.variant
+        try:
+            with OPENED.recorded(candidate.opened if candidate.program is None else set()):
+                candidate.runnable = self.session.prepare(
+                    variant, self.job.problem, candidate.trial.tunables, candidate.program, candidate.trial.source_text
+                )
+        except BuildError as error:
+            folder = self.workload.family.folder
+            if folder is None or not variant.source:
+                raise
+            where = (variant.source, folder / variant.source, folder)
+            raise BuildError(relocate(str(error), *where), relocate(error.log, *where)) from error
 
     def check(self, candidate: Candidate) -> None:
         """Run the candidate on poisoned arrays and compare with the reference; damage that it does is put right."""

@@ -29,6 +29,7 @@ class Candidate:
         runnable: what the session made of it, from its preparation until its rotation is over.
         tolerances: what its results are held to, for each set of inputs.
         begun: its own code has been run.
+        opened: files that it opened while it prepared.
     """
 
     index: int
@@ -42,6 +43,7 @@ class Candidate:
     started_at: float = field(default_factory=time.time)
     started_ns: int = field(default_factory=time.monotonic_ns)
     timings: dict[Measure, Timing] = field(default_factory=dict)
+    opened: set[str] = field(default_factory=set)
 
     def attempt(self, phase: Phase, action: Callable[[Candidate], None], enter: Enter) -> Finished | None:
         """Carry out one step; return how it failed, or None."""
@@ -80,6 +82,7 @@ class Candidate:
             timings=tuple(self.timings.values()),
             started_at=self.started_at,
             duration_ns=time.monotonic_ns() - self.started_ns,
+            opened=tuple(sorted(self.opened)),
         )
         return Finished(self.index, outcome)
 

@@ -1,7 +1,7 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
-engine → worker   WorkerSettings, Describe, Calibrate, Outline, Job
-worker → engine   Described, Calibrated, Outlined, Finished (a trial), JobDone
+engine → worker   WorkerSettings, Describe, Calibrate, Probe, Outline, Job
+worker → engine   Described, Calibrated, Probed, Outlined, Finished (a trial), JobDone
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuprof.config.model import MeasureConfig
+from cuprof.family import Sample
 from cuprof.family.extension import Extension
 from cuprof.plan.model import Selection
 from cuprof.point import Point
@@ -64,6 +65,26 @@ class Calibrated:
 
 
 @dataclass(frozen=True)
+class Probe:
+    """Ask what a family's own functions show of problems when they run; see `Family.sample`.
+
+    Args:
+        family_folder: what `load_family` takes.
+    """
+
+    family_folder: Path
+    problems: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Probed:
+    """Answer `Probe`: a sample for each problem; `fault` says which function of the family failed, and where."""
+
+    samples: tuple[Sample, ...] = ()
+    fault: str = ""
+
+
+@dataclass(frozen=True)
 class Outline:
     """Ask for the trials of what a file adds to a family, planned for these devices.
 
@@ -103,7 +124,7 @@ class Job:
     """All trials of one problem on one back end.
 
     Args:
-        family_folder: where family.py lies.
+        family_folder: what `load_family` takes.
         seed: seed of the inputs.
         methods: the measures to take, with the hash of each method; empty to check only.
         build_ahead: build in the background; if the worker is lost while building, it cannot be told on which source.
@@ -142,13 +163,18 @@ class Finished:
 class JobDone:
     """Every trial of the job has been answered; `fault` says why none could even be tried.
 
-    `unavailable` tells a back end that cannot be opened, which is no trial's fault, from inputs that cannot be made.
+    `unavailable` tells a back end that cannot be opened, `of_family` a function of the family that makes no inputs or
+    reference; neither is a trial's fault.
     """
 
     fault: str = ""
     log: str = ""
     unavailable: bool = False
+    of_family: bool = False
 
 
-KINDS = (WorkerSettings, Describe, Described, Calibrate, Calibrated, Outline, Outlined, Job, Finished, JobDone)
+KINDS = (
+    *(WorkerSettings, Describe, Described, Calibrate, Calibrated, Probe, Probed, Outline, Outlined),
+    *(Job, Finished, JobDone),
+)
 """What may travel on its own."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from cuprof.errors import CuprofError
+from cuprof.errors import CuprofError, FamilyError
 from cuprof.family.extension import extend
 from cuprof.family.loader import load_family
 from cuprof.family.trace import describe
@@ -29,6 +29,8 @@ from cuprof.worker.messages import (
     JobDone,
     Outline,
     Outlined,
+    Probe,
+    Probed,
     WorkerSettings,
 )
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
@@ -60,6 +62,9 @@ class Worker:
             elif isinstance(message, Calibrate):
                 self.page.enter(NO_TRIAL, Phase.CALIBRATE)
                 self.pipe.send(self._calibrate(message.backend))
+            elif isinstance(message, Probe):
+                self.page.enter(NO_TRIAL, Phase.INPUTS)
+                self.pipe.send(self._probe(message))
             elif isinstance(message, Outline):
                 self.page.enter(NO_TRIAL, Phase.BUILD)
                 self.pipe.send(self._outline(message))
@@ -78,6 +83,17 @@ class Worker:
             return Calibrated(self.devices.get(backend).calibrate())
         except Exception as error:  # a process border: the engine reports it and goes on without a calibration
             return Calibrated(None, f"{type(error).__name__}: {error}")
+
+    def _probe(self, probe: Probe) -> Probed:
+        """Return what a family's functions show of problems when they run."""
+        try:
+            family = load_family(probe.family_folder)
+            assert family.sample is not None
+            return Probed(tuple(family.sample(problem) for problem in probe.problems))
+        except CuprofError as error:
+            return Probed(fault=str(error))
+        except Exception as error:  # a process border: whatever a family raises is its own fault
+            return Probed(fault=describe(error))
 
     def _outline(self, outline: Outline) -> Outlined:
         """Return the trials of what a file adds to a family."""
@@ -101,10 +117,14 @@ class Worker:
             return True
         try:
             self._integrity = self._integrity or Integrity()  # the back end is open, no family is loaded yet
-            runner = TrialRunner(
-                backend, self._get_workload(job), job, self.page.enter, self.page.begin, self._integrity
-            )
-        except Exception as error:  # a process border: whatever a family raises becomes the trials' message
+            workload = self._get_workload(job)
+        except Exception as error:  # a process border: whatever a family raises is the family's fault
+            said = str(error) if isinstance(error, FamilyError) else describe(error)
+            self.pipe.send(JobDone(f"the family's {said}", excerpt(traceback.format_exc()), of_family=True))
+            return True
+        try:
+            runner = TrialRunner(backend, workload, job, self.page.enter, self.page.begin, self._integrity)
+        except Exception as error:  # a process border
             self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc())))
             return True
         for finished in runner.run():

@@ -16,6 +16,7 @@ from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.executions import Executions
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
+from cuprof.worker.opened import OPENED
 from cuprof.worker.process_state import ProcessState
 from cuprof.worker.rotation import Rotation
 from cuprof.worker.rounds import Rounds
@@ -80,7 +81,8 @@ class TrialRunner:
 
     def _make_program(self, candidate: Candidate) -> None:
         if candidate.variant.kind == "kernel":
-            candidate.program = candidate.variant.make(self.job.problem, candidate.trial.tunables)
+            with OPENED.recorded(candidate.opened):
+                candidate.program = candidate.variant.make(self.job.problem, candidate.trial.tunables)
 
     def _open(
         self, ready: list[Candidate]

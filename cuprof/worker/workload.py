@@ -12,7 +12,9 @@ import numpy as np
 
 from cuprof.backends.contract import InputSet
 from cuprof.backends.sealed import Sealed
+from cuprof.errors import FamilyError
 from cuprof.family import Arrays, Family, Signature, Tolerance
+from cuprof.family.trace import blame
 from cuprof.point import Point
 from cuprof.worker.check import check_tolerance
 from cuprof.worker.messages import Job
@@ -59,7 +61,7 @@ class Workload:
             ValueError: inputs or reference do not match the family's own signature, or a function of the family
                 returns another type than it must.
         """
-        signature = family.signature(job.problem)
+        signature = _call(family, "signature", job.problem)
         _require(signature, Signature, family, "signature", "a Signature")
         started = monotonic()
         inputs = _draw_inputs(family, job, signature, 0)
@@ -108,7 +110,7 @@ class Workload:
 def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) -> dict[str, np.ndarray]:
     """Return a set of inputs; the first is of the job's seed alone."""
     seed = [job.seed, number] if number else job.seed
-    inputs = family.generate(job.problem, np.random.default_rng(seed))
+    inputs = _call(family, "generate", job.problem, np.random.default_rng(seed))
     _require(inputs, Mapping, family, "generate", "a dict of arrays by input name")
     for name, spec in signature.inputs.items():
         array = inputs.get(name)
@@ -125,7 +127,7 @@ def _compute_reference(
 ) -> tuple[dict[str, np.ndarray], Tolerance]:
     """Return what is right for these inputs, and how far a result may lie from it."""
     with read_only(inputs):
-        reference = family.reference(job.problem, inputs)
+        reference = _call(family, "reference", job.problem, inputs)
     _require(reference, Mapping, family, "reference", "a dict of arrays by output name")
     for name, spec in signature.outputs.items():
         if _shape(reference.get(name)) != spec.shape:
@@ -134,10 +136,26 @@ def _compute_reference(
                 f"signature() says shape {spec.shape}"
             )
     with read_only(inputs):
-        tolerance = family.tolerance(job.problem, inputs, reference)
+        tolerance = _call(family, "tolerance", job.problem, inputs, reference)
     _require(tolerance, Tolerance, family, "tolerance", "a Tolerance")
     check_tolerance(tolerance, "the family's tolerance()")
     return {name: np.asarray(array) for name, array in reference.items()}, tolerance
+
+
+def _call(family: Family, function: str, problem: Point, *arguments: Any) -> Any:
+    """Call a function of the family; what it raises is told with its file and line.
+
+    Raises:
+        FamilyError: it raised anything but what `read_only` explains.
+    """
+    try:
+        return getattr(family, function)(problem, *arguments)
+    except FamilyError:
+        raise
+    except Exception as error:
+        if family.folder is None or "read-only" in str(error):
+            raise
+        raise FamilyError(blame(error, family.folder, f"{function}() at {problem.label}")) from error
 
 
 def _require(returned: object, kind: type, family: Family, function: str, wanted: str) -> None:

@@ -223,6 +223,14 @@ def test_inputs_that_fail_after_an_earlier_job_are_made_once_more_by_a_new_worke
     assert [outcome[:2] for outcome in played.run("a", "b")] == [("a", OK), ("b", "crashed")]
 
 
+def test_a_fault_of_the_family_is_no_trials(stage: Any) -> None:
+    fault = JobDone(
+        "the family's reference() at n=8 raised ValueError: x (family.py, line 3, in reference)", "", of_family=True
+    )
+    played = stage([fault])
+    assert played.run("ab") == [("a", "skipped", fault.fault), ("b", "skipped", fault.fault)]
+
+
 def test_an_earlier_job_is_company_too(stage: Any) -> None:
     played = stage([0, JobDone(), died(0, Phase.CHECK, begun=2)], [0, JobDone()])
     assert played.run("a", "b") == [("a", OK, ""), ("b", OK, "")]

@@ -1,7 +1,7 @@
 import pytest
 
 from cuprof.errors import FamilyError
-from cuprof.family.includes import expand_includes
+from cuprof.family.includes import expand_includes, list_origins, relocate
 
 
 def write(folder, **files):
@@ -79,3 +79,34 @@ def test_doubling_includes_are_stopped(tmp_path, monkeypatch):
     write(tmp_path, f30="int x;\n")
     with pytest.raises(FamilyError, match="grows beyond"):
         expand_includes(tmp_path / "f0.cu", tmp_path)
+
+
+def test_each_line_of_an_expanded_text_has_its_file_and_line(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.cu").write_text(
+        'int a1;\n#include "sub/b.cuh"\nint a3; /* x\ny */ int a4;\n#include "sub/b.cuh"\nint a6;'
+    )
+    (tmp_path / "sub" / "b.cuh").write_text('#pragma once\nint b2;\n#include "../c.cuh"\nint b4;\n')
+    (tmp_path / "c.cuh").write_text("int c1;\nint c2;")
+    file = tmp_path / "a.cu"
+    lines = expand_includes(file, tmp_path).split("\n")
+    origins = list_origins(file, tmp_path)
+    assert len(lines) == len(origins)
+    named = {
+        line.split("int ")[1][:2]: (path.name, number)
+        for line, (path, number) in zip(lines, origins, strict=True)
+        if "int " in line
+    }
+    letters = {"a": "a.cu", "b": "b.cuh", "c": "c.cuh"}
+    assert named == {
+        name: (letters[name[0]], int(name[1])) for name in ("a1", "b2", "c1", "c2", "b4", "a3", "a4", "a6")
+    }
+
+
+def test_a_compilers_message_names_the_file_that_a_line_came_from(tmp_path):
+    (tmp_path / "k.cu").write_text('#include "h.cuh"\nint x;\n')
+    (tmp_path / "h.cuh").write_text("int one;\nint two;\n")
+    file = tmp_path / "k.cu"
+    told = relocate("NVRTC refused k.cu: k.cu(2): error; other.cu(2): k.cu(99) and k.cu(4)", "k.cu", file, tmp_path)
+    assert told == "NVRTC refused k.cu: h.cuh(2): error; other.cu(2): k.cu(99) and k.cu(2)"
+    assert relocate("<kernel>:1:7: error", "k.cu", file, tmp_path) == "h.cuh:1:7: error"

@@ -115,3 +115,22 @@ def test_domain_without_both_bounds():
     assert Axis("n", 1, low=1).domain() == "a whole number from 1 up"
     assert Axis("n", 1, high=9).domain() == "a whole number up to 9"
     assert Axis("n", 1).domain() == "a whole number"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"axes": N}, r"axes is one Axis; write axes=\(Axis\(...\),\) with a comma"),
+        ({"axes": "n"}, r"axes is 'n'; it takes a tuple"),
+    ],
+)
+def test_a_missing_comma_is_told(changes, told):
+    with pytest.raises(FamilyError, match=told):
+        check_family(add_cpu(make_family(**changes)))
+
+
+def test_a_missing_comma_after_a_tunable_is_told():
+    with pytest.raises(
+        FamilyError, match=r"variant plain: tunables is one Tunable; write tunables=\(Tunable\(...\),\)"
+    ):
+        check_family(add_cpu(make_family(), tunables=Tunable("block", (1,), 1)))

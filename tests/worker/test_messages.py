@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cuprof import family
 from cuprof.config.model import MeasureConfig
 from cuprof.family import Point
 from cuprof.family.extension import Extension
@@ -40,6 +41,8 @@ from cuprof.worker.messages import (
     JobTrial,
     Outline,
     Outlined,
+    Probe,
+    Probed,
     WorkerSettings,
 )
 from cuprof.worker.wire import NonsenseError, decode, encode
@@ -61,6 +64,13 @@ OUTCOME = Outcome(
 MEMBER = JobTrial("1" * 32, "plain", Point(block=64, big=2**70, share=0.5, on=True), "text")
 DEVICE = DeviceFacts("cpu", 0, "it", details={"cores": 2})
 EXTENSION = Extension("mine.py", Path("/b"), only="v")
+SHOWN = family.Sample(
+    family.Signature({"x": family.Array((2, 3), "float32")}, {"y": family.Array((), "int64")}),
+    {"n": family.Scalar(3, "int32"), "a": family.Scalar(0.5), "is_on": family.Scalar(True)},
+    ("x", "n", "a", "is_on"),
+    "torch",
+    "cuda",
+)
 MESSAGES = (
     WorkerSettings({"cuda": 1, "cpu": 4}),
     Describe(("cuda", "cpu")),
@@ -71,6 +81,8 @@ MESSAGES = (
     Job(Path("/a b/ü"), "cuda", Point(n=2**24, dtype="float32"), (MEMBER,), 2**70, MeasureConfig(), {Measure.HOT: "x"}),
     Outline(Path("/a b"), EXTENSION, Selection("f", problem={"n": ("2**4", 5)}), {"cpu": DEVICE}, {}),
     Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",), "fault"),
+    Probe(Path("/a b/mine.py"), (Point(n=8), Point(kind="rows"))),
+    Probed((SHOWN,), "fault"),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
 )

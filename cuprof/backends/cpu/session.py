@@ -9,6 +9,7 @@ from time import monotonic_ns, perf_counter_ns
 import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import (
     FIRST_INPUTS,
     POISON_BYTE,
@@ -23,7 +24,6 @@ from cuprof.backends.contract import (
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, library_build, load_library
-from cuprof.backends.switches import keep_own
 from cuprof.errors import BuildError
 from cuprof.family import Arrays, Invoke, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
@@ -36,6 +36,8 @@ class CpuRunnable:
     """A variant ready to run."""
 
     call: Callable[[], object]
+    deliver: Callable[[], object] | None = None
+    """Brings results that it returned into the outputs; see `cuprof.family.Call`."""
     build: BuildFacts = field(default_factory=BuildFacts)
     steps: int = 1
     phases: int = 1
@@ -70,8 +72,8 @@ class CpuSession(Session[CpuRunnable]):
 
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
         started = monotonic_ns()
-        call = keep_own(lambda: variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs)))
-        return CpuRunnable(call, BuildFacts(build_ns=monotonic_ns() - started))
+        call, deliver = prepare_call(variant, problem, tunables, own_views(self.inputs), own_views(self.outputs))
+        return CpuRunnable(call, deliver, BuildFacts(build_ns=monotonic_ns() - started))
 
     def _prepare_library(self, variant: Variant, program: Program, text: str) -> CpuRunnable:
         """Build a shared library of the variant's source and bind its functions to the arrays."""
@@ -94,7 +96,7 @@ class CpuSession(Session[CpuRunnable]):
             for output, buffer in program.results.items():
                 self.outputs[output].reshape(-1)[:] = arrays[buffer].reshape(-1)[: self.outputs[output].size]
 
-        return CpuRunnable(call, BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log))
+        return CpuRunnable(call, None, BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log))
 
     def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite the outputs."""
@@ -164,6 +166,8 @@ class CpuSession(Session[CpuRunnable]):
 
     def fetch(self, runnable: CpuRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs."""
+        if runnable.deliver:
+            runnable.deliver()
         return {name: array.copy() for name, array in self.outputs.items()}
 
     def read(

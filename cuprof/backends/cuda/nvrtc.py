@@ -12,7 +12,7 @@ from types import ModuleType
 from cuprof.backends.build_cache import Built
 from cuprof.backends.ptxas import read_resources
 from cuprof.errors import BuildError, MissingDependencyError
-from cuprof.family.headers import INSTALL, REMEDY, find_headers, uses_headers
+from cuprof.family.headers import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
 """Given to every compilation: resource figures in the log, and line numbers for profilers."""
@@ -90,7 +90,8 @@ def compile_source(
         log = _text(nvrtc, program, "ProgramLog")
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             first = _first_error(log) or result.name
-            raise BuildError(f"NVRTC refused {name} for {arch}: {first}{_hint(first, include_folders)}", log)
+            hint = _hint(first, include_folders) or _broken_header(text, first, arch, include_folders, defines or {})
+            raise BuildError(f"NVRTC refused {name} for {arch}: {first}{hint}", log)
         image = _bytes(nvrtc, program, "CUBIN")
         symbols = {expression: _symbol(nvrtc, program, expression) for expression in expressions}
     finally:
@@ -120,6 +121,14 @@ def nvrtc_version() -> str:
     return f"{major}.{minor}"
 
 
+def list_archs() -> list[str]:
+    """Return the architectures that the compiler knows, "sm_75" and the like."""
+    nvrtc = load_nvrtc()
+    _, count = nvrtc.nvrtcGetNumSupportedArchs()
+    _, known = nvrtc.nvrtcGetSupportedArchs()
+    return [f"sm_{arch}" for arch in list(known)[:count]]
+
+
 def pick_arch(major: int, minor: int) -> str:
     """Return the newest target that both the compiler and a device of this compute capability know.
 
@@ -129,19 +138,19 @@ def pick_arch(major: int, minor: int) -> str:
     Raises:
         BuildError: the compiler knows no target of this major compute capability.
     """
-    nvrtc = load_nvrtc()
-    _, count = nvrtc.nvrtcGetNumSupportedArchs()
-    _, known = nvrtc.nvrtcGetSupportedArchs()
+    known = [int(arch.removeprefix("sm_")) for arch in list_archs()]
     wanted = 10 * major + minor
-    fitting = [arch for arch in list(known)[:count] if arch // 10 == major and arch <= wanted]
+    fitting = [arch for arch in known if arch // 10 == major and arch <= wanted]
     if not fitting:
         raise BuildError(
             f"NVRTC {nvrtc_version()} has no target for compute capability {major}.{minor} "
-            f"(it knows {', '.join(map(str, list(known)[:count]))}); install the CUDA release that fits the device"
+            f"(it knows {', '.join(map(str, known))}); install the CUDA release that fits the device"
         )
     return f"sm_{max(fitting)}"
 
 
+BUILTIN = "__nv_nvrtc_builtin_header.h"
+"""What NVRTC puts before every source."""
 _ERROR = re.compile(r"\berror\b[^:'\"]*:")
 """NVRTC's "error:", "error #20:" and "catastrophic error:", ptxas's "error   :"; no name that a warning quotes."""
 
@@ -153,13 +162,46 @@ def _hint(error: str, folders: Sequence[Path]) -> str:
         return ""
     if any((folder / "cuda" / "std" / lacking[1]).is_file() for folder in folders):
         return f"; in device code it is <cuda/std/{lacking[1]}>"
-    if not any((folder / "cuda_fp16.h").is_file() for folder in folders):
+    absence = explain_absence(lacking[1], nvrtc_version().partition(".")[0])
+    if not absence and not any((folder / "cuda_fp16.h").is_file() for folder in folders):
         return f"; CUDA's own headers were not found: {REMEDY}"
-    return ""
+    return f"; {absence}" if absence else ""
+
+
+def _broken_header(text: str, error: str, arch: str, folders: Sequence[Path], defines: Mapping[str, str | int]) -> str:
+    """Return which macros break a header that is not the source's own, or the empty text.
+
+    Each is tried by itself with what the source includes in angle brackets, and nothing else of it.
+    """
+    place = re.match(r"(?P<file>[^()]+)\(\d+\): ", error)
+    if place is None or not (
+        place["file"] == BUILTIN or any(Path(place["file"]).is_relative_to(each) for each in folders)
+    ):
+        return ""
+    included = "\n".join(re.findall(r"^[ \t]*#[ \t]*include[ \t]*<[^>\n]+>", text, re.MULTILINE))
+    common = [f"-arch={arch}", STANDARD_OPTIONS[0], STANDARD_OPTIONS[1], *(f"-I{folder}" for folder in folders)]
+    broken = [
+        f"{name}={value}" for name, value in defines.items() if not _compiles(included, [*common, f"-D{name}={value}"])
+    ]
+    if not broken:
+        return ""
+    macros = " and ".join(broken)
+    return f"; that header is not the source's own, and the macro {macros} replaces names in it: rename the macro"
+
+
+def _compiles(text: str, arguments: Sequence[str]) -> bool:
+    nvrtc = load_nvrtc()
+    result, program = nvrtc.nvrtcCreateProgram(text.encode(), b"headers.cu", 0, [], [])
+    _succeed(nvrtc, result)
+    try:
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
+        return bool(result == nvrtc.nvrtcResult.NVRTC_SUCCESS)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
 
 
 def _first_error(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if "error" in line.lower()]
+    lines = [line.strip(" \t\0") for line in log.splitlines() if "error" in line.lower()]
     return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
 
 

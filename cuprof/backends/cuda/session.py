@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import (
     FIRST_INPUTS,
     POISON_BYTE,
@@ -32,7 +33,6 @@ from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.refill import DeviceRefill, copying
 from cuprof.backends.cuda.steps import StepBinder
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
-from cuprof.backends.switches import keep_own
 from cuprof.errors import LaunchError
 from cuprof.family import Array, Arrays, Point, Program, Signature, Tolerance, Variant
 from cuprof.records import BuildFacts, Check, Measure
@@ -60,6 +60,8 @@ class CudaRunnable:
     before: tuple[Callable[[int], object], ...] = ()
     """What it needs on the stream, untimed, once the inputs are written: copies into `__constant__` memory."""
     verification: DeviceVerification | None = None
+    deliver: Callable[[], object] | None = None
+    """Puts on the current stream what brings results that it returned into the outputs; see `cuprof.family.Call`."""
 
     @property
     def build(self) -> BuildFacts:
@@ -171,8 +173,8 @@ class CudaSession(Session[CudaRunnable]):
         started = time.monotonic_ns()
         self.device.claim()
         with self.device.errors(f"prepare {variant.name}"):
-            function = keep_own(
-                lambda: variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs))
+            function, deliver = prepare_call(
+                variant, problem, tunables, own_views(self.inputs), own_views(self.outputs)
             )
         results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
         facts = BuildFacts(build_ns=time.monotonic_ns() - started)
@@ -182,7 +184,7 @@ class CudaSession(Session[CudaRunnable]):
             function()
 
         inspect = partial(read_resources, self.device, function)
-        return CudaRunnable(enqueue, results, facts, inspect, steps=STEPS_OF_A_CALL, launches=None)
+        return CudaRunnable(enqueue, results, facts, inspect, steps=STEPS_OF_A_CALL, launches=None, deliver=deliver)
 
     def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
@@ -259,8 +261,12 @@ class CudaSession(Session[CudaRunnable]):
             return Surroundings(draw.inputs, runnable.before)
         if self._refill.count:
             self._in_place = draw.inputs
-        after = runnable.verification.launches if draw.compare and runnable.verification else ()
-        return Surroundings(draw.inputs | draw.fill << 16, (self._refill, *runnable.before), after)
+        after: list[Callable[[int], object]] = []
+        if draw.compare and runnable.verification:
+            deliver = runnable.deliver
+            after = [*([lambda _: deliver()] if deliver else ()), *runnable.verification.launches]
+        before: tuple[Callable[[int], object], ...] = (self._refill, *runnable.before)
+        return Surroundings(draw.inputs | draw.fill << 16, before, tuple(after))
 
     def _compared_with(self) -> DeviceComparison | None:
         """Return what is right on the device, put there at first use; None where the device cannot compare it."""
@@ -275,12 +281,20 @@ class CudaSession(Session[CudaRunnable]):
 
     def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerance, seed: int) -> Check | None:
         """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
+        self._bring(runnable)
         with self.device.errors("compare the results"):
             try:
                 comparison = self._compared_with()
                 return comparison.check(runnable.results, tolerance, seed) if comparison else None
             except self.device.cupy.cuda.memory.OutOfMemoryError:
                 return None
+
+    def _bring(self, runnable: CudaRunnable) -> None:
+        """Bring what the last execution returned into the outputs, and wait."""
+        if runnable.deliver:
+            with self.device.errors("copy the results"):
+                runnable.deliver()
+                self.device.stream.synchronize()
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten since they were written, by checksums taken on the device."""
@@ -307,6 +321,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs to new host arrays."""
+        self._bring(runnable)
         found = {}
         for name, (address, spec) in runnable.results.items():
             host = np.empty(spec.shape, spec.dtype)

@@ -21,4 +21,5 @@ SPEC = BackendSpec(
     extended=True,
     steps=("launch", "fill", "invoke"),
     uses_cuda_headers=True,
+    builder="cuprof.backends.cuda.offline:build",
 )

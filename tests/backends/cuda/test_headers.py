@@ -91,3 +91,19 @@ def test_other_headers_make_another_entry(cache: BuildCache, monkeypatch: pytest
     found = find_headers()
     monkeypatch.setattr("cuprof.backends.cuda.nvrtc.find_headers", lambda: Headers(found.folders, "other"))
     assert cache.compile(NvrtcBuild(HALF, "k.cu", "sm_90", DEFINES))[1] is False
+
+
+@pytest.mark.parametrize("header", ["", "#include <cub/block/block_reduce.cuh>\n"], ids=["compiler's", "CUDA's"])
+def test_a_macro_that_breaks_a_header_is_named(cache: BuildCache, header: str) -> None:
+    if len(find_headers().folders) < 3 and header:
+        pytest.skip("CUDA's headers are not installed")
+    defines: dict[str, str | int] = {"T": "float", "WIDTH": 3}
+    with pytest.raises(BuildError, match=r"the macro T=float replaces names in it: rename the macro"):
+        cache.compile(NvrtcBuild(f'{header}extern "C" __global__ void k() {{}}', "k.cu", "sm_90", defines))
+
+
+def test_a_header_that_is_missing_names_its_package(cache: BuildCache) -> None:
+    with pytest.raises(BuildError, match=r"it comes with CUDA's curand: pip install 'cuda-toolkit\[curand\]==\d+\.\*'"):
+        cache.compile(NvrtcBuild("#include <curand_nowhere.h>", "k.cu", "sm_90", {}))
+    with pytest.raises(BuildError, match="it comes with nvidia-cutlass: pip install nvidia-cutlass"):
+        cache.compile(NvrtcBuild("#include <cutlass/nowhere.h>", "k.cu", "sm_90", {}))

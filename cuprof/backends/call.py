@@ -1,0 +1,28 @@
+"""A variant's own function, prepared on a session's arrays: what is timed, and what brings its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cuprof.backends.switches import keep_own
+from cuprof.family import Call, Variant
+from cuprof.point import Point
+
+
+def prepare_call(
+    variant: Variant, problem: Point, tunables: Point, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> tuple[Callable[[], object], Callable[[], object] | None]:
+    """Let a variant prepare itself; return what is timed, and what is called before results are
+    compared, where results are not written to the outputs.
+
+    Switches of libraries that it turns hold while it runs, and then only.
+    """
+    made: list[Callable[[], object]] = []
+
+    def prepare() -> Callable[[], object]:
+        made.append(variant.make(problem, tunables, inputs, outputs))
+        return made[0]
+
+    function = keep_own(prepare)
+    return function, made[0].deliver if isinstance(made[0], Call) else None

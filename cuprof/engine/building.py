@@ -1,0 +1,87 @@
+"""Compile all that a selection needs for a named architecture, on any machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from cuprof.backends.registry import find_builder
+from cuprof.config.model import SweepConfig
+from cuprof.engine.planning import prepare
+from cuprof.engine.sweep import open_stations
+from cuprof.errors import BuildError
+from cuprof.family import Family, Program, Variant
+from cuprof.family.includes import relocate
+from cuprof.plan.identity import canonical_json, program_json
+from cuprof.project import Project
+from cuprof.records import BuildFacts, Trial
+
+
+@dataclass(frozen=True)
+class Built:
+    """What compiling one program came to.
+
+    Args:
+        trial: the first of those that run this program.
+        error: the compiler's first error line, empty where it compiled; `log` is its whole output.
+    """
+
+    trial: Trial
+    facts: BuildFacts | None = None
+    error: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class Building:
+    """Hold what is to be compiled; `others` are the variants that no compiler here builds without a device."""
+
+    family: Family
+    programs: tuple[tuple[Trial, Program], ...]
+    others: tuple[str, ...]
+
+    def run(self, arch: str) -> Iterator[Built]:
+        """Compile side by side; yield in the order of the plan."""
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+            yield from threads.map(lambda each: self._build(each[0], each[1], arch), self.programs)
+
+    def _build(self, trial: Trial, program: Program, arch: str) -> Built:
+        variant = self.family.variant(trial.variant)
+        build = find_builder(trial.backend)
+        assert build is not None
+        try:
+            return Built(trial, build(variant, program, trial.source_text, self.family.signature(trial.problem), arch))
+        except BuildError as error:
+            tell = self._teller(variant)
+            return Built(trial, None, tell(str(error)), tell(error.log))
+
+    def _teller(self, variant: Variant) -> Callable[[str], str]:
+        """Return what tells a compiler's lines as those of the variant's files."""
+        folder, source = self.family.folder, variant.source
+        if folder is None or not source:
+            return str
+        return lambda text: relocate(text, source, folder / source, folder)
+
+
+def prepare_building(config: SweepConfig, project: Project) -> Building:
+    """Plan a selection, and return each program of it that is compiled, once.
+
+    Raises:
+        UsageError: the selection cannot be carried out.
+    """
+    with open_stations(config) as fleet:
+        prepared = prepare(replace(config, dry_run=True), project, fleet.stations)
+    family = prepared.family
+    programs: dict[str, tuple[Trial, Program]] = {}
+    others: dict[str, None] = {}
+    for trial in prepared.plan.trials:
+        if trial.kind != "kernel" or find_builder(trial.backend) is None:
+            others[trial.variant] = None
+            continue
+        program: Program = family.variant(trial.variant).make(trial.problem, trial.tunables)
+        compiled = program_json(replace(program, steps=()))
+        kernels = sorted({launch.kernel for launch in program.launches})
+        programs.setdefault(canonical_json([trial.variant, compiled, kernels]), (trial, program))
+    return Building(family, tuple(programs.values()), tuple(others))

@@ -1,0 +1,50 @@
+"""The files that variants were seen to open while they prepared, remembered from sweep to sweep.
+
+Their contents are part of the identity of a variant's trials, as if it had named them (`Variant.files`). Which they are
+shows only when it has prepared: the first time, the trial is stored under the identity that includes them. From then on
+it is planned with them, so a file that has changed makes the trial another one, which has not been measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from cuprof.family import Family
+from cuprof.project import Project
+
+
+class OpenedFiles:
+    """Remember, for one family of a project, variant → files, in a file below the project's `db`."""
+
+    def __init__(self, project: Project, family: Family) -> None:
+        place = str(family.path or family.name)
+        self._file = project.root / "db" / "opened" / f"{hashlib.sha256(place.encode()).hexdigest()[:16]}.json"
+        self._known: dict[str, list[str]] = {}
+        with contextlib.suppress(OSError, ValueError):
+            read = json.loads(self._file.read_text(encoding="utf-8"))
+            if isinstance(read, dict):
+                self._known = {str(name): list(map(str, paths)) for name, paths in read.items()}
+
+    def add_to(self, family: Family) -> None:
+        """Let variants name the files that they were seen to open; one that is gone decides nothing any more."""
+        for name, variant in family.variants.items():
+            seen = [path for path in self._known.get(name, ()) if Path(path).is_file() and path not in variant.files]
+            if seen:
+                family.variants[name] = replace(variant, files=(*variant.files, *seen))
+
+    def learn(self, variant: str, paths: Iterable[str]) -> None:
+        """Remember files of a variant, beside those that are known."""
+        self._known[variant] = sorted({*self._known.get(variant, ()), *paths})
+        with contextlib.suppress(OSError):  # a folder that cannot be written costs a measurement the next time
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self._file.parent)
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                json.dump(self._known, stream)
+            Path(temporary).replace(self._file)

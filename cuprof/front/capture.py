@@ -1,0 +1,294 @@
+"""Write functions of a notebook or a script, and the arrays that they are given, to where a worker can load them.
+
+A function enters as its text, with all that it uses from the module that it was typed into, in an order in which each
+thing is there when it is needed. What comes from an importable module is imported, arrays lie beside in NumPy's format.
+So the file is a family like any other, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import inspect
+import io
+import linecache
+import math
+import os
+import sys
+import sysconfig
+import tempfile
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from cuprof.errors import UsageError
+from cuprof.family.functions import plain_text
+from cuprof.family.modules import Definition, global_names, imported_files, parse_text, without_registration
+from cuprof.front.frameworks import home_of, to_host
+from cuprof.front.kernels import Kernel
+from cuprof.front.origins import find_import, unwrap
+
+HEADER = '''"""Written by cuprof.compare: what it was given."""
+
+from pathlib import Path
+
+import numpy
+
+import cuprof
+'''
+_INSTALLED = (
+    *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    Path(__file__).resolve().parents[1],
+)
+
+_PLAIN = Kernel()
+
+
+class Capture:
+    """Gather what expressions of one call stand for, and write it as a Python file."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.arrays: dict[str, bytes] = {}
+        self.folders: dict[str, None] = {}
+        self.files: dict[str, None] = {}
+        self._names: dict[str, Any] = {"cuprof": sys.modules["cuprof"]}
+
+    def express(self, value: Any, wanted: str) -> str:
+        """Return Python text that stands for a value in the file.
+
+        Args:
+            wanted: what to call it where it needs a name.
+
+        Raises:
+            UsageError: it cannot be told in text: an object of a class that no module has, or two things of one name.
+        """
+        if isinstance(value, Kernel):
+            return self._express_kernel(value, wanted)
+        if isinstance(value, tuple | list):
+            parts = [self.express(one, f"{wanted}_{number}") for number, one in enumerate(value)]
+            text = ", ".join(parts) + ("," if len(parts) == 1 else "")
+            return f"({text})" if isinstance(value, tuple) else f"[{text}]"
+        if isinstance(value, dict):
+            parts = [f"{key!r}: {self.express(one, f'{wanted}_{key}')}" for key, one in value.items()]
+            return f"{{{', '.join(parts)}}}"
+        plain = _literal(value)
+        if plain is not None:
+            return plain
+        name = next((known for known, one in self._names.items() if one is value), "")
+        return name or self._bind(self._free_name(value, wanted), value)
+
+    def write(self, folder: Path, name: str, call: str) -> Path:
+        """Write the file with its call and the arrays; return its path, which tells contents apart.
+
+        Args:
+            folder: of all files of this kind.
+        """
+        search = [f"import sys\n\nsys.path += {list(self.folders)!r}\n"] if self.folders else []
+        text = "\n".join([HEADER, *search, *self.lines, call])
+        digest = hashlib.sha256(text.encode())
+        for key, content in sorted(self.arrays.items()):
+            digest.update(key.encode() + content)
+        place = folder / digest.hexdigest()[:16]
+        if not place.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder) as made:
+                for key, content in self.arrays.items():
+                    (Path(made) / f"{key}.npy").write_bytes(content)
+                (Path(made) / f"{name}.py").write_text(text + "\n", encoding="utf-8")
+                _keep(Path(made), place)
+        return place / f"{name}.py"
+
+    def _express_kernel(self, kernel: Kernel, wanted: str) -> str:
+        parts = []
+        for key in ("name", "backend", "grid", "block", "threads", "shared_bytes", "args", "constants", "options"):
+            given = getattr(kernel, key)
+            if given != getattr(_PLAIN, key):
+                parts.append(f"{key}={self.express(given, f'{wanted}_{key}')}")
+        if kernel.constraint:
+            parts.append(f"constraint={self.express(kernel.constraint, f'{wanted}_constraint')}")
+        if kernel.files:
+            parts.append(f"files={tuple(str(Path(file).absolute()) for file in kernel.files)!r}")
+        if kernel.source:
+            is_text = "\n" in kernel.source
+            parts.append(f"source={kernel.source if is_text else str(Path(kernel.source).absolute())!r}")
+        parts += [f"{key}={values!r}" for key, values in kernel.tunables.items()]
+        what = self.express(kernel.function, wanted) if kernel.function else repr(kernel.symbol)
+        if kernel.function and not parts:
+            return what
+        return f"cuprof.kernel({', '.join([what, *parts])})"
+
+    def _free_name(self, value: Any, wanted: str) -> str:
+        own = getattr(value, "__name__", "")
+        candidates = [own, wanted, *(f"{wanted}_{number}" for number in range(2, 1000))]
+        return next(name for name in candidates if name.isidentifier() and name not in self._names)
+
+    def _bind(self, name: str, value: Any) -> str:
+        """Add the lines that give a value a name."""
+        if name in self._names:
+            if self._names[name] is not value and not _equal(self._names[name], value):
+                raise UsageError(f"two things that the functions use are called {name}; rename one of them")
+            return name
+        self._names[name] = value
+        plain = _literal(value)
+        if plain is not None:
+            self.lines.append(f"{name} = {plain}")
+        elif isinstance(value, ModuleType):
+            self._note_origin(value)
+            self.lines.append(f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}")
+        elif home_of(value) is not None:
+            self._bind_array(name, value)
+        elif isinstance(value, Kernel):
+            self.lines.append(f"{name} = {self._express_kernel(value, name)}")
+        elif (found := find_import(value)) is not None:
+            module, attribute = found
+            self._note_origin(sys.modules[module])
+            self.lines.append(f"from {module} import {attribute}" + (f" as {name}" if name != attribute else ""))
+        elif isinstance(value, tuple | list | dict):
+            self.lines.append(f"{name} = {self.express(value, name)}")
+        else:
+            self._bind_text(name, value)
+        return name
+
+    def _bind_array(self, name: str, value: Any) -> None:
+        home = home_of(value)
+        assert home is not None
+        content = io.BytesIO()
+        np.save(content, to_host(value, name), allow_pickle=False)
+        self.arrays[name] = content.getvalue()
+        line = f'numpy.load(Path(__file__).with_name("{name}.npy"))'
+        if home.name != "numpy":
+            line = f"HOMES[{home.name!r}].bring({line})"
+            if (imported := "from cuprof.front.frameworks import HOMES") not in self.lines:
+                self.lines.append(imported)
+        self.lines.append(f"{name} = {line}")
+
+    def _bind_text(self, name: str, value: Any) -> None:
+        """Add the text of a function or class, after what it uses."""
+        if isinstance(value, type):
+            text, own = _class_text(value), value.__name__
+            surroundings = vars(sys.modules[value.__module__])
+        else:
+            function = unwrap(value)
+            if function is None or (value is not function and function.__globals__.get(function.__name__) is not value):
+                raise UsageError(
+                    f"{name} is a {type(value).__name__} that a call has made, which cannot be told to the process "
+                    "that measures; use a decorator, make it in the function that uses it, or put it into a file"
+                )
+            text, own = _function_text(function), function.__name__
+            surroundings = {**function.__globals__, **_closed_over(function)}
+        for used in sorted(global_names(text) - {own}):
+            if used in surroundings and surroundings[used] is not getattr(builtins, used, surroundings):
+                self._bind(used, surroundings[used])
+        self.lines.append(text if text.startswith(("def ", "class ", "@", "async ")) else f"{own} = {text}")
+        if own == "<lambda>":
+            self.lines[-1] = f"{name} = {text}"
+        elif own != name:
+            self._bind_alias(own, name, value)
+
+    def _bind_alias(self, own: str, name: str, value: Any) -> None:
+        if own in self._names and self._names[own] is not value:
+            raise UsageError(f"two things that the functions use are called {own}; rename one of them")
+        self._names[own] = value
+        self.lines.append(f"{name} = {own}")
+
+    def _note_origin(self, module: ModuleType) -> None:
+        """Remember where a module of the user's own lies, and the files whose contents count for it."""
+        file = Path(getattr(module, "__file__", None) or "/").resolve()
+        if not file.is_file() or file.suffix != ".py" or any(file.is_relative_to(place) for place in _INSTALLED):
+            return
+        depth = module.__name__.count(".") + (file.name == "__init__.py")
+        self.folders[str(file.parents[depth])] = None
+        self.files |= dict.fromkeys(map(str, imported_files(file)))
+
+
+def _keep(made: Path, place: Path) -> None:
+    """Put a folder into its place; another process may have made the same one meanwhile."""
+    try:
+        os.rename(made, place)  # noqa: PTH104
+    except OSError:
+        if not place.exists():
+            raise
+    else:
+        made.mkdir()  # for its context to remove
+
+
+def _literal(value: Any) -> str | None:
+    """Return Python text of plain data, or None."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return f"numpy.{value.dtype.name}({_literal(value.item())})"
+    if value is None or type(value) in (bool, int, float, complex, str, bytes):
+        return repr(value)
+    if type(value) is dict:
+        parts = [_joined((key, one), ": ") for key, one in value.items()]
+        return None if None in parts else f"{{{', '.join(map(str, parts))}}}"
+    if type(value) in (list, tuple):
+        text = _joined(value, ", ")
+        return text and (f"[{text}]" if type(value) is list else f"({text}{',' if len(value) == 1 else ''})")
+    return None
+
+
+def _joined(values: Sequence[Any], between: str) -> str | None:
+    parts = [_literal(value) for value in values]
+    return None if None in parts else between.join(map(str, parts))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and plain_text(one) is not None and plain_text(one) == plain_text(other)
+
+
+def _function_text(function: FunctionType) -> str:
+    code = function.__code__
+    source = parse_text(Path(code.co_filename), "".join(_lines_of(function)))
+    found = source.definition(code)
+    if not isinstance(found, list):
+        return source.segment(found)
+    same = [one for one in found if _code_of(one) == _shape_of(code)] or found
+    if len({ast.dump(one) for one in same}) > 1:
+        raise UsageError(
+            f"several lambdas stand in line {code.co_firstlineno} of {code.co_filename}; give one a line of its own"
+        )
+    return source.segment(same[0])
+
+
+def _lines_of(function: FunctionType) -> list[str]:
+    name = function.__code__.co_filename
+    lines = linecache.getlines(name, function.__globals__)
+    if not lines:
+        raise UsageError(
+            f"the text of {function.__name__} is not known (it was typed into the plain interpreter); "
+            "put it into a file or a notebook"
+        )
+    return lines
+
+
+def _code_of(node: ast.Lambda) -> tuple[Any, ...]:
+    compiled = compile(ast.Expression(node), "", "eval").co_consts
+    return _shape_of(next(one for one in compiled if isinstance(one, CodeType)))
+
+
+def _shape_of(code: CodeType) -> tuple[Any, ...]:
+    plain = tuple(one for one in code.co_consts if not isinstance(one, CodeType))
+    return code.co_varnames, code.co_names + code.co_freevars, plain
+
+
+def _class_text(value: type) -> str:
+    try:
+        text = textwrap.dedent(inspect.getsource(value))
+    except (OSError, TypeError):
+        raise UsageError(
+            f"the text of class {value.__name__} is not known; put it into a file that can be imported"
+        ) from None
+    node = ast.parse(text).body[0]
+    return text.rstrip() if isinstance(node, Definition) else without_registration(node)
+
+
+def _closed_over(function: FunctionType) -> Mapping[str, Any]:
+    return inspect.getclosurevars(function).nonlocals

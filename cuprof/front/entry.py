@@ -1,0 +1,140 @@
+"""`cuprof.compare`: in a script or a notebook it runs a comparison; in a file that is swept it defines it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cuprof.errors import FamilyError, UsageError
+from cuprof.family import Family
+from cuprof.family.loader import FAMILY_FILE, PREFIX
+from cuprof.front.capture import Capture
+from cuprof.front.comparison import Comparison, Defined
+from cuprof.front.computation import Computation, with_names
+from cuprof.front.kernels import Kernel
+from cuprof.guardian import MARK
+from cuprof.point import Coordinate
+from cuprof.project import Project, find_project
+
+FAMILIES = ("db", "families")
+"""Folder below the project's in which what was compared is kept."""
+
+
+def compare(
+    *variants: Callable[..., Any] | Kernel,
+    inputs: Any,
+    reference: Callable[..., Any] | None = None,
+    outputs: str | Sequence[str] = (),
+    tolerance: Any = None,
+    flops: Callable[..., int] | None = None,
+    files: str | Sequence[str] = (),
+    name: str = "",
+    settings: Sequence[str] = (),
+    **axes: Any,
+) -> Any:
+    """Check, time and compare implementations of one computation; the first is what the others are compared with.
+
+        def inputs(rng, n=2**20):                       # a parameter with a default is a problem axis
+            return rng.random(n, np.float32), rng.random(n, np.float32)
+
+        cuprof.compare(np.add, mine, inputs=inputs, n=(2**16, 2**20))
+
+    The same call in FILE.py is what `cuprof sweep FILE.py` runs; there it only defines the comparison.
+
+    Args:
+        *variants: functions that take the inputs in their order, or what `cuprof.kernel` gives.
+        inputs: returns fresh inputs, arrays of one library (NumPy, CuPy, PyTorch) and numbers, in a tuple or by name;
+            a parameter `rng` is given a seeded generator. Or the inputs themselves, once: their floating-point arrays
+            are then permuted for each set that executions are given, whole numbers stay.
+        reference: computes what is right from the same inputs in float64; the first function's results without it.
+        outputs: names of the arguments that results are written to; without it, functions return them.
+        tolerance: a relative bound, (relative, absolute), or a function (problem, inputs, expected) -> Tolerance; by
+            the results' type without it.
+        flops: takes the axes; operations of one execution.
+        files: what the implementations read beside their own text; a change of them makes what is stored stale.
+        name: of the comparison; made of the implementations' without it.
+        settings: as for `cuprof sweep`: ["measure=quick", "device.cuda=1"].
+        **axes: problem axis → a value or several.
+
+    Returns:
+        A `Comparison`: its rows, verdicts and report; a notebook shows its table.
+
+    Raises:
+        CuprofError: the comparison cannot be made; one line says why.
+    """
+    if not variants:
+        raise UsageError("name at least one implementation: cuprof.compare(f, g, inputs=…)")
+    kernels = [one if isinstance(one, Kernel) else Kernel(function=one) for one in variants]
+    given = {
+        "inputs": inputs,
+        "reference": reference,
+        "outputs": (outputs,) if isinstance(outputs, str) else tuple(outputs),
+        "tolerance": tolerance,
+        "flops": flops,
+        "files": (files,) if isinstance(files, str) else tuple(files),
+    }
+    asked = {axis: _values(axis, value) for axis, value in axes.items()}
+    caller = sys._getframe(1).f_globals
+    loaded_as = str(caller.get("__name__", ""))
+    if loaded_as.startswith(PREFIX):
+        if isinstance(caller.get("family"), Family):
+            raise FamilyError("this file makes two comparisons; one that is swept makes one, in a file of its own")
+        place = Path(caller["__file__"])
+        place = place.parent if place.name == FAMILY_FILE else place
+        family = Computation(name or place.stem, kernels, place, **given).make_family()
+        _check_axes(family, asked)
+        tune = {tunable: ("all",) for one in kernels for tunable in one.tunables}
+        caller["family"] = replace(family, usual={"problem": asked, "tune": tune})
+        return Defined()
+    if MARK in os.environ:  # a worker that imports a module which compares something of its own
+        return Defined()
+    project = find_project()
+    return _run(_capture(kernels, given, asked, name, project), settings, project)
+
+
+def _capture(
+    kernels: Sequence[Kernel], given: dict[str, Any], asked: dict[str, Any], name: str, project: Project
+) -> Path:
+    """Write the call with all that it stands for into a file of the project's; return its path."""
+    capture = Capture()
+    words = [capture.express(one, f"variant_{number}") for number, one in enumerate(kernels)]
+    for key, value in (given | asked).items():
+        if value is not None and not (isinstance(value, tuple) and not value):
+            words.append(f"{key}={capture.express(value, key)}")
+    if capture.files:
+        words.append(f"files={tuple(capture.files)!r}")
+    chosen = name or "_vs_".join(one.name for one in with_names(kernels))[:80]
+    return capture.write(project.root.joinpath(*FAMILIES), chosen, f"cuprof.compare({', '.join(words)})")
+
+
+def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:
+    """Sweep a file that was written, and read what is stored of it."""
+    from cuprof.analysis import load_study
+    from cuprof.commands import hydra_app
+    from cuprof.commands.hydra_arguments import quoted
+    from cuprof.engine.sweep import run_sweep
+    from cuprof.store import Store
+    from cuprof.terminal.progress import make_observer
+
+    config = hydra_app.compose([f"family={quoted(str(file))}", *settings], project)
+    with make_observer() as observer:
+        result = run_sweep(config, project, observer)
+    with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
+        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
+    return Comparison(study, project, Path(config.report.path) if config.report.path else project.reports_out)
+
+
+def _values(axis: str, given: Any) -> tuple[Coordinate, ...]:
+    values = tuple(given) if isinstance(given, list | tuple | range) else (given,)
+    if not values or not all(isinstance(value, int | str) for value in values):
+        raise UsageError(f"{axis} is {given!r}; a problem axis takes whole numbers and names, one or a list of them")
+    return values
+
+
+def _check_axes(family: Family, asked: Mapping[str, object]) -> None:
+    for axis in asked:
+        family.axis(axis)

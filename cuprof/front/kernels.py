@@ -1,0 +1,215 @@
+"""What stands beside a plain function in `cuprof.compare`: one with tunables, or a kernel's source with its launch."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from cuprof.backends.registry import get_spec
+from cuprof.errors import UsageError
+from cuprof.family import Array, Launch, Program, Sample, Tunable
+from cuprof.point import Coordinate, Point
+
+Size: TypeAlias = "int | str"
+Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
+"""In x, y, z: numbers, names of tunables, axes or scalars, or a function that takes such names and gives numbers."""
+BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
+"""Tunables that are a block's sizes where nothing else is said, as in Kernel Tuner."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Describe one implementation; made by `kernel`. It is called as the function that it holds.
+
+    Attributes:
+        name: the variant's, empty for the function's own or the kernel's symbol.
+        function: computes on arrays; None for a kernel's source.
+        source: a file, or the text itself where it has a line feed.
+    """
+
+    name: str = ""
+    function: Callable[..., Any] | None = None
+    symbol: str = ""
+    source: str = ""
+    backend: str = "cuda"
+    grid: Sizes = None
+    block: Sizes = None
+    threads: Sizes = None
+    shared_bytes: Size | Callable[..., Any] = 0
+    args: Sequence[str] | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    constraint: Callable[..., Any] | None = None
+    tunables: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
+
+    def __call__(self, *args: Any, **tunables: Any) -> Any:
+        """Call the function."""
+        if self.function is None:
+            raise TypeError(f"{self.symbol} is a kernel's source, and is launched by cuprof alone")
+        return self.function(*args, **{name: values[0] for name, values in self.tunables.items()} | tunables)
+
+    def list_tunables(self) -> tuple[Tunable, ...]:
+        """Return the tunables; the first value of each is its default."""
+        return tuple(Tunable(name, values, values[0]) for name, values in self.tunables.items())
+
+    def explain_absence(self, problem: Point, tunables: Point) -> str | None:
+        """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
+        known = {**problem, **tunables}
+        if self.constraint is not None:
+            found = _call_by_name(self.constraint, known, "constraint")
+            if found is False or isinstance(found, str):
+                return found or "its constraint does not hold"
+        with suppress(UsageError):  # of sizes that no axis and no tunable decides, the device is asked
+            limits = get_spec(self.backend).limits
+            threads = math.prod(self._block(known))
+            if threads > limits.block_threads:
+                return f"a block of {threads} threads, and at most {limits.block_threads:g} are launched"
+        return None
+
+    def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
+        """Return what is launched.
+
+        Raises:
+            UsageError: a size that cannot be worked out.
+        """
+        scalars = {name: scalar.value for name, scalar in sample.scalars.items()}
+        arrays = {**sample.signature.inputs, **sample.signature.outputs}
+        known: dict[str, Any] = {**arrays, **problem, **scalars, **tunables}
+        block = self._block(known)
+        threads = self._sizes("threads", self.threads, known)
+        grid = self._sizes("grid", self.grid, known)
+        if not block or not (grid or threads):
+            what = (
+                "grid= (in blocks) or threads= (in all)" if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
+            )
+            raise UsageError(f"kernel {self.symbol} needs {what}")
+        if not grid:
+            grid = tuple(-(-size // width) for size, width in zip(threads, (*block, 1, 1), strict=False))
+        arguments = tuple(
+            sample.scalars[name].read() if name in sample.scalars else name for name in self.args or sample.arguments
+        )
+        shared = self._sizes("shared_bytes", self.shared_bytes, known)[0]
+        return Program(
+            steps=(Launch(self.symbol, grid, block, arguments, shared),),
+            defines={name: _as_macro(value) for name, value in tunables.items()},
+            options=self.options,
+            constants=self.constants,
+        )
+
+    def _block(self, known: Mapping[str, Any]) -> tuple[int, ...]:
+        return self._sizes("block", self.block or tuple(name for name in BLOCK_NAMES if name in self.tunables), known)
+
+    def _sizes(self, what: str, sizes: Sizes, known: Mapping[str, Any]) -> tuple[int, ...]:
+        given: Any = _call_by_name(sizes, known, f"{what} of kernel {self.symbol}") if callable(sizes) else sizes
+        if given is None:
+            return ()
+        found = []
+        for size in given if isinstance(given, tuple | list) else (given,):
+            number = known.get(size) if isinstance(size, str) else size
+            if number is None or isinstance(number, Array | str) or int(number) != number:
+                raise UsageError(
+                    f"{what} of kernel {self.symbol} is {size!r}; give a whole number, or one of {', '.join(known)}"
+                )
+            found.append(int(number))
+        return tuple(found)
+
+
+def kernel(
+    what: str | Callable[..., Any] | None = None,
+    *,
+    name: str = "",
+    source: str = "",
+    backend: str = "cuda",
+    grid: Sizes = None,
+    block: Sizes = None,
+    threads: Sizes = None,
+    shared_bytes: Size | Callable[..., Any] = 0,
+    args: Sequence[str] | None = None,
+    constants: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+    files: str | Sequence[str] = (),
+    constraint: Callable[..., Any] | None = None,
+    **tunables: Any,
+) -> Any:
+    """Describe an implementation for `compare`: a function with tunables, or a kernel's source with its launch.
+
+        @cuprof.kernel(block=(64, 128, 256))          # passed as keyword arguments
+        def add(x, y, block): ...
+
+        add = cuprof.kernel("add", source="add.cu", threads="n", block_size_x=(64, 128, 256))   # passed as macros
+
+    Args:
+        what: a function, or the symbol of a kernel; left out in a decorator.
+        name: the variant's; the function's or the symbol where it is left out.
+        source: CUDA C++ or OpenCL C: a file, or the text itself.
+        backend: of a source, "cuda" or "opencl".
+        grid: blocks; from `threads` and `block` where it is left out.
+        block: threads a block; the tunables block_size_x, _y, _z where it is left out.
+        threads: threads in all, rounded up to whole blocks.
+        shared_bytes: dynamic shared memory a block.
+        args: the kernel's arguments by name; all of the inputs' in their order where it is left out.
+        constants: `__constant__` symbol → the input copied into it.
+        options: further ones of the compiler.
+        files: what the implementation reads beside its source; a change of them makes what is stored stale.
+        constraint: takes tunables and axes by name; returns False, or a reason, where they are not defined together.
+        **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args
+            and options are such names too.
+    """
+    described = Kernel(
+        name=name,
+        source=source,
+        backend=backend,
+        grid=grid,
+        block=block,
+        threads=threads,
+        shared_bytes=shared_bytes,
+        args=args,
+        constants=dict(constants or {}),
+        options=tuple(options),
+        files=(files,) if isinstance(files, str) else tuple(files),
+        constraint=constraint,
+        tunables={key: _values(key, given) for key, given in tunables.items()},
+    )
+    if what is None:
+        return lambda function: _of_function(described, function)
+    if isinstance(what, str):
+        if not source:
+            raise UsageError(f"kernel {what!r} needs source=, a file or CUDA C++ text")
+        return replace(described, symbol=what)
+    return _of_function(described, what)
+
+
+def _of_function(described: Kernel, function: Callable[..., Any]) -> Kernel:
+    """Return what describes a function: it has no launch, so names of parts of one are tunables like any other."""
+    launch = {key: getattr(described, key) for key in ("grid", "block", "threads", "shared_bytes", "args", "options")}
+    more = {key: _values(key, given) for key, given in launch.items() if given != getattr(Kernel, key)}
+    plain = {key: getattr(Kernel, key) for key in launch}
+    return replace(described, function=function, tunables={**described.tunables, **more}, **plain)
+
+
+def _values(name: str, given: Any) -> tuple[Coordinate, ...]:
+    values = tuple(given) if isinstance(given, list | tuple | range) else (given,)
+    values = tuple(value.item() if hasattr(value, "item") else value for value in values)
+    if not values or not all(isinstance(value, int | float | str | bool) for value in values):
+        raise UsageError(f"tunable {name} is {given!r}; give its values: numbers, texts, or a list of them")
+    return values
+
+
+def _as_macro(value: Coordinate) -> str | int:
+    return int(value) if isinstance(value, bool) else repr(value) if isinstance(value, float) else value
+
+
+def _call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
+    """Call a function with what its parameters name."""
+    parameters = [
+        one.name for one in inspect.signature(function).parameters.values() if one.default is inspect.Parameter.empty
+    ]
+    absent = [name for name in parameters if name not in known]
+    if absent:
+        raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join(known)}")
+    return function(**{name: known[name] for name in parameters})

@@ -1,0 +1,90 @@
+"""How far a result may lie from the reference where nobody has said it: by its type and by how long sums can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from cuprof.errors import UsageError
+from cuprof.family import Arrays, Signature, Tolerance
+
+FACTOR = 8
+"""What roundings may add up to, in units of √terms · eps. The error of a sum of n rounded terms in any order grows as
+√n with high probability: Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci.
+Comput. 41 (2019)."""
+
+
+def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: bool) -> Tolerance:
+    """Return the tolerance of the coarsest floating-point type among the outputs; whole numbers are exact.
+
+    Args:
+        terms: of how many inputs a result is made, at most.
+        is_exact: what is expected was computed in float64; else in the outputs' own type, and errs itself.
+    """
+    floating = [np.dtype(array.dtype) for array in signature.outputs.values() if np.dtype(array.dtype).kind in "fc"]
+    if not floating:
+        return Tolerance(reason="whole numbers are exact")
+    coarsest = max(floating, key=lambda kind: float(np.finfo(kind).eps))
+    relative = FACTOR * math.sqrt(terms) * float(np.finfo(coarsest).eps) * (1 if is_exact else 2)
+    usual = max((float(np.mean(np.abs(array))) for array in expected.values() if array.size), default=0.0)
+    both = "" if is_exact else ", twice since the reference is of that type too"
+    reason = f"{coarsest}: {FACTOR}·√terms·eps of the value and of the mean one, results of {terms} terms{both}"
+    return Tolerance(absolute=relative * usual if math.isfinite(usual) else 0.0, relative=relative, reason=reason)
+
+
+def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays], Arrays]) -> int:
+    """Return of how many numbers among the inputs a result is made, at most.
+
+    A NaN in an input reaches the results that depend on it. Where one reaches r of m results, a result depends on
+    about r · n / m of that input's n numbers. Of each input the first, the middle and the last number are tried, since
+    a running sum's first one reaches all and its last one a single result. Where none can be followed, shapes do.
+
+    Args:
+        compute: what is right for the inputs.
+    """
+    results = max(1, sum(array.size for array in signature.outputs.values()))
+    terms = 0
+    for name, array in inputs.items():
+        if array.dtype.kind not in "fc" or not array.size:
+            continue
+        reached = 0
+        for place in {0, array.size // 2, array.size - 1}:
+            changed = array.copy()
+            changed.reshape(-1)[place] = np.nan
+            with np.errstate(all="ignore"):
+                found = compute({**inputs, name: changed}).values()
+            reached = max(reached, sum(int(np.isnan(each).sum()) for each in found if each.dtype.kind in "fc"))
+        terms += -(-reached * array.size // results)
+    return terms or longest_sum(signature)
+
+
+def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerance:
+    """Return the tolerance that a person gave: a function, a `Tolerance`, a relative bound, or (relative, absolute)."""
+    if callable(given):
+        return given(problem, inputs, expected)  # type: ignore[no-any-return]
+    if isinstance(given, Tolerance):
+        return given
+    parts = given if isinstance(given, tuple) else (given, 0.0)
+    if len(parts) != 2 or not all(isinstance(part, int | float) for part in parts):
+        raise UsageError(f"tolerance is {given!r}; give a relative bound, (relative, absolute), or a function")
+    return Tolerance(relative=float(parts[0]), absolute=float(parts[1]), reason="as given")
+
+
+def longest_sum(signature: Signature) -> int:
+    """Return how many terms a sum can have: the longest side of an input, or all of it where results are fewer."""
+    inputs, outputs = signature.inputs.values(), signature.outputs.values()
+    results = max(1, max((array.size for array in outputs), default=1))
+    sides = [side for array in inputs for side in array.shape]
+    return max([1, *sides, *(-(-array.size // results) for array in inputs)])
+
+
+def plain(given: Any) -> Mapping[str, Any] | Any:
+    """Return what stands for a tolerance in a family's contract: its function, or its numbers as text."""
+    if given is None:
+        return by_type
+    if callable(given):
+        return given
+    return repr(given)

@@ -1,0 +1,66 @@
+"""Every block of docs/bring-your-kernel.md is a file that is swept; those for a GPU where there is one."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from cuprof.project import Project
+from tests.conftest import Result
+from tests.docs.claims import ROOT
+
+TEXT = (ROOT / "docs" / "bring-your-kernel.md").read_text(encoding="utf-8")
+BLOCKS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL))
+DEVICE = ("torch", "triton", "cupy", "pyopencl")
+QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.05", "measure.settle_seconds=0", "report=none")
+
+
+def modules_of(text: str) -> list[str]:
+    named = re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)
+    return sorted({"pyopencl"} & ({"pyopencl"} if '"opencl"' in text else set()) | set(named) & set(DEVICE))
+
+
+def needs_gpu(text: str) -> bool:
+    return bool(modules_of(text)) or ("__global__" in text)
+
+
+CASES = [
+    pytest.param(name, marks=[pytest.mark.gpu] if needs_gpu(text) else [])
+    for name, text in BLOCKS.items()
+    if name != "script.py"
+]
+
+
+def test_the_page_shows_every_kind_once() -> None:
+    assert len(BLOCKS) == TEXT.count("```python")
+
+
+@pytest.mark.filterwarnings("default")  # of the libraries that the examples import
+@pytest.mark.parametrize("name", CASES)
+def test_an_example_runs_and_all_of_it_is_right(name: str, project: Project, cli: Callable[..., Result]) -> None:
+    absent = [module for module in modules_of(BLOCKS[name]) if find_spec(module) is None]
+    if absent:
+        pytest.skip(f"{', '.join(absent)} is not installed")
+    (project.root / name).write_text(BLOCKS[name], encoding="utf-8")
+    done = cli("sweep", name, *QUICK, "problem.n=1000" if "n=2**20" in BLOCKS[name] else "check=fresh", "output=json")
+    assert done.exit_code == 0, done.err
+    trials = json.loads(done.out)["trials"]
+    assert trials
+    assert {trial["state"] for trial in trials} == {"ok"}, done.err
+
+
+def test_the_script_shows_its_comparison(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(BLOCKS["script.py"].replace("1_000_000", "1_000"), encoding="utf-8")
+    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "sqrt (base)" in done.stdout
+    assert f"results are stored in {tmp_path}" in done.stderr
+    assert len(list(tmp_path.glob("pages/*.html"))) == 1

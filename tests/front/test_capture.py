@@ -1,0 +1,179 @@
+"""What a call is given is written as a file that loads by itself, or it is told why it cannot be."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.errors import UsageError
+from cuprof.family import Point
+from cuprof.family.fingerprint import contract_text, source_text
+from cuprof.family.loader import load_family
+from cuprof.front.capture import Capture
+from cuprof.front.kernels import kernel
+
+TABLE = {"a": 1.5, "b": float("inf")}
+WEIGHTS = np.arange(4.0)
+
+
+def outer(x):  # type: ignore[no-untyped-def]
+    return inner(x) + TABLE["a"] + WEIGHTS.sum()
+
+
+def inner(x):  # type: ignore[no-untyped-def]
+    return x if x.sum() < 0 else outer_again(-abs(x))
+
+
+def outer_again(x):  # type: ignore[no-untyped-def]
+    return inner(x)
+
+
+def write(folder: Path, call: str, capture: Capture) -> Path:
+    return capture.write(folder, "made", call)
+
+
+@pytest.fixture(autouse=True)
+def _typed_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the functions of this file be those of a main module, from which nothing can be imported."""
+    for one in (outer, inner, outer_again):
+        monkeypatch.setattr(one, "__module__", "__main__")
+
+
+def test_a_function_comes_with_all_that_it_uses(tmp_path: Path) -> None:
+    capture = Capture()
+    words = [capture.express(outer, "f"), f"inputs={capture.express((WEIGHTS,), 'inputs')}"]
+    path = write(tmp_path, f"cuprof.compare({', '.join(words)})", capture)
+    family = load_family(path)
+    problem = Point(inputs="given")
+    inputs = {"x": np.arange(4.0)}
+    expected = family.reference(problem, inputs)
+    assert np.array_equal(expected["result"], outer(inputs["x"]))
+    assert family.name == "made"
+
+
+def test_the_same_things_are_written_once_and_others_apart(tmp_path: Path) -> None:
+    def captured(number: float) -> Path:
+        capture = Capture()
+        return write(tmp_path, f"cuprof.compare({capture.express(lambda x: x * number, 'f')}, inputs=3)", capture)
+
+    assert captured(1.0) == captured(1.0) != captured(2.0)
+    assert captured(1.0).is_relative_to(tmp_path)
+
+
+def test_a_closure_is_told_by_its_values(tmp_path: Path) -> None:
+    def scaled_by(factor: Any) -> Any:
+        return lambda x: x * factor
+
+    capture = Capture()
+    name = capture.express(scaled_by(np.float32(2)), "f")
+    assert capture.lines == ["factor = numpy.float32(2.0)", f"{name} = lambda x: x * factor"]
+    with pytest.raises(UsageError, match="two things that the functions use are called factor; rename one of them"):
+        capture.express(scaled_by(3), "g")
+
+
+def test_tunables_and_sources_are_written_as_they_were_said(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text('extern "C" __global__ void k(float *x, int n) {}')
+    capture = Capture()
+    given = kernel("k", source=str(source), threads=lambda n: n * 2, block=32, constants={"c": "x"}, w=[1, 2])
+    inputs = 'inputs=lambda n=8: {"x": numpy.ones(n), "n": 8}'
+    call = f'cuprof.compare({capture.express(given, "k")}, {inputs}, outputs="x", reference=abs)'
+    family = load_family(write(tmp_path / "f", call, capture))
+    program = family.variant("k").make(Point(n=8), Point(w=2))
+    assert program.launches[0].grid == (1,)
+    assert program.constants == {"c": "x"}
+    assert family.usual["tune"] == {"w": ("all",)}
+    assert source_text(family, family.variant("k")) == source.read_text()
+
+
+def test_importable_things_are_imported_and_own_files_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_helpers.py").write_text("def twice(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import own_helpers  # type: ignore[import-not-found]
+
+    capture = Capture()
+    words = [capture.express(np.add, "f"), capture.express(own_helpers.twice, "g")]
+    assert words == ["add", "twice"]
+    assert capture.lines == ["from numpy import add", "from own_helpers import twice"]
+    assert list(capture.folders) == [str(tmp_path)]
+    assert list(capture.files) == [str(tmp_path / "own_helpers.py")]
+    del sys.modules["own_helpers"]
+
+
+def test_what_has_no_text_is_told() -> None:
+    capture = Capture()
+    with pytest.raises(UsageError, match=r"f is a partial that a call has made, which cannot be told"):
+        capture.express(partial(outer, 1), "f")
+    exec_names: dict[str, Any] = {"__name__": "__main__"}
+    exec("def typed(x):\n    return x", exec_names)
+    with pytest.raises(UsageError, match=r"the text of typed is not known"):
+        capture.express(exec_names["typed"], "f")
+
+
+def test_two_lambdas_of_one_line_are_told_apart() -> None:
+    capture = Capture()
+    one, two = (lambda x: x + 1, lambda x: x + 2)
+    capture.express(one, "f"), capture.express(two, "g")
+    assert capture.lines == ["f = lambda x: x + 1", "g = lambda x: x + 2"]
+
+
+LONE = '''
+import numpy as np
+from beside import scale
+import cuprof
+
+TABLE = [1, 2]
+
+def mine(x):
+    return scale(x)
+
+def other(x):
+    """Another."""
+    return x + TABLE[0]
+
+def inputs(n=8):
+    return np.ones(n)
+
+cuprof.compare(np.negative, mine, other, inputs=inputs, n=(4, 8))
+'''  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changed"),
+    [
+        ("lone.py", "[1, 2]", "[2, 2]", {"other"}),
+        ("beside.py", "3 *", "4 *", {"mine"}),
+        ("beside.py", "5 *", "6 *", set()),
+        ("lone.py", "n=8", "n=9", {"contract"}),
+        ("lone.py", "np.negative, mine", "np.negative,  mine", set()),
+        ("unused.py", "1", "2", set()),
+    ],
+)
+def test_a_file_by_itself_is_known_by_what_each_function_uses(
+    tmp_path: Path, file: str, old: str, new: str, changed: set[str]
+) -> None:
+    files = {
+        "lone.py": LONE,
+        "beside.py": "def scale(x):\n    return 3 * x\n\ndef unused(x):\n    return 5 * x\n",
+        "unused.py": "x = 1\n",
+    }
+
+    def texts() -> dict[str, str]:
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        family = load_family(tmp_path / "lone.py")
+        assert family.usual["problem"] == {"n": (4, 8)}
+        return {name: source_text(family, variant) for name, variant in family.variants.items()} | {
+            "contract": contract_text(family)
+        }
+
+    before = texts()
+    assert set(before) == {"negative", "mine", "other", "contract"}
+    files[file] = files[file].replace(old, new)
+    after = texts()
+    assert {name for name in before if before[name] != after[name]} == changed

@@ -1,0 +1,314 @@
+"""What a computation made of functions draws, expects and binds; everything runs in this process here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.errors import FamilyError, UsageError
+from cuprof.family import Array, Call, Point
+from cuprof.front.computation import Computation
+from cuprof.front.kernels import Kernel, kernel
+from cuprof.worker.check import compare
+
+HERE = Path(__file__)
+N = Point(n=8)
+
+
+def draw(rng, n=8):  # type: ignore[no-untyped-def]
+    return rng.random(n, np.float32), rng.integers(0, n, n)
+
+
+def take(x, order):  # type: ignore[no-untyped-def]
+    return x[order]
+
+
+def make(*functions: Any, inputs: Any = draw, **given: Any) -> Computation:
+    kernels = [one if isinstance(one, Kernel) else Kernel(function=one) for one in functions or (take,)]
+    return Computation("made", kernels, HERE, inputs=inputs, **given)
+
+
+def test_parameters_are_axes_and_the_first_function_names_the_arguments() -> None:
+    family = make().make_family()
+    assert [(axis.name, axis.default, axis.low) for axis in family.axes] == [("n", 8, 1)]
+    sample = make().sample(N)
+    assert sample.arguments == ("x", "order")
+    assert sample.signature.inputs == {"x": Array((8,), "float32"), "order": Array((8,), "int64")}
+    assert sample.signature.outputs == {"result": Array((8,), "float32")}
+    assert (sample.home, sample.backend) == ("numpy", "cpu")
+
+
+def test_choices_and_switches_are_axes_too() -> None:
+    def inputs(kind=("rows", "columns"), flag=True, n=0):  # type: ignore[no-untyped-def]
+        return np.zeros(3)
+
+    axes = make(np.sort, inputs=inputs).make_family().axes
+    assert [axis.choices for axis in axes] == [("rows", "columns"), (True, False), ()]
+    assert axes[2].low == 0
+
+
+def test_a_parameter_without_a_default_is_told() -> None:
+    with pytest.raises(UsageError, match=r"parameter n needs a default.*Only rng has none"):
+        make(inputs=lambda n: np.zeros(n)).make_family()
+
+
+def test_inputs_are_those_of_the_seed_and_others_for_another() -> None:
+    made = make()
+    first, again, other = (made.generate(N, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert np.array_equal(first["x"], again["x"])
+    assert not np.array_equal(first["x"], other["x"])
+
+
+def test_a_function_without_a_generator_draws_from_seeded_ones() -> None:
+    made = make(np.sort, inputs=lambda n=8: np.random.rand(n))
+    first, again = (made.generate(N, np.random.default_rng(1))["a"] for _ in range(2))
+    assert np.array_equal(first, again)
+
+
+def test_arrays_that_are_given_once_are_permuted_but_for_whole_numbers() -> None:
+    x, order = np.arange(100, dtype=np.float32), np.arange(100)
+    made = make(inputs=(x, order))
+    drawn = made.generate(Point(inputs="given"), np.random.default_rng(1))
+    assert not np.array_equal(drawn["x"], x)
+    assert np.array_equal(np.sort(drawn["x"]), x)
+    assert np.array_equal(drawn["order"], order)
+
+
+def test_a_reference_is_given_float64_and_what_it_names() -> None:
+    seen: list[Any] = []
+    made = make(
+        lambda x, k: x * k,
+        inputs=lambda n=8: (np.ones(n, np.float32), 3),
+        reference=lambda k, x: seen.append(x) or k * x,
+    )
+    expected = made.compute_reference(N, made.generate(N, np.random.default_rng(0)))
+    assert seen[0].dtype == np.float64
+    assert np.array_equal(expected["result"], np.full(8, 3.0))
+
+
+def test_without_a_reference_the_first_function_is_right_and_errs_twice() -> None:
+    one, two = (
+        make(np.sqrt, inputs=lambda n=8: np.ones(n)),
+        make(np.sqrt, inputs=lambda n=8: np.ones(n), reference=np.sqrt),
+    )
+    found = []
+    for made in (one, two):
+        inputs = made.generate(N, np.random.default_rng(0))
+        expected = made.compute_reference(N, inputs)
+        found.append(made.tolerate(N, inputs, expected))
+    assert found[0].relative == 2 * found[1].relative == 16 * np.finfo(np.float64).eps
+    assert "float64: 8·√terms·eps" in found[1].reason
+    assert "results of 1 terms" in found[1].reason
+
+
+def matrix(n=8):  # type: ignore[no-untyped-def]
+    return np.random.rand(n, n), np.random.rand(n, n)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "terms"),
+    [
+        (np.add, matrix, 2),
+        (np.matmul, matrix, 16),
+        (np.sum, lambda n=8: np.ones((n, n)), 64),
+        (np.cumsum, lambda n=8: np.ones(n), 8),
+        (lambda x: x.sum(axis=1), lambda n=8: np.ones((4, n)), 8),
+        (lambda x: np.convolve(x, np.ones(3), "same"), lambda n=64: np.ones(n), 3),
+        (lambda x, i: x[i], lambda n=8: (np.ones(n), np.arange(n)), 1),
+        (lambda x: np.nan_to_num(x).cumsum(), lambda n=8: np.ones(n), 8),
+        (lambda x: (x > 0).astype(int), lambda n=8: np.ones(n), 1),
+    ],
+    ids=["add", "matmul", "sum", "running sum", "row sums", "stencil", "gather", "not followed", "whole numbers"],
+)
+def test_how_many_terms_results_have_is_found_out(function: Any, inputs: Any, terms: int) -> None:
+    made = make(function, inputs=inputs)
+    (axis,) = made.make_family().axes
+    problem = Point(n=axis.default)
+    made.sample(problem)
+    assert made._terms[problem] == terms
+
+
+def test_half_the_precision_is_wrong_however_many_results_there_are() -> None:
+    made = make(
+        lambda x, y: x + y, inputs=lambda n=2**16: (np.random.rand(n).astype("f4"), np.random.rand(n).astype("f4"))
+    )
+    problem = Point(n=2**16)
+    inputs = made.generate(problem, np.random.default_rng(1))
+    expected = made.compute_reference(problem, inputs)
+    tolerance = made.tolerate(problem, inputs, expected)
+    half = inputs["x"].astype("f2") + inputs["y"].astype("f2")
+    assert not compare({"result": half.astype("f4")}, expected, tolerance).passed
+    assert compare({"result": inputs["y"] + inputs["x"]}, expected, tolerance).passed
+
+
+@pytest.mark.parametrize(
+    ("given", "bounds"),
+    [(1e-3, (1e-3, 0.0)), ((1e-3, 1e-6), (1e-3, 1e-6))],
+)
+def test_a_tolerance_as_it_is_given(given: Any, bounds: tuple[float, float]) -> None:
+    found = make(tolerance=given).tolerate(N, {}, {})
+    assert (found.relative, found.absolute) == bounds
+
+
+def test_results_that_are_returned_are_timed_alone_and_copied_afterwards() -> None:
+    made = make()
+    inputs = made.generate(N, np.random.default_rng(0))
+    outputs = {"result": np.zeros(8, np.float32)}
+    call = made.bind(made.kernels[0], N, Point(), inputs, outputs)
+    assert isinstance(call, Call)
+    call()
+    assert not outputs["result"].any()
+    call.deliver()
+    assert np.array_equal(outputs["result"], inputs["x"][inputs["order"]])
+
+
+def test_results_that_are_written_go_to_the_outputs() -> None:
+    def double(x, out):  # type: ignore[no-untyped-def]
+        np.multiply(x, 2, out=out)
+
+    made = make(double, inputs=lambda n=8: {"x": np.ones(n), "out": np.zeros(n)}, outputs=("out",))
+    assert list(made.sample(N).signature.inputs) == ["x"]
+    outputs = {"out": np.zeros(8)}
+    made.bind(made.kernels[0], N, Point(), {"x": np.ones(8)}, outputs)()
+    assert outputs["out"].tolist() == [2.0] * 8
+    assert made.compute_reference(N, {"x": np.ones(8)})["out"].tolist() == [2.0] * 8
+
+
+def fails(n=8):  # type: ignore[no-untyped-def]
+    raise RuntimeError("no GPU")
+
+
+@pytest.mark.parametrize(
+    ("functions", "given", "told"),
+    [
+        (
+            (np.sort,),
+            {"inputs": fails},
+            r"inputs\(\) at n=8 raised RuntimeError: no GPU \(test_computation.py, line \d+, in fails\)",
+        ),
+        ((lambda x: None,), {"inputs": lambda n=8: np.ones(n)}, r"returned nothing; .* name that: outputs='y'"),
+        ((np.sort,), {"inputs": lambda n=8: "text"}, "input a is a str; give arrays"),
+        ((np.sort,), {"inputs": lambda n=8: 3}, "the inputs are no array"),
+        ((np.sort,), {"inputs": lambda n=8: np.ones((n, n)).T[::2]}, "a is a view with gaps or another order"),
+        ((np.sort,), {"inputs": lambda n=8: np.ones(n), "outputs": ("y",)}, "outputs names y; the inputs are a"),
+        ((lambda x: np.array(["a"]),), {"inputs": lambda n=8: np.ones(n)}, "is of type <U1"),
+    ],
+    ids=["raises", "nothing", "text", "no array", "strided", "no such output", "texts"],
+)
+def test_a_fault_of_the_functions_is_told(functions: Any, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(FamilyError, match=told):
+        make(*functions, **given).sample(N)
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (lambda x, order: x.astype(np.float64), r"as float64 of shape \(8,\); the first variant returns float32"),
+        (lambda x, order: x[:3], r"of shape \(3,\)"),
+        (lambda x, order: (x, x), "it returned result, result1; the first variant returns result"),
+        (lambda x, order: list(x), "it returned result, result1, "),
+    ],
+    ids=["type", "shape", "count", "list"],
+)  # fmt: skip
+def test_another_kind_of_result_is_the_variants_fault(other: Callable[..., Any], told: str) -> None:
+    made = make(take, other)
+    inputs = made.generate(N, np.random.default_rng(0))
+    call = made.bind(made.kernels[1], N, Point(), inputs, {"result": np.zeros(8, np.float32)})
+    call()
+    with pytest.raises((ValueError, FamilyError), match=told):
+        call.deliver()
+
+
+def test_names_of_one_function_and_another_differ() -> None:
+    def sort(x):  # type: ignore[no-untyped-def]
+        return np.sort(x)
+
+    names = [one.name for one in make(sort, np.sort, lambda x: x, lambda x: -x, inputs=draw).kernels]
+    assert names == ["sort", "numpy.sort", "function", "function_2"]
+
+
+SOURCE = 'extern "C" __global__ void f(float *y, const float *x, int n)\n{ }'
+
+
+def source(**given: Any) -> Computation:
+    return make(
+        kernel("f", source=SOURCE, **given),
+        inputs=lambda n=1000: {"y": np.empty(n, np.float32), "x": np.ones(n, np.float32), "n": np.int32(n)},
+        outputs=("y",),
+        reference=lambda x: x,
+    )
+
+
+def test_a_source_is_launched_on_the_inputs_in_their_order() -> None:
+    made = source(threads="n", block_size_x=[64, 128], items=[2])
+    variant = made.make_family().variant("f")
+    problem = Point(n=1000)
+    program = variant.make(problem, Point(block_size_x=64, items=2))
+    (launch,) = program.launches
+    assert (launch.kernel, launch.grid, launch.block) == ("f", (16,), (64,))
+    assert launch.args == ("y", "x", np.int32(1000))
+    assert isinstance(launch.args[2], np.int32)
+    assert program.defines == {"block_size_x": 64, "items": 2}
+    assert variant.text == SOURCE
+
+
+@pytest.mark.parametrize(
+    ("given", "grid", "block"),
+    [
+        ({"grid": 5, "block": 32}, (5,), (32,)),
+        ({"grid": ("n", 2), "block": ("w", 2), "w": 16}, (100, 2), (16, 2)),
+        ({"threads": lambda n, w: (n // w, w), "block": lambda w: (w, 2), "w": 10}, (1, 5), (10, 2)),
+        ({"threads": lambda x: x.size, "block_size_x": 30}, (4,), (30,)),
+    ],
+)
+def test_sizes_are_numbers_names_and_functions(given: dict[str, Any], grid: Any, block: Any) -> None:
+    made = source(**given)
+    tunables = {name: values[0] for name, values in made.kernels[0].tunables.items()}
+    (launch,) = made.make_family().variant("f").make(Point(n=100), Point(tunables)).launches
+    assert (launch.grid, launch.block) == (grid, block)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"threads": "n"}, r"kernel f needs block=, or tunables block_size_x"),
+        ({"block": 32}, r"kernel f needs grid= \(in blocks\) or threads="),
+        ({"threads": "m", "block": 32}, r"threads of kernel f is 'm'; give a whole number, or one of"),
+        ({"threads": lambda m: m, "block": 32}, r"threads of kernel f asks for m; there are"),
+    ],
+)
+def test_sizes_that_are_none_are_told(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        source(**given).make_family().variant("f").make(Point(n=100), Point())
+
+
+def test_a_function_has_no_launch_so_every_name_is_a_tunable() -> None:
+    @kernel(block=[64, 128], grid=2, w=3)
+    def mine(x, block, grid, w):  # type: ignore[no-untyped-def]
+        return x * block * grid * w
+
+    assert mine.tunables == {"block": (64, 128), "grid": (2,), "w": (3,)}
+    assert mine(1) == 64 * 6
+    assert mine(1, block=1) == 6
+
+
+def test_a_constraint_and_the_largest_block_leave_choices_out() -> None:
+    made = source(threads="n", block_size_x=[64, 2048], w=[1, 2], constraint=lambda w, n: w < n and w != 2)
+    constraint = made.make_family().variant("f").constraint
+    assert constraint is not None
+    assert constraint(N, Point(block_size_x=64, w=1)) is None
+    assert constraint(N, Point(block_size_x=64, w=2)) == "its constraint does not hold"
+    assert constraint(N, Point(block_size_x=2048, w=1)) == "a block of 2048 threads, and at most 1024 are launched"
+
+
+def test_a_source_alone_says_not_what_is_right() -> None:
+    with pytest.raises(UsageError, match="give reference="):
+        make(kernel("f", source=SOURCE))
+    with pytest.raises(UsageError, match=r"name what the kernel writes: outputs='y'"):
+        make(kernel("f", source=SOURCE), reference=np.sort)
+    with pytest.raises(UsageError, match="needs source="):
+        kernel("f")
