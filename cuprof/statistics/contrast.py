@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.statistics.noise import NO_NOISE, Noise, critical
+from cuprof.statistics.critical import critical
+from cuprof.statistics.noise import NO_NOISE, Noise
 from cuprof.statistics.series import Series, are_together
 from cuprof.statistics.shift import Shift, shift_between, shift_of_pairs
 from cuprof.statistics.ticks import spread_ties

@@ -145,7 +145,7 @@ def test_a_state_that_raised_is_a_failure_and_one_that_skipped_itself_is_none(tm
     skip(new, 0, "Unexpected error: an illegal memory\naccess was encountered")
     skip(new, 1, "needs 80 GiB")
     found = sides(base, new)
-    assert [(each.entry.state, each.text) for each in found.broken] == [
+    assert [(each.state, each.ending) for each in found.broken] == [
         (State.CRASHED, "copy · n=2^10: crashed: Unexpected error: an illegal memory access was encountered")
     ]
     assert (found.rows, found.exit_code) == ((), 1)
