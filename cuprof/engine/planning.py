@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cuprof.config.model import SweepConfig
+from cuprof.config.model import Axes, SweepConfig
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.errors import WorkerError
@@ -14,7 +14,8 @@ from cuprof.family.extension import Extension
 from cuprof.family.loader import get_family
 from cuprof.measure.method import ignored_settings, methods
 from cuprof.plan import Plan, Selection, plan, plan_hash
-from cuprof.plan.selection import read_selection
+from cuprof.plan.axes import ALL
+from cuprof.plan.selection import read_selection, select_variants
 from cuprof.project import Project
 from cuprof.records import DeviceFacts, Measure, Trial, Unavailable
 from cuprof.store import Store
@@ -79,7 +80,7 @@ def prepare(config: SweepConfig, project: Project, station: Station, *, timed: b
         family=config.family,
         variants=config.variants,
         problem=config.problem,
-        tune=config.tune,
+        tune=config.tune if not config.search.name else _whole_space(family, config),
         presets=config.presets,
         optional=config.optional,
     )
@@ -105,6 +106,8 @@ def prepare(config: SweepConfig, project: Project, station: Station, *, timed: b
     flat = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
     if config.retry:  # a sweep that was interrupted goes on under the same rule alone
         flat["retry"] = config.retry
+    if config.search.name:  # and so is a search
+        flat["search"] = repr(config.search)
     return Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
 
 
@@ -113,6 +116,12 @@ def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailabl
     usable = [backend for backend, device in devices.items() if isinstance(device, DeviceFacts)]
     for name in ignored_settings(config.measure, usable):
         yield f"measure.{name} has no effect on {' and '.join(usable)} variants"
+
+
+def _whole_space(family: Family, config: SweepConfig) -> Axes:
+    """Return what a search chooses from: of tunables that it is not told, every value instead of the default."""
+    variants = select_variants(family, config.variants)
+    return {**{tunable.name: (ALL,) for variant in variants for tunable in variant.tunables}, **config.tune}
 
 
 def find_devices(

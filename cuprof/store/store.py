@@ -125,10 +125,14 @@ class Store:
         with self._begin() as connection:
             return sweeps.reuse_calibration(connection, sweep_id, sweeps.save_device(connection, facts))
 
-    def enlist(self, sweep_id: int, planned: Sequence[Trial]) -> None:
-        """Write the sweep's trials in the order given; those that are there already stay as they are."""
+    def enlist(self, sweep_id: int, planned: Sequence[Trial], first: int = 0) -> None:
+        """Write the sweep's trials in the order given; those that are there already stay as they are.
+
+        Args:
+            first: the place of the first one in the sweep.
+        """
         with self._begin() as connection:
-            trials.enlist(connection, sweep_id, planned)
+            trials.enlist(connection, sweep_id, planned, first)
 
     def record(self, sweep_id: int, outcome: Outcome) -> int:
         """Write what became of a trial, with all samples, and return the run's key.
