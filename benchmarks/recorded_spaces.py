@@ -61,7 +61,7 @@ class RecordedSpace:
         count = times.size
         if draws >= count:
             return self.optimum
-        # the chance that all draws are worse than the i best, (count - i over draws) / (count over draws), by its ratios
+        # the chance that all draws miss the i best: (count - i over draws) / (count over draws), by its ratios
         missed = np.cumprod(1 - draws / (count - np.arange(count - draws)))
         return float(times[0] + np.diff(times[: count - draws + 1]) @ missed)
 
@@ -120,9 +120,8 @@ def read_space(path: Path) -> RecordedSpace:
     Raises:
         ValueError: it is none of these, or no configuration in it works.
     """
-    opened = gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
-    with opened as file:
-        text = file.read()
+    content = path.read_bytes()
+    text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
     name = path.name.removesuffix(".gz").rsplit(".", 1)[0]
     try:
         rows = _table_rows(text) if ".csv" in path.name else _json_rows(_whole(text))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -63,10 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     contenders = [Contender(OURS, name) for name in options.strategies]
     contenders += [Contender(THEIRS, name) for name in (list_strategies() if options.kernel_tuner else [])]
-    # the slow strategies first, so that no process is left alone with one at the end
     tasks = [(each, path, seed) for each in contenders for path in paths for seed in range(options.seeds)]
+    repetitions: list[Repetition] = []
+    ends = time.monotonic() + options.seconds
     with get_context("spawn").Pool(options.processes) as pool:
-        repetitions = list(pool.imap_unordered(repeat, tasks, chunksize=5))
+        for repetition in pool.imap_unordered(repeat, tasks):
+            repetitions.append(repetition)
+            if time.monotonic() > ends:
+                break
     rows = summarise(repetitions)
     return report(
         "search",
@@ -89,6 +94,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--no-kernel-tuner", dest="kernel_tuner", action="store_false", help="leave its strategies out")
     parser.add_argument("--processes", type=int, default=None, help="at a time (default: one a processor)")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"),
+        help="stop by then, with as many repetitions as are done (default: go on to the end)",
+    )  # fmt: skip
     return parser.parse_args(argv)
 
 
@@ -142,6 +151,8 @@ def summarise(repetitions: Sequence[Repetition]) -> list[Row]:
     for contender in dict.fromkeys(each.contender for each in repetitions):
         own = [each for each in repetitions if each.contender == contender]
         by_space = [[each for each in own if each.space == space] for space in spaces]
+        if not all(by_space):
+            continue  # stopped before it was done
         cells = [np.array([each.score for each in of_space]) for of_space in by_space]
         rows += [
             _row(contender, space, of_space, score.mean(), _error(score))
@@ -158,7 +169,7 @@ def _error(scores: np.ndarray) -> float:
 
 
 def _row(contender: Contender, space: str, own: Sequence[Repetition], score: float, error: float) -> Row:
-    seeds = len({each.seed for each in own})
+    seeds = min(Counter(each.space for each in own).values())
     reach = float(student.ppf((1 + CONFIDENCE) / 2, max(1, seeds - 1))) * error
     return {
         "tool": contender.tool,

@@ -9,6 +9,7 @@ import random
 import warnings
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +22,10 @@ LEFT_OUT = {
     "skopt": "its library is not kept any more",
     "nsga2": "for several objectives",
     "nsga3": "for several objectives",
+    "pyatf_strategies": "of pyATF, a tuner of its own",
 }
+SLOWEST = ("bayes_opt",)
+"""Tried after all others: it factors a matrix anew for each proposal."""
 MOST_IDLE_CALLS = 20_000
 """A strategy that has asked so often for what it knows already has come to its end."""
 
@@ -36,7 +40,8 @@ def list_strategies() -> list[str]:
         from kernel_tuner.interface import strategy_map
     except ImportError:
         return []
-    return [name for name in strategy_map if name not in LEFT_OUT and _is_there(name)]
+    there = [name for name in strategy_map if name not in LEFT_OUT and _is_there(name)]
+    return sorted(there, key=lambda name: name in SLOWEST)
 
 
 def _is_there(name: str) -> bool:
@@ -89,7 +94,7 @@ class Tuner:
             seed=seed,
             budget=runner,
         )
-        with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        with warnings.catch_warnings(), Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
             warnings.simplefilter("ignore")
             while not runner.is_spent:
                 before = len(runner.asked)

@@ -8,6 +8,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +29,9 @@ from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Rule
 from cuprof.worker.messages import Job
 
-FIRST_LOOK = {"min_samples": 5, "max_samples": 5, "max_seconds": 0.05, "patience_seconds": 0.5}
-SECOND_LOOK = {"min_samples": 20, "max_samples": 60, "max_seconds": 0.25, "patience_seconds": 2.0}
-BRIEF = {"warmup": 1, "settle_seconds": 0.05, "energy_seconds": 0.2}
+FIRST_LOOK: dict[str, Any] = {"min_samples": 5, "max_samples": 5, "max_seconds": 0.05, "patience_seconds": 0.5}
+SECOND_LOOK: dict[str, Any] = {"min_samples": 20, "max_samples": 60, "max_seconds": 0.25, "patience_seconds": 2.0}
+BRIEF: dict[str, Any] = {"warmup": 1, "settle_seconds": 0.05, "energy_seconds": 0.2}
 PROMISING = 0.05
 """What the first look says to be within this of the best is looked at a second time, with more samples."""
 CLOSE = 0.05
@@ -373,9 +374,7 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     return f"{text}: {', '.join(parts)}; error rate {settings.error_rate:.2g}"
 
 
-def _narrowed(
-    config: MeasureConfig, measure: Measure, settings: SearchConfig, few: Mapping[str, float]
-) -> MeasureConfig:
+def _narrowed(config: MeasureConfig, measure: Measure, settings: SearchConfig, few: Mapping[str, Any]) -> MeasureConfig:
     """Return how a look of few samples is timed."""
     return replace(config, **BRIEF, **few, modes=(str(measure),), energy=settings.objective != "time")
 

@@ -37,11 +37,12 @@ class Annealing(Strategy):
             if not free.size:
                 continue
             place = self._places.get(group)
-            for within in (1, 2) if place is not None else ():
-                near = self.space.neighbours(place, within=within)
-                near = near[~self.is_taken[near]]
-                if near.size:
-                    return int(self.random.choice(near))
+            if place is not None:
+                for within in (1, 2):
+                    near = self.space.neighbours(place, within=within)
+                    near = near[~self.is_taken[near]]
+                    if near.size:
+                        return int(self.random.choice(near))
             self._places.pop(group, None)
             return int(self.random.choice(free))
         return self._draw()

@@ -5,6 +5,7 @@ Rasmussen & Williams: Gaussian Processes for Machine Learning, 2006, chapters 2 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 
 ROOT = 3.0**0.5
-LENGTH, LENGTH_SPREAD = 0.7, 1.0
+LENGTH, LENGTH_SPREAD = 1.0, 1.0
 """The prior of a feature's length scale, log-normal: a column's whole range is about as far as its neighbours tell."""
 NOISE, NOISE_SPREAD = -5.0, 2.0
 """The prior of the logarithm of the noise's variance, as a share of the process's."""
@@ -21,8 +22,30 @@ SHARE_SPREAD = 1.5
 JITTER = 1e-8
 SCALE, SCALE_WEIGHT = 0.7, 1.0
 """What is taken for granted of the standard deviation of a logarithm, and how many observations that counts as."""
-SHARE = 0.0
 STEPS = 15
+
+
+class Layout:
+    """Points as features take few different values: which of a feature's values each point has.
+
+    Args:
+        features: (n, d).
+    """
+
+    def __init__(self, features: np.ndarray) -> None:
+        found = [np.unique(column, return_inverse=True) for column in features.T]
+        self.values = [values for values, _ in found]
+        self.codes = np.array([codes for _, codes in found]).reshape(features.shape[1], len(features))
+
+    def covariance(self, kernel: Kernel, index: int, others: np.ndarray) -> np.ndarray:
+        """Return the covariance of one point with others, (k,), both given by index, without the noise."""
+        joint, additive = np.zeros(len(others)), np.zeros(len(others))
+        for values, codes, scale in zip(self.values, self.codes, kernel.scales, strict=True):
+            squares = ((values - values[codes[index]]) * scale) ** 2
+            picked = codes[others]
+            joint += squares[picked]
+            additive += _matern(squares)[picked]
+        return np.asarray(kernel.share / len(self.values) * additive + (1 - kernel.share) * _matern(joint))
 
 
 @dataclass(frozen=True)
@@ -55,11 +78,6 @@ class Kernel:
     def pack(self) -> np.ndarray:
         """Return the parameters that a fit varies, (d + 2,): log lengths, log noise, logit of the share."""
         return np.append(-np.log(self.scales), [np.log(self.noise), np.log(self.share / (1 - self.share))])
-
-    def covariance(self, point: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Return the covariance of one point, (d,), with others, (n, d), without the noise."""
-        squares = ((points - point) * self.scales) ** 2
-        return self.share * _matern(squares).mean(axis=1) + (1 - self.share) * _matern(squares.sum(axis=1))
 
 
 def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
@@ -108,7 +126,7 @@ def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
 def _prior(features: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the middle and the spread of every parameter; distances grow with the root of the features."""
     length = np.log(LENGTH) + 0.5 * np.log(features / 6)
-    middle = np.append(np.full(features, length), [NOISE, SHARE])
+    middle = np.append(np.full(features, length), [NOISE, 0.0])
     return middle, np.append(np.full(features, LENGTH_SPREAD), [NOISE_SPREAD, SHARE_SPREAD])
 
 
@@ -128,39 +146,45 @@ class Process:
     Adding an observation costs one pass over the pool for each before it, and no matrix is factored again.
 
     Args:
-        kernel: of the features.
-        pool: where it will be asked for, (p, d).
+        layout: of all points; others are indices of it.
+        pool: where it will be asked for, (p,).
+        points: observed from the start, not empty.
     """
 
-    def __init__(self, kernel: Kernel, pool: np.ndarray, room: int = 64) -> None:
-        self.kernel, self.pool, self.count = kernel, pool, 0
-        self._points = np.empty((room, pool.shape[1]))
+    def __init__(self, kernel: Kernel, layout: Layout, pool: np.ndarray, points: Sequence[int]) -> None:
+        self.kernel, self.layout, self.pool, self.points = kernel, layout, pool, list(points)
+        count, room = len(points), 2 * len(points) + 16
+        order = np.array(self.points)
+        own = np.array([layout.covariance(kernel, index, order) for index in self.points])
+        own[np.diag_indices(count)] += kernel.noise + JITTER
+        factor = cholesky(own, lower=True)
+        known = np.array([layout.covariance(kernel, index, pool) for index in self.points])
         self._factor = np.zeros((room, room))
         self._reach = np.empty((room, len(pool)))
-        self.variance = np.ones(len(pool))
+        self._factor[:count, :count] = factor
+        self._reach[:count] = solve_triangular(factor, known, lower=True)
+        self.variance = np.maximum(1 - (self._reach[:count] ** 2).sum(axis=0), JITTER)
         """What is unknown at each point of the pool, as a share of the process's variance, (p,)."""
 
-    def add(self, point: np.ndarray) -> None:
-        """Take one more point that is observed, (d,)."""
-        count = self.count
-        if count == len(self._points):
+    def add(self, index: int) -> None:
+        """Take one more point that is observed."""
+        count = len(self.points)
+        if count == len(self._factor):
             self._grow()
-        row = solve_triangular(
-            self._factor[:count, :count], self.kernel.covariance(point, self._points[:count]), lower=True
-        )
+        shared = self.layout.covariance(self.kernel, index, np.array(self.points))
+        row = solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False)
         own = np.sqrt(max(1 + self.kernel.noise + JITTER - row @ row, JITTER))
-        self._points[count], self._factor[count, :count], self._factor[count, count] = point, row, own
-        self._reach[count] = (self.kernel.covariance(point, self.pool) - row @ self._reach[:count]) / own
+        self._factor[count, :count], self._factor[count, count] = row, own
+        known = self.layout.covariance(self.kernel, index, self.pool)
+        self._reach[count] = (known - row @ self._reach[:count]) / own
         self.variance = np.maximum(self.variance - self._reach[count] ** 2, JITTER)
-        self.count += 1
+        self.points.append(index)
 
     def _grow(self) -> None:
-        room = 2 * len(self._points)
-        points, factor = np.empty((room, self._points.shape[1])), np.zeros((room, room))
-        reach = np.empty((room, len(self.pool)))
-        points[: self.count], factor[: self.count, : self.count] = self._points, self._factor
-        reach[: self.count] = self._reach
-        self._points, self._factor, self._reach = points, factor, reach
+        count = len(self.points)
+        factor, reach = np.zeros((2 * count, 2 * count)), np.empty((2 * count, len(self.pool)))
+        factor[:count, :count], reach[:count] = self._factor, self._reach
+        self._factor, self._reach = factor, reach
 
     def predict(self, values: np.ndarray, trend: np.ndarray, pool_trend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean at the points of the pool, (p, k), and the process's variance, (k,).
@@ -170,9 +194,12 @@ class Process:
             trend: (n, t): the mean is a sum of these with factors that are worked out (generalised least squares).
             pool_trend: (p, t).
         """
-        whitened = solve_triangular(self._factor[: self.count, : self.count], np.hstack([values, trend]), lower=True)
+        count = len(self.points)
+        whitened = solve_triangular(
+            self._factor[:count, :count], np.hstack([values, trend]), lower=True, check_finite=False
+        )
         seen, base = whitened[:, : values.shape[1]], whitened[:, values.shape[1] :]
         factors = np.linalg.lstsq(base, seen, rcond=None)[0]
         rest = seen - base @ factors
-        mean = pool_trend @ factors + self._reach[: self.count].T @ rest
+        mean = pool_trend @ factors + (rest.T @ self._reach[:count]).T
         return mean, ((rest**2).sum(axis=0) + SCALE_WEIGHT * SCALE**2) / (len(rest) + SCALE_WEIGHT)
