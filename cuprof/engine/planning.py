@@ -80,7 +80,7 @@ def prepare(config: SweepConfig, project: Project, station: Station, *, timed: b
         family=config.family,
         variants=config.variants,
         problem=config.problem,
-        tune=config.tune if not config.search.name else _whole_space(family, config),
+        tune=config.tune if not config.search.name else find_whole_space(family, config),
         presets=config.presets,
         optional=config.optional,
     )
@@ -118,7 +118,7 @@ def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailabl
         yield f"measure.{name} has no effect on {' and '.join(usable)} variants"
 
 
-def _whole_space(family: Family, config: SweepConfig) -> Axes:
+def find_whole_space(family: Family, config: SweepConfig) -> Axes:
     """Return what a search chooses from: of tunables that it is not told, every value instead of the default."""
     variants = select_variants(family, config.variants)
     return {**{tunable.name: (ALL,) for variant in variants for tunable in variant.tunables}, **config.tune}

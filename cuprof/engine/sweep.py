@@ -264,7 +264,7 @@ class Sweep:
         variants = {trial.variant for trial in trials}
         measure = Measure(self.prepared.config.measure.modes[0])
         with self.store.snapshot() as connection:
-            return list_earlier(connection, self.prepared.family.name, variants, measure)
+            return list_earlier(connection, self.prepared.family.name, measure, variants)
 
     def _enlist(self, sweep_id: int, job: Job) -> None:
         """Make those of a job's trials members of the sweep that are not yet."""

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from cuprof.point import Point
 from cuprof.reading.intact import intact
 from cuprof.records import Measure, State
-from cuprof.store.models import Problem, Run, Timing, Trial, Variant
+from cuprof.store.models import Device, Problem, Run, Timing, Trial, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class EarlierRun:
     variant: str
     problem: Point
     tunables: Point
+    device: str
     sweep_id: int
     state: State
     method: str
@@ -37,19 +38,27 @@ class EarlierRun:
 
 
 @intact
-def list_earlier(connection: Connection, family: str, variants: Collection[str], measure: Measure) -> list[EarlierRun]:
-    """Return every run of these variants that was more than skipped, in the order in which they were stored."""
+def list_earlier(
+    connection: Connection, family: str, measure: Measure, variants: Collection[str] = ()
+) -> list[EarlierRun]:
+    """Return every run of a family that was more than skipped, in the order in which they were stored.
+
+    Args:
+        variants: only these, all when empty.
+    """
+    chosen = [Variant.name.in_(variants)] if variants else []
     rows = connection.execute(
         sa.select(
             Trial.identity, Variant.name, Variant.source_hash, Problem.id, Problem.coordinates, Trial.tunables,
-            Run.sweep_id, Run.state, Run.duration_ns, Run.device_id,
+            Run.sweep_id, Run.state, Run.duration_ns, Run.device_id, Device.name.label("device"),
             Timing.method, Timing.median_ns, Timing.energy_j,
         )
         .join(Variant, Variant.id == Trial.variant_id)
         .join(Problem, Problem.id == Trial.problem_id)
         .join(Run, Run.trial_id == Trial.id)
         .outerjoin(Timing, sa.and_(Timing.run_id == Run.id, Timing.measure == str(measure)))
-        .where(Variant.family == family, Variant.name.in_(variants), Run.state != str(State.SKIPPED))
+        .outerjoin(Device, Device.id == Run.device_id)
+        .where(Variant.family == family, *chosen, Run.state != str(State.SKIPPED))
         .order_by(Run.id)
     )  # fmt: skip
     return [
@@ -58,6 +67,7 @@ def list_earlier(connection: Connection, family: str, variants: Collection[str],
             variant=row.name,
             problem=Point(row.coordinates),
             tunables=Point(row.tunables),
+            device=row.device or "",
             sweep_id=row.sweep_id,
             state=State(row.state),
             method=row.method or "",

@@ -196,4 +196,4 @@ def _log_improvement(z: np.ndarray) -> np.ndarray:
     tail = -0.5 * low**2 - 0.5 * np.log(2 * np.pi) - 2 * np.log(-low)
     high = np.maximum(z, -5.0)
     exact = np.log(np.exp(-0.5 * high**2) / np.sqrt(2 * np.pi) + high * ndtr(high))
-    return np.where(z > -5.0, exact, tail)
+    return np.asarray(np.where(z > -5.0, exact, tail))
