@@ -266,6 +266,9 @@ class SearchFeed:
 
     def _begin_duels(self) -> deque[_Duel]:
         self.note(f"search: tried {len(self.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s")
+        left = [share for group in range(len(self.problems)) if (share := self.strategy.likely_left(group)) is not None]
+        if left:
+            self.note(f"search: trying the rest is expected to gain at most about {100 * max(left):.1f} %")
         duels: deque[_Duel] = deque()
         for number, problem in enumerate(self.problems):
             values = {
