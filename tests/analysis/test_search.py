@@ -12,7 +12,7 @@ from cuprof.point import Point
 
 
 def trials() -> list[Any]:
-    """Return times that one tunable decides, another one changes, two others do together, and a last one leaves alone."""
+    """Return times that one tunable decides, another changes, two others do together, and a last one leaves alone."""
     found = []
     for number, (a, b, c, d, e) in enumerate(product((1, 2, 4, 8), (1, 2, 4), (0, 1), (0, 1), ("x", "y"))):
         log = math.log2(a) + 0.3 * math.log2(b) + 0.8 * (c != d)
