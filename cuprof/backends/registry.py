@@ -66,7 +66,7 @@ def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:
 
 
 def find_builder(backend: str) -> Callable[[Variant, Program, str, Signature, str], BuildFacts] | None:
-    """Return what compiles (variant, program, source text, signature, architecture) without a device; None where nothing does."""
+    """Return what compiles (variant, program, source text, signature, architecture) without a device, or None."""
     builder = get_spec(backend).builder
     return _load(builder) if builder else None
 

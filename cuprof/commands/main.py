@@ -39,6 +39,7 @@ COMMANDS: dict[str, Command] = {
     "compare": Command("cuprof.commands.compare", "say what became slower or faster between two sides"),
     "judge": Command("cuprof.commands.judge", "say whether somebody's candidate is right, honest and fast"),
     "status": Command("cuprof.commands.status", "say how far sweeps are, what runs where, and what has failed"),
+    "portfolio": Command("cuprof.commands.portfolio", "find the fewest configurations that are good for every problem"),
     "query": Command("cuprof.commands.query", "read the database with SQL or a named query"),
     "list": Command("cuprof.commands.listing", "list families, variants, experiments, devices or metrics"),
     "backup": Command("cuprof.commands.backup", "copy the database while sweeps go on writing"),

@@ -38,6 +38,8 @@ settings:
   device.cuda=all        GPUs that share the sweep: all, or some (0,1,3)
   node=0,1               so many jobs that share the sweep, for a launcher of Hydra's
   store.url=URL          another database, any SQLAlchemy URL (store=postgres: by PGHOST, PGUSER, …)
+  search=surrogate       try a part of all configurations, chosen by what was seen; then compare the best:
+                         docs/search.md; search.budget=5min, search.trials=300 or search.fraction=0.1
   report=none            no page; report.path=DIR: another folder for it
   ncu.enabled=true       profile under Nsight Compute afterwards; ncu=SET and more: cuprof ncu-collect --help
   retry=failed           try failed trials again (all: measure everything anew)
@@ -55,6 +57,7 @@ single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what 
   ncu      enabled, name, path, metrics, extra_metrics, set, sections, cache_control, clock_control, replay, batch,
            time_limit_s
   report   enabled, path, sweep (of cuprof report)
+  search   name, budget, trials, fraction, objective, finalists, effect, error_rate, seed
 
 A list on variants, problem.* or tune.* is an axis of one job, and one on device.cuda shares it among GPUs. A list on
 any other setting makes jobs of their own, run by Hydra's launcher (hydra/launcher=joblib).
@@ -75,6 +78,7 @@ examples:
   cuprof sweep experiment=reduction problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
   cuprof sweep experiment=reduction measure=quick dry_run=true
   cuprof sweep experiment=all_studies measure=quick
+  cuprof sweep family=reduction search=surrogate search.budget=2min
   cuprof sweep experiment=reduction device.cuda=0,1
   cuprof sweep experiment=reduction node=0,1 hydra/launcher=joblib"""
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, match
-from cuprof.comparison.noise import PREPARED, find_noises, noise_between, noise_within
+from cuprof.comparison.noise import find_noises, noise_between, noise_within
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
 from cuprof.statistics.contrast import contrast
+from cuprof.statistics.noise import PREPARED
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
 

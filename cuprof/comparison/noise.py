@@ -12,7 +12,7 @@ from cuprof.comparison.entries import Entry
 from cuprof.comparison.matching import Match
 from cuprof.records import Measure
 from cuprof.statistics.contrast import contrast
-from cuprof.statistics.noise import NO_NOISE, Noise, NoiseModel
+from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise, NoiseModel
 from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
 
 ONE_LAUNCH = NoiseModel("CUDA, one launch", 0.002, 75.0)
@@ -21,9 +21,6 @@ OPENCL = NoiseModel("OpenCL on a GPU", 0.02, 400.0)
 TRANSFERS = NoiseModel("total, by the host's clock", 0.05)
 HOST = NoiseModel("CPU", 0.05)
 """What is assumed where nothing tells it; docs/comparing.md says what the figures were chosen from."""
-
-PREPARED = NoiseModel("CPU, cold, within one sweep", 0.0, 500.0)
-"""Of one function prepared twice in a process: where its objects lie decides what a flush takes out of the caches."""
 
 Pair = tuple[Match, Measure]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from cuprof.comparison.compare import ComparedTrial, Comparison, compare, judge_anew
 from cuprof.comparison.entries import Entry, Side
-from cuprof.comparison.noise import PREPARED, noise_within
+from cuprof.comparison.noise import noise_within
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
 from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
@@ -19,6 +19,7 @@ from cuprof.engine.sweep import run_sweep
 from cuprof.point import Coordinate, Point
 from cuprof.project import Project
 from cuprof.reading.sweeps import read_configurations
+from cuprof.statistics.noise import PREPARED
 from cuprof.store import Store
 
 SHARE_OF_EFFECT = 0.2

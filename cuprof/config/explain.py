@@ -9,7 +9,7 @@ from pathlib import Path
 from cuprof.config.build import lacks_package, list_settings
 from cuprof.errors import ConfigError, CuprofError, UnknownNameError
 
-GROUPS = ("check", "device", "experiment", "measure", "ncu", "report", "store")
+GROUPS = ("check", "device", "experiment", "measure", "ncu", "report", "search", "store")
 """The configuration groups of conf/."""
 COMPLETE = {
     "check": "fresh",

@@ -6,6 +6,7 @@ settings are seconds and say so in their names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +15,11 @@ from cuprof.backends.registry import get_spec, list_backends
 from cuprof.config.constraint import check_fields, one_of, within
 from cuprof.errors import ConfigError
 from cuprof.point import Coordinate
+from cuprof.search.registry import DEFAULT, STRATEGIES
 
 MOST_DEVICES = 1024
+DEFAULT_FRACTION = 0.1
+"""Of its configurations a search tries so many, where it is told nothing else."""
 
 Axes = Mapping[str, tuple[Coordinate, ...]]
 """Axis or tunable name → the values asked for; arithmetic such as "2**24" is still text here."""
@@ -217,6 +221,58 @@ class ReportConfig:
 
 
 @dataclass(frozen=True)
+class SearchConfig:
+    """Say whether the best of many configurations is sought, instead of running all, and how far that may go.
+
+    Attributes:
+        name: the strategy; empty runs everything.
+        budget: the time that the search may take, such as "90s", "5min" or "1h", its final comparison left out.
+        trials: how many configurations it may try.
+        fraction: the same as a share of all; 0.1 where neither of the three is given.
+        objective: what is to be small: "time", "energy", or their product "time*energy".
+        finalists: at most so many candidates of a problem are compared with one another at the end.
+        effect: times that differ by less than this share are level.
+        error_rate: chance that the final comparison of a problem calls equal times different.
+        seed: of the strategy's random choices; None draws one.
+    """
+
+    name: str = field(default="", metadata=one_of("", *STRATEGIES))
+    budget: str = ""
+    trials: int | None = field(default=None, metadata=within(1, 1_000_000))
+    fraction: float | None = field(default=None, metadata=within(1e-6, 1))
+    objective: str = field(default="time", metadata=one_of("time", "energy", "time*energy"))
+    finalists: int = field(default=8, metadata=within(2, 64))
+    effect: float = field(default=0.01, metadata=within(0, 0.5))
+    error_rate: float = field(default=0.05, metadata=within(1e-9, 0.5))
+    seed: int | None = field(default=None, metadata=within(0, 2**63 - 1))
+
+    def __post_init__(self) -> None:
+        check_fields(self, "search")
+        given = [key for key in ("budget", "trials", "fraction") if getattr(self, key)]
+        if given and not self.name:
+            raise ConfigError(f"search.{given[0]} bounds a search and none is chosen; add search={DEFAULT}")
+        if self.budget and self.budget_s is None:
+            raise ConfigError(f"search.budget is {self.budget!r}; give a time such as 90s, 5min or 1h")
+
+    @property
+    def budget_s(self) -> float | None:
+        """Return the time that the search may take in seconds, None where it has no such bound."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)", self.budget.strip())
+        seconds = float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]] if found else 0.0
+        return seconds or None
+
+    def most_trials(self, size: int) -> int:
+        """Return how many of so many configurations may be tried."""
+        bounds = [size] if self.trials is None else [size, self.trials]
+        fraction = self.fraction
+        if fraction is None and self.trials is None and self.budget_s is None:
+            fraction = DEFAULT_FRACTION
+        if fraction is not None:
+            bounds.append(max(1, round(fraction * size)))
+        return min(bounds)
+
+
+@dataclass(frozen=True)
 class SweepConfig:
     """Describe one sweep completely.
 
@@ -253,6 +309,7 @@ class SweepConfig:
     store: StoreConfig = StoreConfig()
     ncu: NcuConfig = NcuConfig()
     report: ReportConfig = ReportConfig()
+    search: SearchConfig = SearchConfig()
     retry: str = field(default="", metadata=one_of("", "failed", "all"))
     node: int = field(default=0, metadata=within(0, 1_000_000))
     dry_run: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import is_host
-from cuprof.config.model import SweepConfig
+from cuprof.config.model import Axes, SweepConfig
 from cuprof.engine.enrolment import enroll
 from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.runner import JobRunner
@@ -17,7 +17,8 @@ from cuprof.family.extension import Extension
 from cuprof.family.loader import get_family
 from cuprof.measure.method import ignored_settings, methods
 from cuprof.plan import Plan, Selection, plan, plan_hash
-from cuprof.plan.selection import read_selection
+from cuprof.plan.axes import ALL
+from cuprof.plan.selection import read_selection, select_variants
 from cuprof.project import Project
 from cuprof.records import DeviceFacts, Measure, Trial, Unavailable
 from cuprof.store import Store
@@ -95,7 +96,7 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
         family=config.family,
         variants=config.variants,
         problem={**({} if config.presets else family.usual.get("problem", {})), **config.problem},
-        tune={**usual_tune, **config.tune},
+        tune=find_whole_space(family, config) if config.search.name else {**usual_tune, **config.tune},
         presets=config.presets,
         optional=config.optional | (usual_tune.keys() - config.tune.keys()),
     )
@@ -124,8 +125,10 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
         flat["retry"] = config.retry
     if config.device.cuda == ("each",):
         flat["cards"] = "each"
+    if config.search.name:  # and so is a search
+        flat["search"] = repr(config.search)
     prepared = Prepared(config, family, planned, devices, by_backend, plan_hash(planned, flat))
-    return replace(prepared, is_shared=not prepared.on_each_card)
+    return replace(prepared, is_shared=not (prepared.on_each_card or config.search.name))
 
 
 def _probe(family: Family, selection: Selection, config: SweepConfig, runner: JobRunner) -> None:
@@ -152,3 +155,9 @@ def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailabl
     usable = [backend for backend, device in devices.items() if isinstance(device, DeviceFacts)]
     for name in ignored_settings(config.measure, usable):
         yield f"measure.{name} has no effect on {' and '.join(usable)} variants"
+
+
+def find_whole_space(family: Family, config: SweepConfig) -> Axes:
+    """Return what a search chooses from: of tunables that it is not told, every value instead of the default."""
+    variants = select_variants(family, config.variants)
+    return {**{tunable.name: (ALL,) for variant in variants for tunable in variant.tunables}, **config.tune}

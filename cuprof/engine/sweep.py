@@ -30,7 +30,18 @@ from cuprof.interrupts import shielded
 from cuprof.plan import plan as make_plan
 from cuprof.point import Point
 from cuprof.project import Project
-from cuprof.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, DeviceFacts, Outcome, State, SweepFacts, Trial
+from cuprof.reading.earlier import EarlierRun, list_earlier
+from cuprof.records import (
+    ENERGY_UNAVAILABLE,
+    FAILED,
+    OF_FAMILY,
+    DeviceFacts,
+    Measure,
+    Outcome,
+    State,
+    SweepFacts,
+    Trial,
+)
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.network import describe_network
@@ -163,7 +174,8 @@ class Sweep:
     """One sweep under way: the store, the stations and the plan together.
 
     Args:
-        make_feed: makes the feed of the trials that are left to run; by default they are run in the order of the plan.
+        make_feed: makes the feed of the trials that are left to run. By default they are run in the order of the plan,
+            or a search chooses of them; of a search's trials those alone are members of the sweep that it tries.
     """
 
     def __init__(
@@ -178,7 +190,8 @@ class Sweep:
     ) -> None:
         self.prepared, self.project, self.store = prepared, project, store
         self.fleet, self.observer, self.meanwhile = fleet, observer, meanwhile
-        self.make_feed = make_feed or plan_feed
+        self.is_search = bool(prepared.config.search.name)
+        self.make_feed = make_feed or (self._search_feed if self.is_search else plan_feed)
         self.trials = {trial.identity: trial for trial in prepared.plan.trials}
         self.locks = DeviceLocks(partial(fleet.call, observer.note))
         self.failed: list[tuple[Trial, Outcome]] = []
@@ -187,17 +200,21 @@ class Sweep:
         self._replanned: dict[str, dict[tuple[Point, Point], Trial]] = {}
         self._concluded: set[str] = set()
         self._granted: dict[str, Station] = {}
+        self.sweep_id = 0
+        self._enlisted: set[str] = set()
         self._without_energy: set[tuple[str, str]] = set()
 
     def run(self) -> SweepResult:
         """Do what is left to do of the plan."""
         plan, store = self.prepared.plan, self.store
-        known = self.prepared.stored(store)
+        known = {} if self.is_search else self.prepared.stored(store)
         facts, sweep_id = self._facts(), None
         try:
             with shielded():  # no sweep is begun whose number is not known
                 sweep_id = self._begin(facts)
-            store.enlist(sweep_id, plan.trials)
+            self.sweep_id = sweep_id
+            if not self.is_search:
+                store.enlist(sweep_id, plan.trials)
             settled = [
                 trial for trial in plan.trials if self.prepared.is_settled(trial, known.get(trial.identity), sweep_id)
             ]
@@ -210,7 +227,8 @@ class Sweep:
                 self._judge(trial, known[trial.identity].state, known[trial.identity].message)
             done = {trial.identity for trial in settled}
             open_trials = [trial for trial in plan.trials if trial.identity not in done]
-            self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable], known)
+            if not self.is_search:
+                self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable], known)
             runnable = [trial for trial in open_trials if not trial.unavailable]
             if any(self._is_timed_on_host(trial) for trial in runnable):
                 if busy := describe_load():
@@ -227,6 +245,8 @@ class Sweep:
                 store.finish_sweep(sweep_id, "interrupted")
             raise
         self.observer.finished(sweep_id)
+        if self.is_search and len(self.failed) < len(self._enlisted):  # that some fail is part of searching
+            return SweepResult(sweep_id, ())
         for trial in self.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")
         return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises), tuple(self.faults))
@@ -278,6 +298,8 @@ class Sweep:
 
         def work(station: Station, job: Job) -> None:
             number = secrets.token_hex(8)
+            if self.is_search:
+                call(self._enlist, sweep_id, job)
             with self._turn(station, job):
                 is_due = bool(job.methods) and job.backend not in station.calibrated
                 # A GPU says first who else computes on it; measuring the host's memory has time.
@@ -304,6 +326,25 @@ class Sweep:
             self.store.leave([station.number])
         self.observer.note(f"{station.name} has failed ({station.runner.lost}); its work is given to the others")
         return True
+
+    def _search_feed(self, prepared: Prepared, trials: Sequence[Trial], fleet: Fleet, claim: AskFor | None) -> Feed:
+        from cuprof.engine.search import SearchFeed  # NumPy and SciPy are for searches
+
+        earlier = self._read_earlier(trials)
+        self._enlisted = {run.identity for run in earlier if run.sweep_id == self.sweep_id}
+        return SearchFeed(prepared, trials, earlier, self.sweep_id, self.observer.note)
+
+    def _read_earlier(self, trials: Sequence[Trial]) -> list[EarlierRun]:
+        variants = {trial.variant for trial in trials}
+        measure = Measure(self.prepared.config.measure.modes[0])
+        with self.store.snapshot() as connection:
+            return list_earlier(connection, self.prepared.family.name, measure, variants)
+
+    def _enlist(self, sweep_id: int, job: Job) -> None:
+        """Make those of a job's trials members of the sweep that are not yet."""
+        new = [trial.identity for trial in job.trials if trial.identity not in self._enlisted]
+        self.store.enlist(sweep_id, [self.trials[identity] for identity in new], first=len(self._enlisted))
+        self._enlisted.update(new)
 
     def _show(self, station: Station, job: JobTrial, phase: Phase) -> None:
         trial = self.trials[job.identity]

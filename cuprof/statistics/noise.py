@@ -63,3 +63,7 @@ class NoiseModel:
         absolute = f"{factor * self.absolute_ns:.0f} ns" if self.absolute_ns else ""
         figures = " and ".join(filter(None, (relative, absolute)))
         return f"{figures} of a time" + (f" ({self.what})" if self.what else "")
+
+
+PREPARED = NoiseModel("CPU, cold, within one sweep", 0.0, 500.0)
+"""Of one function prepared twice in a process: where its objects lie decides what a flush takes out of the caches."""

@@ -166,9 +166,13 @@ class Store:
             lambda connection: sweeps.reuse_calibration(connection, sweep_id, sweeps.save_device(connection, facts))
         )
 
-    def enlist(self, sweep_id: int, planned: Sequence[Trial]) -> None:
-        """Write the sweep's trials in the order given; those that are there already stay as they are."""
-        self._write(lambda connection: trials.enlist(connection, sweep_id, planned))
+    def enlist(self, sweep_id: int, planned: Sequence[Trial], first: int = 0) -> None:
+        """Write the sweep's trials in the order given; those that are there already stay as they are.
+
+        Args:
+            first: the place of the first one in the sweep.
+        """
+        self._write(lambda connection: trials.enlist(connection, sweep_id, planned, first))
 
     def exchange(self, sweep_id: int, identity: str, trial: Trial) -> None:
         """Put another trial in the place of one that the sweep had planned and not run."""

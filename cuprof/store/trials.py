@@ -38,7 +38,7 @@ class StoredTrial:
     sweep_id: int = 0
 
 
-def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial]) -> None:
+def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial], first: int = 0) -> None:
     """Write the rows of the trials and their membership in the sweep; what is there already stays."""
     devices = _save_devices(connection, trials)
     variants = _save_variants(connection, trials)
@@ -64,7 +64,7 @@ def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial]) -> No
             "unavailable_reason": trial.unavailable.reason if trial.unavailable else None,
             "unavailable_remedy": trial.unavailable.remedy if trial.unavailable else None,
         }
-        for ordinal, trial in enumerate(trials)
+        for ordinal, trial in enumerate(trials, first)
     ]
     upsert(
         connection,

@@ -1,0 +1,196 @@
+"""Spaces whose every configuration was measured once, and the score of a search that replays them.
+
+The score is that of the methodology of the autotuning community (Willemsen, Schoonhoven, Filipovič, Tørring, van
+Nieuwpoort, van Werkhoven: "A methodology for comparing optimization algorithms for auto-tuning", Future Generation
+Computer Systems 159, 2024), whose reference code is the package autotuning-methodology: how far the best time found so
+far lies on the way from what random search has by then to the optimum, at 50 points of a budget, averaged.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuprof.point import Coordinate
+
+POINTS = 50
+"""At so many equal steps of the budget the best time is looked at."""
+CUTOFF = 0.95
+"""The budget is what random search is expected to need for this part of the way from the median to the optimum."""
+KERNEL_TUNER_COSTS = ("compile_time", "verification_time", "benchmark_time")
+T4_COSTS = ("compilation", "compilation_time", "validation", "benchmark")
+SUFFIXES = (".csv", ".csv.gz", ".json", ".json.gz")
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedSpace:
+    """One recorded space.
+
+    Args:
+        configurations: the tunables of each.
+        times: what a search minimises, (n,), NaN where the configuration failed.
+        costs: seconds that finding it out took, (n,).
+    """
+
+    name: str
+    configurations: Sequence[Mapping[str, Coordinate]]
+    times: np.ndarray
+    costs: np.ndarray
+
+    @cached_property
+    def ascending(self) -> np.ndarray:
+        """Return the times of the configurations that work, best first."""
+        return np.sort(self.times[~np.isnan(self.times)])
+
+    @property
+    def optimum(self) -> float:
+        """Return the best time."""
+        return float(self.ascending[0])
+
+    def expected_best(self, draws: int) -> float:
+        """Return the expected best time of so many different configurations, drawn at random among those that work."""
+        times = self.ascending
+        count = times.size
+        if draws >= count:
+            return self.optimum
+        # the chance that all draws miss the i best: (count - i over draws) / (count over draws), by its ratios
+        missed = np.cumprod(1 - draws / (count - np.arange(count - draws)))
+        return float(times[0] + np.diff(times[: count - draws + 1]) @ missed)
+
+    @cached_property
+    def draws(self) -> int:
+        """Return how many draws random search is expected to need for `CUTOFF` of the way."""
+        target = self.optimum + (1 - CUTOFF) * (float(np.median(self.ascending)) - self.optimum)
+        low, high = 1, self.ascending.size
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.expected_best(middle) <= target else (middle + 1, high)
+        return low
+
+    @property
+    def budget_s(self) -> float:
+        """Return the seconds that those draws take at the mean cost of a configuration."""
+        return self.draws * float(self.costs.mean())
+
+    @cached_property
+    def instants_s(self) -> np.ndarray:
+        """Return when the best time is looked at, (`POINTS`,)."""
+        return np.linspace(self.budget_s / POINTS, self.budget_s, POINTS)
+
+    @cached_property
+    def random_curve(self) -> np.ndarray:
+        """Return what random search is expected to have at each instant, (`POINTS`,); at first, of one draw."""
+        draws = np.maximum(np.round(self.instants_s / self.costs.mean()), 1).astype(int)
+        by_draws = {count: self.expected_best(int(count)) for count in np.unique(draws)}
+        return np.array([by_draws[count] for count in draws])
+
+    def score_curve(self, asked: Sequence[int]) -> np.ndarray:
+        """Return the score at each instant, (`POINTS`,): 0 is random search, 1 the optimum, below 0 worse than random.
+
+        Where nothing has been found yet it is 0.
+
+        Args:
+            asked: the configurations in the order in which they were tried.
+        """
+        indices = np.asarray(asked, int)
+        ends = np.cumsum(self.costs[indices])
+        best = np.fmin.accumulate(np.append(np.inf, np.nan_to_num(self.times[indices], nan=np.inf)))
+        found = best[np.searchsorted(ends, self.instants_s, side="right")]
+        found = np.where(np.isinf(found), self.random_curve, found)
+        to_go = self.random_curve - self.optimum
+        return np.where(to_go > 0, (self.random_curve - found) / np.where(to_go > 0, to_go, 1.0), 0.0)
+
+
+def find_spaces(folder: Path) -> list[Path]:
+    """Return the files of a folder, at any depth, that may hold a space."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name.endswith(SUFFIXES))
+
+
+def read_space(path: Path) -> RecordedSpace:
+    """Read a table (tunables, then `time_ms` and `cost_s`), a cache file of Kernel Tuner, or a file in format T4.
+
+    Raises:
+        ValueError: it is none of these, or no configuration in it works.
+    """
+    content = path.read_bytes()
+    text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+    name = path.name.removesuffix(".gz").rsplit(".", 1)[0]
+    try:
+        rows = _table_rows(text) if ".csv" in path.name else _json_rows(_whole(text))
+    except (KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: neither a table, a Kernel Tuner cache nor T4: {error!r}") from error
+    configurations, times, costs = zip(*rows, strict=True) if rows else ((), (), ())
+    space = RecordedSpace(name, configurations, np.array(times, float), np.array(costs, float))
+    if not space.ascending.size or not np.all(space.costs >= 0) or not space.costs.sum():
+        raise ValueError(f"{path}: no configuration with a time, or costs that are not known")
+    return space
+
+
+Row = tuple[Mapping[str, Coordinate], float, float]
+
+
+def _table_rows(text: str) -> list[Row]:
+    rows = csv.DictReader(text.splitlines())
+    names = [name for name in rows.fieldnames or () if name not in ("time_ms", "cost_s")]
+    return [
+        ({name: _coordinate(row[name]) for name in names}, float(row["time_ms"] or "nan"), float(row["cost_s"]))
+        for row in rows
+    ]
+
+
+def _coordinate(text: str) -> Coordinate:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _whole(text: str) -> Any:
+    """Return what a JSON file holds; Kernel Tuner leaves the end off a cache that it may go on with."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return json.loads(text.rstrip().rstrip(",") + "}}")
+
+
+def _json_rows(data: Mapping[str, Any]) -> list[Row]:
+    if "cache" in data:
+        names = data["tune_params_keys"]
+        objective = data.get("objective", "time")
+        return [
+            (
+                {name: each[name] for name in names},
+                _number(each.get(objective if isinstance(objective, str) else objective[0])),
+                _seconds(each, KERNEL_TUNER_COSTS),
+            )
+            for each in data["cache"].values()
+        ]
+    return [(each["configuration"], _t4_time(each), _seconds(each["times"], T4_COSTS)) for each in data["results"]]
+
+
+def _t4_time(result: Mapping[str, Any]) -> float:
+    if result.get("invalidity", "correct") != "correct":
+        return float("nan")
+    wanted = (result.get("objectives") or ["time"])[0]
+    return next((_number(each["value"]) for each in result["measurements"] if each["name"] == wanted), float("nan"))
+
+
+def _number(value: object) -> float:
+    """Return a number; an error's name stands where there is none."""
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e20
+    return float(value) if usable else float("nan")  # type: ignore[arg-type]
+
+
+def _seconds(times_ms: Mapping[str, Any], keys: Sequence[str]) -> float:
+    known = (times_ms.get(key) for key in keys)
+    return sum(float(value) for value in known if isinstance(value, int | float)) / 1e3

@@ -1,0 +1,205 @@
+"""Simulate search strategies on recorded spaces: cuprof's and, where it is installed, Kernel Tuner's at its defaults.
+
+No GPU is needed. Each repetition has the budget in which random search is expected to come 95 % of the way from the
+median to the optimum; `benchmarks/recorded_spaces.py` says how the score comes about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+from benchmarks.recorded_spaces import RecordedSpace, find_spaces, read_space
+from benchmarks.table import Row, make_parser, report
+from benchmarks.tools.search_kernel_tuner import Tuner, list_strategies
+from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
+from cuprof.search.space import Space
+
+OURS, THEIRS = "cuprof", "Kernel Tuner"
+LEAST_MEAN, LEAST_SINGLE, MOST_MS = 0.75, 0.4, 10.0
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One strategy of one tool."""
+
+    tool: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What one strategy made of one space with one seed.
+
+    Args:
+        score: mean over the budget.
+        own_ms: the strategy's own time for each configuration that it tried.
+    """
+
+    contender: Contender
+    space: str
+    seed: int
+    score: float
+    tried: int
+    own_ms: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; see the module's docstring. Return 1 where a criterion fails."""
+    options = _parse(argv)
+    paths = find_spaces(options.spaces)
+    if not paths:
+        print(f"no space in {options.spaces}: it holds no .csv, .csv.gz, .json or .json.gz", file=sys.stderr)
+        return 2
+    contenders = [Contender(OURS, name) for name in options.strategies]
+    contenders += [Contender(THEIRS, name) for name in (list_strategies() if options.kernel_tuner else [])]
+    tasks = [(each, path, seed) for each in contenders for path in paths for seed in range(options.seeds)]
+    repetitions: list[Repetition] = []
+    ends = time.monotonic() + options.seconds
+    with get_context("spawn").Pool(options.processes) as pool:
+        for repetition in pool.imap_unordered(repeat, tasks):
+            repetitions.append(repetition)
+            if time.monotonic() > ends:
+                break
+    rows = summarise(repetitions)
+    return report(
+        "search",
+        ["tool", "strategy", "space", "score", "low", "high", "tried", "own_ms", "seeds"],
+        rows,
+        options.out,
+        criteria(rows),
+    )
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = make_parser((__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--spaces", type=Path, required=True, help="folder of tables, of Kernel Tuner's caches, or of T4 files"
+    )
+    parser.add_argument("--seeds", type=int, default=50, help="repetitions a strategy and space (default: %(default)s)")
+    parser.add_argument(
+        "--strategies", nargs="+", default=[name for name in STRATEGIES if name != "optuna"], choices=STRATEGIES,
+        help="of cuprof's; optuna must be asked for (default: all others)",
+    )  # fmt: skip
+    parser.add_argument("--no-kernel-tuner", dest="kernel_tuner", action="store_false", help="leave its strategies out")
+    parser.add_argument("--processes", type=int, default=None, help="at a time (default: one a processor)")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"),
+        help="stop by then, with as many repetitions as are done (default: go on to the end)",
+    )  # fmt: skip
+    return parser.parse_args(argv)
+
+
+def repeat(task: tuple[Contender, Path, int]) -> Repetition:
+    """Search one recorded space once."""
+    contender, path, seed = task
+    recorded = _read(path)
+    space = _space(path)
+    began = time.process_time()
+    asked = (
+        search(recorded, space, contender.name, seed)
+        if contender.tool == OURS
+        else _tuner(path).search(contender.name, seed)
+    )
+    own_ms = (time.process_time() - began) * 1e3 / max(1, len(asked))
+    return Repetition(contender, recorded.name, seed, float(recorded.score_curve(asked).mean()), len(asked), own_ms)
+
+
+def search(recorded: RecordedSpace, space: Space, strategy_name: str, seed: int) -> list[int]:
+    """Return the configurations that one of cuprof's strategies tries within the budget, in order."""
+    strategy = make_strategy(strategy_name, space, seed)
+    asked: list[int] = []
+    spent_s = 0.0
+    while spent_s < recorded.budget_s and (found := strategy.ask()):
+        (index,) = found
+        asked.append(index)
+        spent_s += float(recorded.costs[index])
+        strategy.tell(index, float(recorded.times[index]), float(recorded.costs[index]))
+    return asked
+
+
+@cache
+def _read(path: Path) -> RecordedSpace:
+    return read_space(path)
+
+
+@cache
+def _space(path: Path) -> Space:
+    return Space(_read(path).configurations)
+
+
+@cache
+def _tuner(path: Path) -> Tuner:
+    return Tuner(_read(path))
+
+
+def summarise(repetitions: Sequence[Repetition]) -> list[Row]:
+    """Return a row for each strategy and space, and one for each strategy's mean of all spaces, the best first."""
+    spaces = sorted({each.space for each in repetitions})
+    rows: list[Row] = []
+    for contender in dict.fromkeys(each.contender for each in repetitions):
+        own = [each for each in repetitions if each.contender == contender]
+        by_space = [[each for each in own if each.space == space] for space in spaces]
+        if not all(by_space):
+            continue  # stopped before it was done
+        cells = [np.array([each.score for each in of_space]) for of_space in by_space]
+        rows += [
+            _row(contender, space, of_space, score.mean(), _error(score))
+            for space, of_space, score in zip(spaces, by_space, cells, strict=True)
+        ]
+        error = float(np.sqrt(sum(_error(score) ** 2 for score in cells))) / len(cells)
+        rows.append(_row(contender, "all", own, float(np.mean([score.mean() for score in cells])), error))
+    best = {(row["tool"], row["strategy"]): row["score"] for row in rows if row["space"] == "all"}
+    return sorted(rows, key=lambda row: (-best[row["tool"], row["strategy"]], row["space"] == "all", row["space"]))
+
+
+def _error(scores: np.ndarray) -> float:
+    return float(scores.std(ddof=1) / np.sqrt(scores.size)) if scores.size > 1 else float("nan")
+
+
+def _row(contender: Contender, space: str, own: Sequence[Repetition], score: float, error: float) -> Row:
+    seeds = min(Counter(each.space for each in own).values())
+    reach = float(student.ppf((1 + CONFIDENCE) / 2, max(1, seeds - 1))) * error
+    return {
+        "tool": contender.tool,
+        "strategy": contender.name,
+        "space": space,
+        "score": score,
+        "low": score - reach,
+        "high": score + reach,
+        "tried": float(np.mean([each.tried for each in own])),
+        "own_ms": float(np.mean([each.own_ms for each in own])),
+        "seeds": seeds,
+    }
+
+
+def criteria(rows: Sequence[Row]) -> dict[str, bool | None]:
+    """Return what is asked of the default strategy, and whether it holds; None where it cannot be told."""
+    ours = [row for row in rows if (row["tool"], row["strategy"]) == (OURS, DEFAULT)]
+    overall = next((row for row in ours if row["space"] == "all"), None)
+    theirs = [row for row in rows if row["tool"] == THEIRS and row["space"] == "all"]
+    if overall is None:
+        return {}
+    return {
+        f"mean score at least {LEAST_MEAN}": overall["score"] >= LEAST_MEAN,
+        f"no space below {LEAST_SINGLE}": min(row["score"] for row in ours) >= LEAST_SINGLE,
+        f"under {MOST_MS:g} ms a proposal": max(row["own_ms"] for row in ours) < MOST_MS,
+        "above every default of Kernel Tuner, intervals apart": (
+            all(overall["low"] > row["high"] for row in theirs) if theirs else None
+        ),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""A portfolio of a family: which few configurations serve all of its stored problems, as rows and as a C header."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cuprof.errors import SelectionError
+from cuprof.point import Coordinate, Point
+from cuprof.reading.earlier import EarlierRun
+from cuprof.records import State
+from cuprof.search.portfolio import assign, find_portfolio
+
+Configuration = tuple[str, Point]
+"""A variant and its tunables."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What one problem takes.
+
+    Args:
+        ratio: its time over the problem's best.
+    """
+
+    problem: Point
+    number: int
+    ratio: float
+    median_ns: float
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """The fewest configurations, and what each problem takes of them."""
+
+    family: str
+    device: str
+    within: float
+    configurations: tuple[Configuration, ...]
+    picks: tuple[Pick, ...]
+
+
+def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, device: str = "") -> Portfolio:
+    """Return the portfolio of all problems that have a right time on a device; of several times the newest counts.
+
+    Args:
+        device: a device's name; empty takes that of the newest run.
+
+    Raises:
+        SelectionError: there is no right run, or none on that device.
+    """
+    right = [run for run in runs if run.state is State.OK and run.median_ns]
+    if not right:
+        raise SelectionError(f"no right time of family {family} is stored; run cuprof sweep family={family} first")
+    device = device or right[-1].device
+    here = [run for run in right if run.device == device]
+    if not here:
+        known = ", ".join(sorted({run.device for run in right}))
+        raise SelectionError(f"no time of family {family} on {device!r} is stored; there are times on {known}")
+    problems = {problem: row for row, problem in enumerate(dict.fromkeys(run.problem for run in here))}
+    columns = {each: column for column, each in enumerate(dict.fromkeys((run.variant, run.tunables) for run in here))}
+    times = np.full((len(problems), len(columns)), np.nan)
+    for run in here:
+        times[problems[run.problem], columns[run.variant, run.tunables]] = run.median_ns
+    chosen = find_portfolio(times, within)
+    best = np.nanmin(times, axis=1)
+    configurations = list(columns)
+    picks = []
+    for problem, column in zip(problems, assign(times, chosen), strict=True):
+        time = float(times[problems[problem], column])
+        picks.append(Pick(problem, chosen.index(column), time / float(best[problems[problem]]), time))
+    return Portfolio(family, device, within, tuple(configurations[each] for each in chosen), tuple(picks))
+
+
+def to_header(portfolio: Portfolio) -> str:
+    """Return a C header with the configurations and a function that picks one.
+
+    A problem that was not measured takes what the nearest one does: by the logarithms of its numbers, other coordinates
+    being equal where they can be.
+    """
+    stem = re.sub(r"\W", "_", portfolio.family)
+    axes = list(portfolio.picks[0].problem)
+    numeric = [all(_is_number(pick.problem[axis]) for pick in portfolio.picks) for axis in axes]
+    tunables = list(dict.fromkeys(name for _, point in portfolio.configurations for name in point))
+    whole = {name: all(_is_number(point.get(name, 0)) for _, point in portfolio.configurations) for name in tunables}
+    fields = "".join(f" {'double ' if whole[name] else 'const char *'}{_identifier(name)};" for name in tunables)
+    rows = ",\n".join(
+        "    {" + ", ".join([_text(variant), *(_literal(point.get(name), whole[name]) for name in tunables)]) + "}"
+        for variant, point in portfolio.configurations
+    )
+    known = ",\n".join(
+        "    {"
+        + ", ".join([*(_literal(pick.problem[a], n) for a, n in zip(axes, numeric, strict=True)), str(pick.number)])
+        + "}"
+        for pick in portfolio.picks
+    )
+    parameters = ", ".join(
+        f"{'double ' if n else 'const char *'}{_identifier(a)}" for a, n in zip(axes, numeric, strict=True)
+    )
+    problem_fields = "".join(
+        f" {'double ' if n else 'const char *'}{_identifier(a)};" for a, n in zip(axes, numeric, strict=True)
+    )
+    distance = "".join(
+        f"        d += fabs(log(({_identifier(a)} + 1.0) / (known[i].{_identifier(a)} + 1.0)));\n"
+        if n
+        else f"        d += strcmp({_identifier(a)}, known[i].{_identifier(a)}) ? 1e6 : 0.0;\n"
+        for a, n in zip(axes, numeric, strict=True)
+    )
+    return f"""\
+/* {_comment(portfolio.family)} on {_comment(portfolio.device)}: {len(portfolio.configurations)} configurations within
+   {portfolio.within:.3g} of the best of each of {len(portfolio.picks)} problems. Written by cuprof portfolio. */
+#pragma once
+#include <math.h>
+#include <string.h>
+
+typedef struct {{ const char *variant;{fields} }} {stem}_configuration;
+
+static const {stem}_configuration {stem}_configurations[] = {{
+{rows}
+}};
+
+/* The configuration of the nearest problem that was measured. */
+static inline const {stem}_configuration *{stem}_pick({parameters}) {{
+    static const struct {{{problem_fields} int number; }} known[] = {{
+{known}
+    }};
+    int best = 0;
+    double least = INFINITY;
+    for (int i = 0; i < (int)(sizeof known / sizeof known[0]); ++i) {{
+        double d = 0.0;
+{distance}\
+        if (d < least) {{ least = d; best = known[i].number; }}
+    }}
+    return &{stem}_configurations[best];
+}}
+"""
+
+
+def _is_number(value: Coordinate) -> bool:
+    return isinstance(value, int | float)
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name) if name not in ("variant", "number") else f"{name}_"
+
+
+def _literal(value: Coordinate | None, number: bool) -> str:
+    if value is None:
+        return "0" if number else '""'
+    return repr(value + 0) if number and not isinstance(value, str) else _text(str(value))
+
+
+def _text(value: str) -> str:
+    return json.dumps(value)
+
+
+def _comment(value: str) -> str:
+    return value.replace("*/", "* /")

@@ -1,0 +1,78 @@
+"""`cuprof portfolio`: the fewest configurations that are good for every problem of a family."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from cuprof.commands.arguments import CommandParser, add_store
+from cuprof.errors import UsageError
+from cuprof.terminal.output import print_json, print_lines, terminal_width
+from cuprof.terminal.table import Column, Line, Row, layout
+
+EXAMPLES = """\
+examples:
+  cuprof sweep family=reduction problem.n=2**16,2**20,2**24 search=surrogate
+  cuprof portfolio reduction
+  cuprof portfolio reduction --within 2% --header reduction.h"""
+MEASURES = ("cold", "hot", "total")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print which configuration each problem takes, and write the header where one is asked for."""
+    arguments = _parse(argv)
+    from cuprof.analysis.portfolio import make_portfolio, to_header
+    from cuprof.project import find_project
+    from cuprof.reading.earlier import list_earlier
+    from cuprof.records import Measure
+    from cuprof.store import Store
+
+    url = arguments.store or find_project().database_url
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+        runs = list_earlier(connection, arguments.family, Measure(arguments.measure))
+    portfolio = make_portfolio(arguments.family, runs, arguments.within, arguments.device)
+    named = [" · ".join(filter(None, [variant, point.label])) for variant, point in portfolio.configurations]
+    if arguments.header:
+        arguments.header.write_text(to_header(portfolio))
+    if arguments.json:
+        taken = [
+            {"problem": dict(pick.problem), "configuration": named[pick.number], "ratio": pick.ratio}
+            for pick in portfolio.picks
+        ]
+        print_json({"device": portfolio.device, "within": portfolio.within, "configurations": named, "problems": taken})
+        return 0
+    columns = (Column("problem", "left"), Column("configuration", "left"), Column("median µs"), Column("of the best"))
+    rows = [
+        Row((pick.problem.label, named[pick.number], f"{pick.median_ns / 1e3:.2f}", f"{pick.ratio:.3f}"))
+        for pick in portfolio.picks
+    ]
+    text = f"{len(named)} configurations keep {len(rows)} problems on {portfolio.device} within {arguments.within:.3g}"
+    print_lines([*layout(columns, rows, terminal_width()), Line(text)])
+    return 0
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = CommandParser(
+        "portfolio",
+        "Find the fewest configurations that keep every stored problem of a family close to its best.",
+        EXAMPLES,
+    )
+    parser.add_argument("family", metavar="FAMILY", help="see cuprof list families")
+    parser.add_argument("--within", type=_share, default=0.05, metavar="SHARE", help="of the best time (default: 5%%)")
+    parser.add_argument("--measure", choices=MEASURES, default="cold", help="which time (default: cold)")
+    parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
+    parser.add_argument("--header", type=Path, metavar="FILE", help="write a C header that picks one by problem")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_store(parser)
+    return parser.parse_args(argv)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 10:
+        raise UsageError(f"--within is {text!r}; give a share such as 5% or 0.05")
+    return share

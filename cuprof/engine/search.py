@@ -1,0 +1,422 @@
+"""The feed of a search: a strategy says what to try, few samples say how good it is, and a duel who is best."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cuprof.backends.registry import is_host
+from cuprof.config.model import MeasureConfig, SearchConfig
+from cuprof.engine.feed import LATER, Later, make_jobs
+from cuprof.engine.planning import Prepared
+from cuprof.engine.station import Station
+from cuprof.measure.method import methods
+from cuprof.point import Coordinate, Point
+from cuprof.reading.earlier import EarlierRun
+from cuprof.records import Measure, Outcome, State, Timing, Trial
+from cuprof.search.duel import Standing, look
+from cuprof.search.registry import make_strategy
+from cuprof.search.space import Space
+from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
+from cuprof.statistics.series import Series
+from cuprof.statistics.verdict import Rule
+from cuprof.worker.messages import Job
+
+FIRST_LOOK: dict[str, Any] = {"min_samples": 5, "max_samples": 5, "max_seconds": 0.05, "patience_seconds": 0.5}
+SECOND_LOOK: dict[str, Any] = {"min_samples": 20, "max_samples": 60, "max_seconds": 0.25, "patience_seconds": 2.0}
+BRIEF: dict[str, Any] = {"warmup": 1, "settle_seconds": 0.05, "energy_seconds": 0.2}
+PROMISING = 0.05
+"""What the first look says to be within this of the best is looked at a second time, with more samples."""
+CLOSE = 0.05
+"""Candidates for the duel are within this of the best, or the best few."""
+LEAST_FINALISTS = 3
+DUEL_LOOKS = 3
+"""The duel ends after so many looks at the latest; each has samples of its own and its part of the error rate."""
+LONGER = 4
+"""Each further look may take so many times as many samples, and as much time."""
+SHARE_OF_EFFECT = 0.2
+"""The interval of a median in the duel is narrowed to this part of the effect, as where compare measures again."""
+LEAST_TARGET = 5e-4
+MOST_AT_ONCE = 16
+"""Trials of a job: their sources are compiled side by side, and its choices know nothing of one another."""
+TOLD_FOR_EACH = 4
+"""A job has one trial for so many that have been told, until it has the most."""
+OVERHEAD_S = 0.01
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a search came to for one problem.
+
+    Args:
+        standing: of the candidates' last look; None where there was one candidate alone, or no comparison.
+        best: None where nothing is right.
+    """
+
+    problem: Point
+    best: Trial | None
+    median_ns: float
+    standing: Standing[str] | None = None
+    beaten: int = 0
+
+
+class SearchFeed:
+    """Feed what a strategy asks for until the budget is spent, then the duel of each problem's best; see `Feed`.
+
+    Args:
+        trials: all that may be tried.
+        earlier: what is stored of the family's variants: of these very trials it is told for free, of others it gives
+            hints.
+        sweep_id: of the sweep under way; what it tried before it was interrupted counts.
+        note: told lines that people should read.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        trials: Sequence[Trial],
+        earlier: Sequence[EarlierRun],
+        sweep_id: int,
+        note: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.prepared, self.trials, self.note, self.clock = prepared, tuple(trials), note, clock
+        self.settings: SearchConfig = prepared.config.search
+        self.measure = Measure(prepared.config.measure.modes[0])
+        self.looks = [
+            _narrowed(prepared.config.measure, self.measure, self.settings, each) for each in (FIRST_LOOK, SECOND_LOOK)
+        ]
+        self.problems = list(dict.fromkeys(trial.problem for trial in trials))
+        numbers = {problem: number for number, problem in enumerate(self.problems)}
+        self.index = {trial.identity: number for number, trial in enumerate(trials)}
+        space = Space([_columns(trial) for trial in trials], [numbers[trial.problem] for trial in trials])
+        seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
+        checked = prepared.config.check.seed
+        self.seed = secrets.randbits(63) if checked is None else checked
+        hints = self._find_hints(earlier)
+        self.strategy = make_strategy(self.settings.name, space, seed, hints)
+        self.most_trials = self.settings.most_trials(space.size)
+        self.tried: set[int] = set()
+        self.spent_before_s = 0.0
+        self.began = clock()
+        self.endings: list[Ending] = []
+        self._looked: Counter[int] = Counter()
+        self._promoted: set[int] = set()
+        self._ready: deque[Job] = deque()
+        self._out: dict[Station, set[int]] = defaultdict(set)
+        self._duels: deque[_Duel] | None = None
+        self._duelling: dict[Station, _Duel] = {}
+        self._learn_stored(earlier, sweep_id)
+
+    def take(self, station: Station) -> Job | Later | None:
+        """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
+        if self._duels is None:
+            if not self._ready and not self._is_spent:
+                self._ready.extend(self._ask())
+            if self._ready:
+                job = self._ready.popleft()
+                self._out[station] = {self.index[trial.identity] for trial in job.trials}
+                return job
+            if any(self._out.values()):
+                return LATER
+            self._duels = self._begin_duels()
+        duel = self._duelling.get(station)
+        if duel is None or duel.ending is not None:
+            if duel is not None and duel.ending is not None:
+                self._end(duel.ending)
+            self._duelling.pop(station, None)
+            if not self._duels:
+                return LATER if self._duelling else None
+            duel = self._duelling[station] = self._duels.popleft()
+        return duel.next_job(self)
+
+    def tell(self, station: Station, outcome: Outcome) -> None:
+        """Take what a look at a trial came to."""
+        index = self.index[outcome.identity]
+        self._out[station].discard(index)
+        if station in self._duelling:
+            self._duelling[station].tell(self, outcome)
+            return
+        self.tried.add(index)
+        self._looked[index] += 1
+        value = self._value_of(outcome)
+        self.strategy.tell(index, value, _cost_s(outcome))
+        self._promote(index)
+
+    def give_back(self, station: Station, job: Job) -> None:
+        """Put the open trials of a job, or the duel that it was of, back to be done by another station."""
+        left = self._out.pop(station, set())
+        trials = tuple(trial for trial in job.trials if self.index[trial.identity] in left)
+        duel = self._duelling.pop(station, None)
+        if duel is not None and self._duels is not None:
+            self._duels.appendleft(duel.anew())
+        elif trials:
+            self._ready.appendleft(replace(job, trials=trials))
+
+    @property
+    def spent_s(self) -> float:
+        """Return the seconds that the search has taken, before an interruption too."""
+        return self.spent_before_s + self.clock() - self.began
+
+    @property
+    def _is_spent(self) -> bool:
+        budget_s = self.settings.budget_s
+        return len(self.tried) >= self.most_trials or (budget_s is not None and self.spent_s >= budget_s)
+
+    def _ask(self) -> list[Job]:
+        """Return jobs of what is promising enough for a second look, and of what the strategy asks for."""
+        promoted, self._promoted = self._promoted, set()
+        known = len(self.strategy.values)
+        count = max(1, min(MOST_AT_ONCE, known // TOLD_FOR_EACH, self.most_trials - len(self.tried)))
+        return [*self._jobs(sorted(promoted), 1), *self._jobs(self.strategy.ask(count), 0)]
+
+    def _jobs(self, indices: Sequence[int], number: int) -> list[Job]:
+        together: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
+        for index in indices:
+            together[self.trials[index].problem, self.trials[index].backend].append(self.trials[index])
+        measure = self.looks[number]
+        return [
+            replace(job, measure=measure, methods=methods(measure, backend))
+            for (problem, backend), trials in together.items()
+            for job in make_jobs(self.prepared, problem, trials, self.seed)
+        ]
+
+    def _promote(self, index: int) -> None:
+        best = self.strategy.best(int(self.strategy.space.groups[index]))
+        value = self.strategy.values[index]
+        if best is None or math.isnan(value) or self._looked[index] != 1:
+            return
+        if value <= (1 + PROMISING) * self.strategy.values[best]:
+            self._promoted.add(index)
+
+    def _value_of(self, outcome: Outcome) -> float:
+        timing = next((each for each in outcome.timings if each.measure is self.measure), None)
+        if outcome.state is not State.OK or timing is None:
+            return math.nan
+        return self._value(timing.summary.median_ns, timing.energy.energy_j if timing.energy else None)
+
+    def _value(self, median_ns: float | None, energy_j: float | None) -> float:
+        """Return what is to be small; NaN where it is not known."""
+        if self.settings.objective == "time":
+            return median_ns or math.nan
+        if not energy_j or not median_ns:
+            return math.nan
+        return energy_j if self.settings.objective == "energy" else energy_j * median_ns * 1e-9
+
+    def _learn_stored(self, earlier: Sequence[EarlierRun], sweep_id: int) -> None:
+        """Tell the strategy what is stored of these very trials; more samples count before fewer."""
+        backends = {trial.backend for trial in self.trials}
+        accepted = [
+            {methods(each, backend)[self.measure] for backend in backends if self.measure in methods(each, backend)}
+            for each in (*self.looks, replace(self.prepared.config.measure, modes=(str(self.measure),)))
+        ]
+        free = set()
+        for run in earlier:
+            index = self.index.get(run.identity)
+            look_of = next((number for number, known in enumerate(accepted) if run.method in known), None)
+            failed = run.state is not State.OK
+            if index is None or (look_of is None and not failed):
+                continue
+            if self.prepared.config.retry and run.sweep_id != sweep_id:
+                continue
+            if run.sweep_id == sweep_id:
+                self.tried.add(index)
+                self.spent_before_s += run.duration_ns / 1e9 if index not in free else 0.0
+            if look_of is not None and look_of + 1 < self._looked[index]:
+                continue
+            value = math.nan if failed else self._value(run.median_ns, run.energy_j)
+            self.strategy.tell(index, value, max(run.duration_ns / 1e9, OVERHEAD_S))
+            self._looked[index] = 2 if failed or look_of is None else look_of + 1
+            free.add(index)
+        if free:
+            self.note(f"search: {len(free):,} of {len(self.trials):,} configurations are stored already")
+
+    def _find_hints(self, earlier: Sequence[EarlierRun]) -> dict[int, float]:
+        """Return what other problems, devices and versions of the same variants say of each trial; see `Strategy`."""
+        elsewhere: dict[tuple[object, ...], dict[tuple[str, Point], float]] = defaultdict(dict)
+        for run in earlier:
+            value = math.nan if run.state is not State.OK else self._value(run.median_ns, run.energy_j)
+            if run.identity not in self.index and not math.isnan(value):
+                elsewhere[run.circumstances][run.variant, run.tunables] = math.log(value)
+        gathered: dict[tuple[str, Point], list[float]] = defaultdict(list)
+        useful = {where: logs for where, logs in elsewhere.items() if len(logs) > 1}
+        for logs in useful.values():
+            middle = float(np.median([*logs.values()]))
+            for key, log in logs.items():
+                gathered[key].append(log - middle)
+        hints = {
+            index: float(np.mean(gathered[trial.variant, trial.tunables]))
+            for index, trial in enumerate(self.trials)
+            if (trial.variant, trial.tunables) in gathered
+        }
+        if hints:
+            self.note(
+                f"search: starts from what {len(useful)} other problems, devices or versions say of "
+                f"{len({(self.trials[i].variant, self.trials[i].tunables) for i in hints})} choices of tunables"
+            )
+        return hints
+
+    def _begin_duels(self) -> deque[_Duel]:
+        self.note(f"search: tried {len(self.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s")
+        left = [share for group in range(len(self.problems)) if (share := self.strategy.likely_left(group)) is not None]
+        if left:
+            self.note(f"search: trying the rest is expected to gain at most about {100 * max(left):.1f} %")
+        duels: deque[_Duel] = deque()
+        for number, problem in enumerate(self.problems):
+            values = {
+                index: value
+                for index, value in self.strategy.values.items()
+                if not math.isnan(value) and self.strategy.space.groups[index] == number
+            }
+            ranked = sorted(values, key=values.__getitem__)
+            close = [index for index in ranked if values[index] <= (1 + CLOSE) * values[ranked[0]]]
+            chosen = ranked[: max(LEAST_FINALISTS, min(len(close), self.settings.finalists))]
+            if len({self.trials[index].backend for index in chosen}) > 1 or self.settings.objective != "time":
+                chosen = chosen[:1]  # back ends are not timed side by side, nor is energy
+            if chosen:
+                duels.append(_Duel(problem, tuple(self.trials[index] for index in chosen)))
+            else:
+                self._end(Ending(problem, None, math.nan))
+        return duels
+
+    def _end(self, ending: Ending) -> None:
+        self.endings.append(ending)
+        self.note(describe_ending(ending, self.settings))
+
+
+class _Duel:
+    """The last candidates of one problem, measured interleaved until the rule tells the best or that they are level."""
+
+    def __init__(self, problem: Point, candidates: tuple[Trial, ...]) -> None:
+        self.problem, self.candidates = problem, candidates
+        self.left = {trial.identity: trial for trial in candidates}
+        self.looks = 0
+        self.beaten = 0
+        self.ending: Ending | None = None
+        self._series: dict[str, Series] = {}
+        self._waiting: set[str] = set()
+
+    def anew(self) -> _Duel:
+        """Return the same duel from its beginning."""
+        return _Duel(self.problem, self.candidates)
+
+    def next_job(self, feed: SearchFeed) -> Job | Later:
+        """Return the next look at the candidates that are left."""
+        if self._waiting:
+            return LATER
+        config, settings = feed.prepared.config.measure, feed.settings
+        factor = LONGER**self.looks
+        target = max(min(config.target, SHARE_OF_EFFECT * settings.effect / 2**self.looks), LEAST_TARGET)
+        measure = replace(
+            config,
+            modes=(str(feed.measure),),
+            target=target,
+            max_samples=config.max_samples * factor,
+            max_seconds=config.max_seconds * factor,
+            patience_seconds=config.patience_seconds * factor,
+            interleave=True,
+            rotation=max(config.rotation, len(self.left)),
+            energy=settings.objective != "time",
+        )
+        trials = list(self.left.values())
+        (job,) = make_jobs(_together(feed.prepared), self.problem, trials, feed.seed)
+        self.looks += 1
+        self._series = {}
+        self._waiting = {trial.identity for trial in trials}
+        return replace(job, measure=measure, methods=methods(measure, job.backend))
+
+    def tell(self, feed: SearchFeed, outcome: Outcome) -> None:
+        """Take what this look says of one candidate, and of all of them after the last."""
+        self._waiting.discard(outcome.identity)
+        timing = next((each for each in outcome.timings if each.measure is feed.measure), None)
+        if outcome.state is State.OK and timing is not None:
+            self._series[outcome.identity] = _series_of(timing)
+        if not self._waiting:
+            self._conclude(feed)
+
+    def _conclude(self, feed: SearchFeed) -> None:
+        if not self._series:
+            self.ending = Ending(self.problem, None, math.nan)
+            return
+        rule = Rule(feed.settings.effect, feed.settings.error_rate / DUEL_LOOKS)
+        standing = look(self._series, rule, lambda median_ns: _noise(self.candidates[0], feed.measure, median_ns))
+        beaten = standing.list_beaten()
+        self.beaten += len(beaten)
+        best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
+        self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
+        if not standing.list_open() or self.looks >= DUEL_LOOKS:
+            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten)
+
+
+def describe_ending(ending: Ending, settings: SearchConfig) -> str:
+    """Return one line about what a search came to for a problem."""
+    where = f"search: {ending.problem.label}: "
+    if ending.best is None:
+        return f"{where}no configuration gives a right result"
+    name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
+    text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
+    standing = ending.standing
+    if standing is None or not (standing.judgements or ending.beaten):
+        return f"{text}, compared with no other"
+    level, unsure = standing.list_level(), standing.list_open()
+    parts = []
+    if level:
+        parts.append(f"level with {len(level)} other{'s' * (len(level) > 1)} (within {settings.effect:.2g})")
+    if unsure:
+        parts.append(f"not told from {len(unsure)} more")
+    if ending.beaten:
+        parts.append(f"faster than {ending.beaten}")
+    return f"{text}: {', '.join(parts)}; error rate {settings.error_rate:.2g}"
+
+
+def _narrowed(config: MeasureConfig, measure: Measure, settings: SearchConfig, few: Mapping[str, Any]) -> MeasureConfig:
+    """Return how a look of few samples is timed."""
+    return replace(config, **BRIEF, **few, modes=(str(measure),), energy=settings.objective != "time")
+
+
+def _columns(trial: Trial) -> dict[str, Coordinate]:
+    """Return what a model sees of a trial; a tunable is one of its variant's, whose names others may use otherwise."""
+    return {
+        **{f"problem.{name}": value for name, value in trial.problem.items()},
+        "variant": trial.variant,
+        **{f"{trial.variant}.{name}": value for name, value in trial.tunables.items()},
+    }
+
+
+def _cost_s(outcome: Outcome) -> float:
+    """Return the seconds that a trial has cost by itself; beside others its whole duration is theirs, too."""
+    build_ns = outcome.build.build_ns if outcome.build and not outcome.build.cached else 0
+    sampled_ns = sum(sample.duration_ns for timing in outcome.timings for sample in timing.samples)
+    own_ns = build_ns + sampled_ns if outcome.timings else outcome.duration_ns
+    return own_ns / 1e9 + OVERHEAD_S
+
+
+def _series_of(timing: Timing) -> Series:
+    counted = [sample for sample in timing.samples if not sample.excluded] or list(timing.samples)
+    return Series(
+        np.array([sample.duration_ns for sample in counted]),
+        np.array([sample.round for sample in counted], np.int64),
+        timing.rotation,
+        tick_ns=float(timing.details.get("tick_ns") or 0.0),
+    )
+
+
+def _noise(trial: Trial, measure: Measure, median_ns: float) -> Noise:
+    """Return the noise of times taken side by side: on the host a function's place in memory counts."""
+    device = trial.device
+    if measure is not Measure.COLD or device is None or not is_host(trial.backend, device.details):
+        return NO_NOISE
+    return Noise(PREPARED.deviation(median_ns))
+
+
+def _together(prepared: Prepared) -> Prepared:
+    """Return what was prepared, with all variants in one process: they are compared side by side."""
+    return replace(prepared, config=replace(prepared.config, limits=replace(prepared.config.limits, isolate=False)))

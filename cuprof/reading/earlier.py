@@ -1,0 +1,80 @@
+"""What is stored of the times of a family's variants, whichever sweep, problem, device or version they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.point import Point
+from cuprof.reading.intact import intact
+from cuprof.records import Measure, State
+from cuprof.store.models import Device, Problem, Run, Timing, Trial, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """One run of one trial, with one measure's time where it has one.
+
+    Args:
+        circumstances: equal for runs whose times say directly which of two tunables is better: of one variant's text,
+            problem, device and method.
+    """
+
+    identity: str
+    variant: str
+    problem: Point
+    tunables: Point
+    device: str
+    sweep_id: int
+    state: State
+    method: str
+    median_ns: float | None
+    energy_j: float | None
+    duration_ns: int
+    circumstances: tuple[object, ...]
+
+
+@intact
+def list_earlier(
+    connection: Connection, family: str, measure: Measure, variants: Collection[str] = ()
+) -> list[EarlierRun]:
+    """Return every run of a family that was more than skipped, in the order in which they were stored.
+
+    Args:
+        variants: only these, all when empty.
+    """
+    chosen = [Variant.name.in_(variants)] if variants else []
+    rows = connection.execute(
+        sa.select(
+            Trial.identity, Variant.name, Variant.source_hash, Problem.id, Problem.coordinates, Trial.tunables,
+            Run.sweep_id, Run.state, Run.duration_ns, Run.device_id, Device.name.label("device"),
+            Timing.method, Timing.median_ns, Timing.energy_j,
+        )
+        .join(Variant, Variant.id == Trial.variant_id)
+        .join(Problem, Problem.id == Trial.problem_id)
+        .join(Run, Run.trial_id == Trial.id)
+        .outerjoin(Timing, sa.and_(Timing.run_id == Run.id, Timing.measure == str(measure)))
+        .outerjoin(Device, Device.id == Run.device_id)
+        .where(Variant.family == family, *chosen, Run.state != str(State.SKIPPED))
+        .order_by(Run.id)
+    )  # fmt: skip
+    return [
+        EarlierRun(
+            identity=row.identity,
+            variant=row.name,
+            problem=Point(row.coordinates),
+            tunables=Point(row.tunables),
+            device=row.device or "",
+            sweep_id=row.sweep_id,
+            state=State(row.state),
+            method=row.method or "",
+            median_ns=row.median_ns,
+            energy_j=row.energy_j,
+            duration_ns=row.duration_ns or 0,
+            circumstances=(row.name, row.source_hash, row.id, row.device_id, row.method),
+        )
+        for row in rows
+    ]

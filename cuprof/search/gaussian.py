@@ -1,0 +1,205 @@
+"""A Gaussian process over a fixed set of points, extended by one observation at a time.
+
+Rasmussen & Williams: Gaussian Processes for Machine Learning, 2006, chapters 2 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.optimize import minimize
+
+ROOT = 3.0**0.5
+LENGTH, LENGTH_SPREAD = 1.0, 1.0
+"""The prior of a feature's length scale, log-normal: a column's whole range is about as far as its neighbours tell."""
+NOISE, NOISE_SPREAD = -5.0, 2.0
+"""The prior of the logarithm of the noise's variance, as a share of the process's."""
+SHARE_SPREAD = 1.5
+"""The prior of the logit of the additive part's share, around one half."""
+JITTER = 1e-8
+SCALE, SCALE_WEIGHT = 0.7, 1.0
+"""What is taken for granted of the standard deviation of a logarithm, and how many observations that counts as."""
+STEPS = 15
+
+
+class Layout:
+    """Points as features take few different values: which of a feature's values each point has.
+
+    Args:
+        features: (n, d).
+    """
+
+    def __init__(self, features: np.ndarray) -> None:
+        found = [np.unique(column, return_inverse=True) for column in features.T]
+        self.values = [values for values, _ in found]
+        self.codes = np.array([codes for _, codes in found]).reshape(features.shape[1], len(features))
+
+    def covariance(self, kernel: Kernel, index: int, others: np.ndarray) -> np.ndarray:
+        """Return the covariance of one point with others, (k,), both given by index, without the noise."""
+        joint, additive = np.zeros(len(others)), np.zeros(len(others))
+        for values, codes, scale in zip(self.values, self.codes, kernel.scales, strict=True):
+            squares = ((values - values[codes[index]]) * scale) ** 2
+            picked = codes[others]
+            joint += squares[picked]
+            additive += _matern(squares)[picked]
+        return np.asarray(kernel.share / len(self.values) * additive + (1 - kernel.share) * _matern(joint))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The covariance of a sum of effects of single features and one of all of them, both Matérn 3/2.
+
+    What tunables do to a time is often the product of what each does, a sum in logarithms, which few observations
+    tell; what they do together is left to the joint part.
+
+    Args:
+        scales: 1 / length scale of each feature, (d,).
+        noise: variance of an observation, as a share of the process's.
+        share: the additive part's share of the variance.
+    """
+
+    scales: np.ndarray
+    noise: float
+    share: float
+
+    @classmethod
+    def default(cls, features: int) -> Kernel:
+        """Return the kernel that the priors have in their middle."""
+        return cls.unpack(_prior(features)[0])
+
+    @classmethod
+    def unpack(cls, parameters: np.ndarray) -> Kernel:
+        """Return the kernel of `pack`'s vector."""
+        return cls(np.exp(-parameters[:-2]), float(np.exp(parameters[-2])), float(1 / (1 + np.exp(-parameters[-1]))))
+
+    def pack(self) -> np.ndarray:
+        """Return the parameters that a fit varies, (d + 2,): log lengths, log noise, logit of the share."""
+        return np.append(-np.log(self.scales), [np.log(self.noise), np.log(self.share / (1 - self.share))])
+
+
+def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
+    """Return the kernel that is most probable after the observations, sought from one given.
+
+    Args:
+        points: (n, d).
+        values: (n,); their mean and variance are worked out along with it.
+    """
+    count, features = points.shape
+    squares = ((points[:, None, :] - points[None, :, :]) ** 2).transpose(2, 0, 1).reshape(features, -1)
+    middle, spread = _prior(features)
+
+    def cost(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        each = Kernel.unpack(parameters)
+        scaled = squares * each.scales[:, None] ** 2
+        joint_squares = scaled.sum(axis=0)
+        single, joint = _matern(scaled), _matern(joint_squares)
+        additive = single.mean(axis=0)
+        matrix = (each.share * additive + (1 - each.share) * joint).reshape(count, count)
+        matrix[np.diag_indices(count)] += each.noise + JITTER
+        factor = cholesky(matrix, lower=True)
+        inverse = cho_solve((factor, True), np.eye(count))
+        sums = inverse.sum(axis=1)
+        rest = values - sums @ values / sums.sum()
+        weights = inverse @ rest
+        variance = max(float(rest @ weights) / count, JITTER)
+        away = (parameters - middle) / spread
+        total = 0.5 * count * np.log(variance) + np.log(np.diag(factor)).sum() + 0.5 * away @ away
+        slope = (0.5 * (inverse - np.outer(weights, weights) / variance)).ravel()
+        gradient = np.empty_like(parameters)
+        gradient[:-2] = -2 * (
+            (1 - each.share) * (scaled @ (slope * _slope(joint_squares)))
+            + each.share / features * ((_slope(scaled) * scaled) @ slope)
+        )
+        gradient[-2] = slope[:: count + 1].sum() * each.noise
+        gradient[-1] = each.share * (1 - each.share) * (slope @ (additive - joint))
+        return float(total), gradient + away / spread
+
+    bounds = [(-4.0, 4.0)] * features + [(-12.0, 1.0), (-6.0, 6.0)]
+    start = np.clip(kernel.pack(), *np.array(bounds).T)
+    found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
+    return Kernel.unpack(found.x)
+
+
+def _prior(features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the middle and the spread of every parameter; distances grow with the root of the features."""
+    length = np.log(LENGTH) + 0.5 * np.log(features / 6)
+    middle = np.append(np.full(features, length), [NOISE, 0.0])
+    return middle, np.append(np.full(features, LENGTH_SPREAD), [NOISE_SPREAD, SHARE_SPREAD])
+
+
+def _matern(squares: np.ndarray) -> np.ndarray:
+    distance = ROOT * np.sqrt(squares)
+    return np.asarray((1 + distance) * np.exp(-distance))
+
+
+def _slope(squares: np.ndarray) -> np.ndarray:
+    """Return the derivative of `_matern` by the square of the distance."""
+    return np.asarray(-1.5 * np.exp(-ROOT * np.sqrt(squares)))
+
+
+class Process:
+    """The process at the points of a pool, given observations at some points; what they were is told when asked.
+
+    Adding an observation costs one pass over the pool for each before it, and no matrix is factored again.
+
+    Args:
+        layout: of all points; others are indices of it.
+        pool: where it will be asked for, (p,).
+        points: observed from the start, not empty.
+    """
+
+    def __init__(self, kernel: Kernel, layout: Layout, pool: np.ndarray, points: Sequence[int]) -> None:
+        self.kernel, self.layout, self.pool, self.points = kernel, layout, pool, list(points)
+        count, room = len(points), 2 * len(points) + 16
+        order = np.array(self.points)
+        own = np.array([layout.covariance(kernel, index, order) for index in self.points])
+        own[np.diag_indices(count)] += kernel.noise + JITTER
+        factor = cholesky(own, lower=True)
+        known = np.array([layout.covariance(kernel, index, pool) for index in self.points])
+        self._factor = np.zeros((room, room))
+        self._reach = np.empty((room, len(pool)))
+        self._factor[:count, :count] = factor
+        self._reach[:count] = solve_triangular(factor, known, lower=True)
+        self.variance = np.maximum(1 - (self._reach[:count] ** 2).sum(axis=0), JITTER)
+        """What is unknown at each point of the pool, as a share of the process's variance, (p,)."""
+
+    def add(self, index: int) -> None:
+        """Take one more point that is observed."""
+        count = len(self.points)
+        if count == len(self._factor):
+            self._grow()
+        shared = self.layout.covariance(self.kernel, index, np.array(self.points))
+        row = solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False)
+        own = np.sqrt(max(1 + self.kernel.noise + JITTER - row @ row, JITTER))
+        self._factor[count, :count], self._factor[count, count] = row, own
+        known = self.layout.covariance(self.kernel, index, self.pool)
+        self._reach[count] = (known - row @ self._reach[:count]) / own
+        self.variance = np.maximum(self.variance - self._reach[count] ** 2, JITTER)
+        self.points.append(index)
+
+    def _grow(self) -> None:
+        count = len(self.points)
+        factor, reach = np.zeros((2 * count, 2 * count)), np.empty((2 * count, len(self.pool)))
+        factor[:count, :count], reach[:count] = self._factor, self._reach
+        self._factor, self._reach = factor, reach
+
+    def predict(self, values: np.ndarray, trend: np.ndarray, pool_trend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean at the points of the pool, (p, k), and the process's variance, (k,).
+
+        Args:
+            values: (n, k), k quantities observed at the points in the order in which they were added.
+            trend: (n, t): the mean is a sum of these with factors that are worked out (generalised least squares).
+            pool_trend: (p, t).
+        """
+        count = len(self.points)
+        whitened = solve_triangular(
+            self._factor[:count, :count], np.hstack([values, trend]), lower=True, check_finite=False
+        )
+        seen, base = whitened[:, : values.shape[1]], whitened[:, values.shape[1] :]
+        factors = np.linalg.lstsq(base, seen, rcond=None)[0]
+        rest = seen - base @ factors
+        mean = pool_trend @ factors + (rest.T @ self._reach[:count]).T
+        return mean, ((rest**2).sum(axis=0) + SCALE_WEIGHT * SCALE**2) / (len(rest) + SCALE_WEIGHT)

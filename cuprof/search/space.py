@@ -1,0 +1,103 @@
+"""The configurations that a search may ask for: all of them, enumerated, after constraints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cuprof.errors import SelectionError
+from cuprof.point import Coordinate
+
+LEAST_LOGARITHMIC = 4.0
+"""Positive numbers that span at least this factor are laid out by their logarithms too: 16, 32, …, 256 are powers."""
+
+
+class Space:
+    """Hold n configurations of named columns; one is known by its index from 0 to n - 1.
+
+    A configuration need not have every column: a variant has its own tunables.
+
+    Args:
+        configurations: name → value, for each configuration.
+        groups: for each configuration, which best it competes for (the number of its problem); one for all by default.
+
+    Raises:
+        SelectionError: there is no configuration.
+    """
+
+    def __init__(self, configurations: Sequence[Mapping[str, Coordinate]], groups: Sequence[int] | None = None) -> None:
+        if not configurations:
+            raise SelectionError("there is no configuration to search; the selection and its constraints leave none")
+        self.size = len(configurations)
+        self.names = list(dict.fromkeys(name for each in configurations for name in each))
+        self.groups = np.zeros(self.size, np.int64) if groups is None else np.asarray(groups, np.int64)
+        self.group_count = int(self.groups.max()) + 1
+        columns = [[each.get(name) for each in configurations] for name in self.names]
+        self._levels = [_levels(column) for column in columns]
+        orders = [{value: code for code, value in enumerate(levels)} for levels in self._levels]
+        self.codes = np.array(
+            [[order[_key(value)] for value in column] for order, column in zip(orders, columns, strict=True)], np.int64
+        ).T.reshape(self.size, len(self.names))
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """Return the configurations as points in a cube, (n, features): what a model sees.
+
+        A column of numbers is one feature, halfway between the numbers' ranks and the numbers themselves, which are
+        taken by logarithm where they span a large factor; one of anything else has a feature for each value.
+        """
+        features = []
+        for levels, codes in zip(self._levels, self.codes.T, strict=True):
+            known = [level for level in levels if level is not None]
+            if len(levels) < 2:
+                continue
+            if len(levels) == 2 or not all(isinstance(level, int | float) for level in known):
+                picked = levels[1:] if len(levels) == 2 else levels
+                features += [(codes == levels.index(level)).astype(float) for level in picked]
+            else:
+                if len(known) < len(levels):
+                    features.append((codes == levels.index(None)).astype(float))
+                features.append(_positions(levels)[codes])
+        return np.array(features).T if features else np.zeros((self.size, 1))
+
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """Return each configuration's squared distance from the middle of all features, (n,)."""
+        return np.asarray(((self.features - np.median(self.features, axis=0)) ** 2).sum(axis=1))
+
+    def neighbours(self, index: int, *, within: int = 1) -> np.ndarray:
+        """Return the configurations of the same group that differ from one in at most `within` columns."""
+        differing = (self.codes != self.codes[index]).sum(axis=1)
+        near = (differing <= within) & (differing > 0) & (self.groups == self.groups[index])
+        return np.flatnonzero(near)
+
+    def levels(self, name: str) -> list[Any]:
+        """Return the values of a column in ascending order; None stands for configurations that lack it."""
+        return self._levels[self.names.index(name)]
+
+
+def _key(value: Coordinate | None) -> Any:
+    """Return what tells a value from others: True and 1 are two values."""
+    return str(value) if isinstance(value, bool) else value
+
+
+def _levels(column: Sequence[Coordinate | None]) -> list[Any]:
+    values = dict.fromkeys(map(_key, column))
+    numbers = sorted(value for value in values if isinstance(value, int | float))
+    texts = sorted(value for value in values if isinstance(value, str))
+    return [None] * (None in values) + numbers + texts
+
+
+def _positions(levels: Sequence[Any]) -> np.ndarray:
+    """Return where each level lies from 0 to 1; one that is absent lies in the middle."""
+    known = [level for level in levels if level is not None]
+    numbers = np.array(known, float)
+    if numbers[0] > 0 and numbers[-1] / numbers[0] >= LEAST_LOGARITHMIC and math.isfinite(numbers[-1]):
+        numbers = np.log(numbers)
+    spread = (numbers - numbers[0]) / (numbers[-1] - numbers[0])
+    places = 0.5 * spread + 0.5 * np.arange(len(known)) / (len(known) - 1)
+    return np.concatenate([np.full(len(levels) - len(known), 0.5), places])

@@ -1,0 +1,92 @@
+"""What every strategy offers: it is asked what to try next, and told what came of it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from cuprof.search.space import Space
+
+HINTED = 3
+"""So many configurations of a group are tried because they were the best elsewhere."""
+
+
+class Strategy(ABC):
+    """Choose among the configurations of a space, each at most once; not for use from two threads at a time.
+
+    Args:
+        space: what there is to choose from.
+        seed: of every random choice; the same seed and the same answers give the same questions.
+        hints: index → the logarithm of how many times as long as others it took under other conditions (another
+            problem, device or version): what is small there is tried first.
+
+    Attributes:
+        values: index → what is to be small (a duration), NaN where the configuration failed.
+        costs: index → seconds that finding out has taken.
+    """
+
+    def __init__(self, space: Space, seed: int, hints: Mapping[int, float]) -> None:
+        self.space, self.hints = space, hints
+        self.random = np.random.default_rng(seed)
+        self.values: dict[int, float] = {}
+        self.costs: dict[int, float] = {}
+        self.is_taken = np.zeros(space.size, bool)
+
+    def ask(self, count: int = 1) -> list[int]:
+        """Return the next configurations to try, at most `count`; fewer, or none, where all have been asked for.
+
+        Further ones may be asked for before these are told.
+        """
+        chosen: list[int] = []
+        while len(chosen) < count and not self.is_taken.all():
+            hinted = self._choose_hinted()
+            index = self._choose() if hinted is None else hinted
+            self.is_taken[index] = True
+            chosen.append(index)
+        return chosen
+
+    def tell(self, index: int, value: float, cost: float) -> None:
+        """Take what came of a configuration, asked for or not; a later answer replaces an earlier one.
+
+        Args:
+            value: positive, small is good; NaN for a failure.
+            cost: seconds, positive.
+        """
+        if not (math.isnan(value) or 0 < value < math.inf):
+            raise ValueError(f"configuration {index} has the value {value}; it is positive, or NaN for a failure")
+        self.is_taken[index] = True
+        self.values[index], self.costs[index] = value, cost
+        self._learn(index)
+
+    def _choose_hinted(self) -> int | None:
+        """Return what the hints say is best in a group of which little has been tried, or None."""
+        if not self.hints:
+            return None
+        known = np.array([*self.hints], int)
+        groups = self.space.groups
+        taken = np.bincount(groups[self.is_taken], minlength=self.space.group_count)
+        open_known = known[~self.is_taken[known] & (taken[groups[known]] < HINTED)]
+        return min(map(int, open_known), key=self.hints.__getitem__) if open_known.size else None
+
+    @abstractmethod
+    def _choose(self) -> int:
+        """Return a configuration that is not taken yet; there is one."""
+
+    def _learn(self, index: int) -> None:  # noqa: B027 - random search learns nothing
+        """Take note of a configuration's answer, which stands in `values` and `costs`."""
+
+    def _draw(self) -> int:
+        """Return any configuration that is not taken."""
+        return int(self.random.choice(np.flatnonzero(~self.is_taken)))
+
+    def best(self, group: int = 0) -> int | None:
+        """Return the best configuration of a group so far, or None."""
+        right = {i: v for i, v in self.values.items() if not math.isnan(v) and self.space.groups[i] == group}
+        return min(right, key=right.__getitem__) if right else None
+
+    def likely_left(self, group: int = 0) -> float | None:
+        """Return by what share trying everything else is expected to better a group's best; None where nobody knows."""
+        return None

@@ -1,0 +1,100 @@
+"""Recorded spaces in every format, the score, and the benchmark's table."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import search
+from benchmarks.recorded_spaces import RecordedSpace, find_spaces, read_space
+
+TABLE = "x,mode,time_ms,cost_s\n1,a,2.5,0.5\n2,a,,0.25\n4,b,1.25,0.5\n"
+ENTRY = {"compile_time": 300.0, "verification_time": 0, "benchmark_time": 200.0}
+CACHE = {
+    "tune_params_keys": ["x", "mode"],
+    "objective": "time",
+    "cache": {
+        "1,a": {"x": 1, "mode": "a", "time": 2.5, **ENTRY},
+        "2,a": {"x": 2, "mode": "a", "time": "RuntimeFailedConfig", **ENTRY, "benchmark_time": 0, "compile_time": 250},
+        "4,b": {"x": 4, "mode": "b", "time": 1.25, **ENTRY},
+    },
+}
+T4 = {
+    "results": [
+        {
+            "configuration": {"x": each["x"], "mode": each["mode"]},
+            "times": {"compilation": each["compile_time"], "validation": 0, "benchmark": each["benchmark_time"]},
+            "invalidity": "correct" if isinstance(each["time"], float) else "runtime",
+            "measurements": [{"name": "time", "value": each["time"], "unit": "ms"}],
+            "objectives": ["time"],
+        }
+        for each in CACHE["cache"].values()  # type: ignore[attr-defined]
+    ]
+}
+
+
+def test_all_formats_say_the_same(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(TABLE)
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
+    (tmp_path / "c.json").write_text(json.dumps(CACHE))
+    (tmp_path / "d.json").write_text(json.dumps(CACHE)[:-2] + ",")  # as Kernel Tuner leaves it while it tunes
+    (tmp_path / "e.json").write_text(json.dumps(T4))
+    for path in find_spaces(tmp_path):
+        space = read_space(path)
+        assert [dict(each) for each in space.configurations] == [
+            {"x": 1, "mode": "a"}, {"x": 2, "mode": "a"}, {"x": 4, "mode": "b"}
+        ], path  # fmt: skip
+        assert np.array_equal(space.times, [2.5, np.nan, 1.25], equal_nan=True)
+        assert space.costs == pytest.approx([0.5, 0.25, 0.5])
+
+
+def test_what_is_no_space_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(ValueError, match="neither a table, a Kernel Tuner cache nor T4"):
+        read_space(tmp_path / "a.json")
+
+
+def make(times: list[float]) -> RecordedSpace:
+    return RecordedSpace("it", [{"x": x} for x in range(len(times))], np.array(times), np.ones(len(times)))
+
+
+def test_the_expected_best_of_draws_is_the_mean_over_all_of_them() -> None:
+    space = make([3.0, 1.0, 4.0, 1.5, 9.0, 2.6])
+    for draws in range(1, 7):
+        exact = np.mean([min(each) for each in combinations(space.times, draws)])
+        assert space.expected_best(draws) == pytest.approx(exact)
+
+
+def test_the_optimum_at_once_scores_one_and_random_search_nothing() -> None:
+    rng = np.random.default_rng(1)
+    space = make(list(np.exp(rng.standard_normal(500))))
+    order = list(np.argsort(space.times))
+    assert space.score_curve(order) == pytest.approx(np.ones(50))
+    scores = [space.score_curve(list(rng.permutation(500))).mean() for _ in range(300)]
+    assert abs(np.mean(scores)) < 3 * np.std(scores) / 300**0.5 + 0.02
+
+
+def test_nothing_found_yet_scores_nothing() -> None:
+    space = make([np.nan, *np.linspace(1, 2, 99)])
+    assert np.array_equal(space.score_curve([0]), np.zeros(50))
+
+
+def test_the_benchmark_tells_what_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "\n".join(f"{x},{y},{1 + abs(x - 7) + abs(y - 3)},1" for x in range(12) for y in range(12))
+    (tmp_path / "it.csv").write_text("x,y,time_ms,cost_s\n" + rows)
+    code = search.main(
+        ["--spaces", str(tmp_path), "--seeds", "2", "--strategies", "surrogate", "--no-kernel-tuner", "--processes",
+         "1", "--out", str(tmp_path / "out")]
+    )  # fmt: skip
+    assert code == 1, "Kernel Tuner was left out, so one criterion is not told"
+    printed = capsys.readouterr().out
+    assert "not told: above every default of Kernel Tuner" in printed
+    (row,) = [each for each in json.loads((tmp_path / "out/search.json").read_text())["rows"] if each["space"] == "it"]
+    assert row["seeds"] == 2
+    assert row["score"] > 0.5
+    assert search.main(["--spaces", str(tmp_path / "none")]) == 2

@@ -1,0 +1,31 @@
+"""The settings of a search."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuprof.config.model import SearchConfig
+from cuprof.errors import ConfigError
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5min", 300), ("1.5h", 5400), ("2 min", 120)])
+def test_a_budget_is_a_time(text: str, seconds: float) -> None:
+    assert SearchConfig(name="random", budget=text).budget_s == seconds
+
+
+@pytest.mark.parametrize("text", ["5", "min", "0s", "-1s", "5 days"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="give a time such as 90s, 5min or 1h"):
+        SearchConfig(name="random", budget=text)
+
+
+def test_a_budget_without_a_search_is_a_mistake() -> None:
+    with pytest.raises(ConfigError, match=r"search\.trials bounds a search and none is chosen; add search=surrogate"):
+        SearchConfig(trials=10)
+
+
+def test_the_smallest_bound_counts_and_a_tenth_without_any() -> None:
+    assert SearchConfig(name="random").most_trials(4000) == 400
+    assert SearchConfig(name="random", trials=100, fraction=0.5).most_trials(4000) == 100
+    assert SearchConfig(name="random", budget="5min").most_trials(4000) == 4000
+    assert SearchConfig(name="random", fraction=0.001).most_trials(100) == 1

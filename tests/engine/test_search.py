@@ -1,0 +1,224 @@
+"""What a search's feed asks for, of answers that are made up; and one search through a real worker."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
+from cuprof.engine.feed import LATER
+from cuprof.engine.planning import Prepared, find_whole_space
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.search import SearchFeed
+from cuprof.engine.station import Station
+from cuprof.engine.sweep import run_sweep
+from cuprof.family.loader import load_family
+from cuprof.measure.method import methods
+from cuprof.plan import Selection, plan
+from cuprof.point import Point
+from cuprof.project import find_project
+from cuprof.reading.earlier import EarlierRun
+from cuprof.reading.queries import query
+from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
+from cuprof.statistics.median import summarise
+from cuprof.worker.messages import Job, WorkerSettings
+from tests.engine.conftest import FAMILIES, Listener
+
+FOLDER = FAMILIES / "searchable"
+BEST = Point(width=64, height=2, unroll=4)
+COLD = Measure.COLD
+
+
+class Bench:
+    """A search whose trials are answered at once: by the family's own formula, and noise."""
+
+    def __init__(self, sizes: Sequence[int] = (64,), earlier: Sequence[EarlierRun] = (), **settings: Any) -> None:
+        family = load_family(FOLDER)
+        spec = importlib.util.spec_from_file_location("searchable", FOLDER / "family.py")
+        assert spec is not None
+        assert spec.loader is not None
+        self.source = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.source)
+        self.config = SweepConfig(
+            experiment="",
+            family="searchable",
+            measure=MeasureConfig(modes=("cold",)),
+            search=SearchConfig(**{"name": "surrogate", "seed": 1, **settings}),
+        )
+        device = {"cpu": DeviceFacts("cpu", 0, "it")}
+        tune = find_whole_space(family, self.config)
+        planned = plan(family, Selection(family="searchable", problem={"n": tuple(sizes)}, tune=tune), device)
+        by_backend = {"cpu": methods(self.config.measure, "cpu")}
+        self.prepared = Prepared(self.config, family, planned, device, by_backend, "hash")
+        self.trials = planned.trials
+        self.by_identity = {trial.identity: trial for trial in self.trials}
+        self.notes: list[str] = []
+        self.now_s = 0.0
+        self.feed = SearchFeed(self.prepared, self.trials, earlier, 7, self.notes.append, lambda: self.now_s)
+        self.stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
+        self.jobs: list[Job] = []
+        self.random = np.random.default_rng(1)
+
+    def time_ns(self, trial: Trial) -> float:
+        return float(self.source.wait_us(trial.tunables)) * 1e3 * (1 + trial.problem.n / 1e3)
+
+    def answer(self, job: Job, identity: str) -> Outcome:
+        trial = self.by_identity[identity]
+        self.now_s += 0.1
+        if trial.tunables.unroll == 8 and trial.tunables.height == 16:
+            return Outcome(identity, State.LAUNCH_ERROR, "too many registers", duration_ns=10**8)
+        noise = np.exp(0.01 * self.random.standard_normal(job.measure.min_samples))
+        samples = tuple(Sample(number, self.time_ns(trial) * each) for number, each in enumerate(noise))
+        timing = Timing(COLD, job.methods[COLD], samples, summarise(samples, 0.95), "samples", rotation="r")
+        return Outcome(identity, State.OK, timings=(timing,), duration_ns=10**8)
+
+    def run(self) -> list[Outcome]:
+        """Answer both stations in turn until neither is given more."""
+        outcomes = []
+        left = list(self.stations)
+        while left:
+            for station in list(left):
+                job = self.feed.take(station)
+                if job is None:
+                    left.remove(station)
+                elif job is not LATER:
+                    self.jobs.append(job)
+                    for each in job.trials:
+                        outcome = self.answer(job, each.identity)
+                        outcomes.append(outcome)
+                        self.feed.tell(station, outcome)
+        return outcomes
+
+
+def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
+    bench = Bench(fraction=0.4)
+    bench.run()
+    (ending,) = bench.feed.endings
+    assert ending.best is not None
+    assert ending.best.tunables == BEST
+    assert len(bench.feed.tried) == round(0.4 * len(bench.trials))
+    *looks, duel = bench.jobs
+    assert len(duel.trials) >= 3
+    assert {job.measure.max_samples for job in looks} == {5, 60}, "few samples first, more for what is promising"
+    assert bench.notes[-1].startswith("search: n=64: best is waiting · width=64, height=2, unroll=4 with 106.")
+    assert "error rate 0.05" in bench.notes[-1]
+
+
+def test_a_budget_of_time_ends_the_search_and_not_the_duel() -> None:
+    bench = Bench(budget="2s")
+    bench.run()
+    assert 10 <= len(bench.feed.tried) <= 30
+    assert bench.feed.endings[0].best is not None
+
+
+def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
+    bench = Bench(sizes=(64, 128, 256), trials=120)
+    bench.run()
+    assert len(bench.feed.tried) == 120
+    assert {ending.problem.n: ending.best and ending.best.tunables for ending in bench.feed.endings} == dict.fromkeys(
+        (64, 128, 256), BEST
+    )
+    assert all(len({bench.by_identity[t.identity].problem for t in job.trials}) == 1 for job in bench.jobs)
+
+
+def test_a_station_that_is_lost_gives_its_trials_and_its_duel_back() -> None:
+    bench = Bench(trials=6)
+    lost = Station(JobRunner(WorkerSettings(), LimitsConfig()))
+    job = bench.feed.take(lost)
+    assert isinstance(job, Job)
+    bench.feed.give_back(lost, job)
+    bench.run()
+    assert job.trials[0].identity in {trial.identity for trial in bench.jobs[0].trials}
+    assert len(bench.feed.tried) == 6
+
+    bench = Bench(trials=6)
+    while not bench.feed._duelling:
+        job = bench.feed.take(lost)
+        assert isinstance(job, Job)
+        for each in job.trials if not bench.feed._duelling else ():
+            bench.feed.tell(lost, bench.answer(job, each.identity))
+    bench.feed.give_back(lost, job)
+    bench.run()
+    assert len(bench.feed.endings) == 1
+
+
+def earlier(trial: Trial, ns: float, **details: Any) -> EarlierRun:
+    method = methods(MeasureConfig(modes=("cold",)), "cpu")[COLD]
+    known = {"device": "it", "sweep_id": 3, "state": State.OK, "method": method, "energy_j": None, "duration_ns": 10**8}
+    of_trial = {"identity": trial.identity, "variant": trial.variant, "problem": trial.problem}
+    return EarlierRun(
+        **{**known, **of_trial, "tunables": trial.tunables, "median_ns": ns, "circumstances": (1,), **details}
+    )
+
+
+def test_what_is_stored_is_told_for_free() -> None:
+    known = Bench().trials
+    bench = Bench(earlier=[earlier(trial, 5e5) for trial in known[:50]], trials=20)
+    assert bench.notes == ["search: 50 of 96 configurations are stored already"]
+    bench.run()
+    assert len(bench.feed.tried) == 20
+    assert not {t.identity for job in bench.jobs[:-1] for t in job.trials if job.measure.max_samples == 5} & {
+        trial.identity for trial in known[:50]
+    }
+
+
+def test_an_interrupted_search_goes_on_with_what_is_left_of_its_budget() -> None:
+    known = Bench().trials
+    done = [earlier(trial, 5e5, sweep_id=7) for trial in known[:15]]
+    bench = Bench(earlier=done, trials=20)
+    assert len(bench.feed.tried) == 15
+    bench.run()
+    assert len(bench.feed.tried) == 20
+    assert Bench(earlier=done, budget="3s").feed.spent_s == pytest.approx(1.5)
+
+
+def test_times_of_another_problem_say_what_to_try_first() -> None:
+    other = Bench(sizes=(512,))
+    elsewhere = [earlier(trial, other.time_ns(trial)) for trial in other.trials]
+    bench = Bench(earlier=elsewhere, trials=4)
+    assert bench.notes == [
+        "search: starts from what 1 other problems, devices or versions say of 96 choices of tunables"
+    ]
+    bench.run()
+    assert bench.by_identity[bench.jobs[0].trials[0].identity].tunables == BEST
+
+
+def test_what_gives_nothing_right_is_told() -> None:
+    bench = Bench(trials=5)
+    bench.answer = lambda job, identity: Outcome(identity, State.COMPILE_ERROR, "no")  # type: ignore[method-assign]
+    bench.run()
+    assert bench.notes[-1] == "search: n=64: no configuration gives a right result"
+    assert math.isnan(bench.feed.endings[0].median_ns)
+
+
+def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "cuprof.toml").write_text("")
+    shutil.copytree(FOLDER, tmp_path / "kernels" / "searchable")
+    config = SweepConfig(
+        experiment="",
+        family="searchable",
+        measure=MeasureConfig(modes=("cold",), max_seconds=0.01, max_samples=20, settle_seconds=0.0, flush="none"),
+        search=SearchConfig(name="surrogate", trials=6, seed=1),
+    )
+    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    config = replace(config, store=replace(config.store, url=url))
+    result = run_sweep(config, find_project(tmp_path), _Repeats())
+    assert result.exit_code == 0
+    frame = query(url, f"SELECT COUNT(*) AS tried FROM sweep_trial WHERE sweep_id = {result.sweep_id}")
+    assert int(frame["tried"][0]) == 6
+
+
+class _Repeats(Listener):
+    """A search looks at a trial more than once."""
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        self.outcomes[trial.label] = outcome

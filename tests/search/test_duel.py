@@ -1,0 +1,50 @@
+"""The final comparison of a search: how often it crowns the wrong one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cuprof.search.duel import Standing, look
+from cuprof.statistics.noise import NO_NOISE
+from cuprof.statistics.series import Series
+from cuprof.statistics.verdict import Rule
+
+
+def sample(medians: list[float], rng: np.random.Generator, count: int) -> dict[int, Series]:
+    """Return interleaved samples: each round has a drift that all share, and each sample noise with outliers."""
+    drift = 1 + 0.004 * np.sin(np.arange(count) / 9)
+    rounds = np.arange(count)
+    series = {}
+    for number, median in enumerate(medians):
+        noise = np.exp(0.004 * rng.standard_normal(count)) + 0.05 * (rng.random(count) < 0.03)
+        series[number] = Series(median * drift * noise, rounds, "side by side")
+    return series
+
+
+def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level() -> None:
+    right = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        medians = list(rng.permutation([10_000.0, 10_010.0, 10_020.0, 10_030.0, 10_400.0, 11_000.0]))
+        standing = look(sample(medians, rng, 60), Rule(0.01, 0.05), lambda _: NO_NOISE)
+        right += int(np.argmin(medians)) in {standing.best, *standing.list_level(), *standing.list_open()}
+    assert right >= 95
+
+
+def test_what_is_clearly_slower_is_beaten_and_what_is_equal_is_level() -> None:
+    medians = [10_000.0, 10_000.0, 10_500.0]
+    standing = look(sample(medians, np.random.default_rng(1), 200), Rule(0.01, 0.05), lambda _: NO_NOISE)
+    assert {standing.best, *standing.list_level()} == {0, 1}
+    assert standing.list_beaten() == [2]
+    assert standing.list_open() == []
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_few_samples_tell_nothing(count: int) -> None:
+    standing = look(sample([10_000.0, 10_050.0], np.random.default_rng(1), count), Rule(), lambda _: NO_NOISE)
+    assert standing.list_beaten() == []
+
+
+def test_a_single_candidate_is_the_best() -> None:
+    assert look(sample([1.0], np.random.default_rng(1), 5), Rule(), lambda _: NO_NOISE) == Standing(0, {})

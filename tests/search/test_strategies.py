@@ -1,0 +1,138 @@
+"""One contract for every strategy, and what the default one is better at."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from cuprof.errors import UnknownNameError
+from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
+from cuprof.search.space import Space
+from cuprof.search.strategy import Strategy
+
+AXES = {"x": [1, 2, 4, 8, 16, 32], "y": list(range(6)), "kind": ["a", "b", "c"], "z": [0, 1]}
+POINTS = [dict(zip(AXES, values, strict=True)) for values in product(*AXES.values())]
+OWN = [name for name in STRATEGIES if name != "optuna"]
+
+
+def landscape(groups: int = 1) -> tuple[Space, np.ndarray]:
+    """Return a space and its times: products of effects, one interaction, a cliff, and a corner that fails."""
+    times = []
+    for group in range(groups):
+        for point in POINTS:
+            x, y = math.log2(point["x"]), point["y"]
+            log = (
+                0.5 * abs(x - 3 + group) + 0.2 * abs(y - 2) + 0.3 * (point["kind"] != "b") + 0.2 * point["z"] * (x > 3)
+            )
+            times.append(math.nan if x == 5 and y == 5 else 1e3 * math.exp(log) * (3 if x + y > 8 else 1))
+    return Space(POINTS * groups, [group for group in range(groups) for _ in POINTS]), np.array(times)
+
+
+def run(strategy: Strategy, times: np.ndarray, count: int, at_once: int = 1) -> list[int]:
+    asked: list[int] = []
+    while len(asked) < count and (found := strategy.ask(at_once)):
+        asked += found
+        for index in found:
+            strategy.tell(index, float(times[index]), 1.0)
+    return asked
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_configuration_is_asked_for_once_and_then_none(name: str) -> None:
+    space = Space(POINTS[:40])
+    asked = run(make_strategy(name, space, 1), np.linspace(1, 2, 40), 1000, at_once=3)
+    assert sorted(asked) == list(range(40))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_seed_and_the_same_answers_give_the_same_questions(name: str) -> None:
+    space, times = landscape()
+    first, again, other = (run(make_strategy(name, space, seed), times, 40) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_is_known_already_is_not_asked_for_and_failures_do_no_harm(name: str) -> None:
+    space, times = landscape()
+    strategy = make_strategy(name, space, 3)
+    for index in range(100):
+        strategy.tell(index, math.nan if index % 3 else float(np.nan_to_num(times[index], nan=1e4)), 1.0)
+    assert not set(run(strategy, times, 30)) & set(range(100))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_where_everything_fails_the_rest_is_tried_all_the_same(name: str) -> None:
+    space, times = landscape()
+    assert len(set(run(make_strategy(name, space, 1), np.full_like(times, math.nan), 30))) == 30
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_several_problems_share_a_budget_and_none_is_forgotten(name: str) -> None:
+    space, times = landscape(groups=3)
+    strategy = make_strategy(name, space, 1)
+    run(strategy, times, 60, at_once=4)
+    assert all(strategy.best(group) is not None for group in range(3))
+
+
+def test_the_default_comes_near_the_best_of_several_problems_in_a_tenth_of_all() -> None:
+    space, times = landscape(groups=2)
+    strategy = make_strategy(DEFAULT, space, 1)
+    run(strategy, times, space.size // 10, at_once=2)
+    for group in range(2):
+        best = strategy.best(group)
+        assert best is not None
+        assert times[best] <= 1.02 * np.nanmin(times[space.groups == group])
+
+
+def test_the_default_prefers_what_costs_less() -> None:
+    space = Space([{"x": x, "y": y} for x, y in product(range(20), range(10))])
+    dear = space.codes[:, 0] >= 10
+    strategy = make_strategy(DEFAULT, space, 1)
+    asked = []
+    for _ in range(40):
+        (index,) = strategy.ask()
+        asked.append(index)
+        strategy.tell(index, 1e3 + index % 7, 20.0 if dear[index] else 1.0)
+    assert np.mean(dear[asked]) < 0.3
+
+
+def test_the_default_avoids_where_others_failed() -> None:
+    space = Space([{"x": x, "y": y} for x, y in product(range(20), range(10))])
+    failing = space.codes[:, 0] >= 10
+    strategy = make_strategy(DEFAULT, space, 1)
+    asked = run(strategy, np.where(failing, math.nan, 1e3 + np.arange(200) % 11), 60)
+    assert np.mean(failing[asked]) < 0.35 < np.mean(failing)
+
+
+def test_hints_are_tried_first() -> None:
+    space, times = landscape()
+    hints = {index: math.log(time) for index, time in enumerate(times) if not math.isnan(time)}
+    strategy = make_strategy(DEFAULT, space, 1, hints)
+    assert strategy.ask() == [int(np.nanargmin(times))]
+
+
+def test_what_is_likely_left_shrinks_to_nothing() -> None:
+    space, times = landscape()
+    strategy = make_strategy(DEFAULT, space, 1)
+    run(strategy, times, 20)
+    early = strategy.likely_left()
+    run(strategy, times, 100)
+    late = strategy.likely_left()
+    assert early is not None
+    assert late is not None
+    assert 0 <= late < early < 1
+
+
+def test_a_strategy_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown search strategy 'surogate'.*surrogate"):
+        make_strategy("surogate", Space(POINTS), 1)
+
+
+def test_optuna_is_told_what_was_tried() -> None:
+    pytest.importorskip("optuna")
+    space, times = landscape()
+    asked = run(make_strategy("optuna", space, 1), times, 30)
+    assert len(set(asked)) == 30
