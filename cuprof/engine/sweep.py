@@ -23,7 +23,7 @@ from cuprof.engine.runner import JobRunner
 from cuprof.errors import EmptyStoreError, WorkerError
 from cuprof.interrupts import shielded
 from cuprof.project import Project
-from cuprof.records import ENERGY_UNAVAILABLE, FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
+from cuprof.records import ENERGY_UNAVAILABLE, FAILED, Calibration, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.network import describe_network
@@ -235,16 +235,11 @@ class Sweep:
         seed = self.prepared.config.check.seed
         for job in list_jobs(self.prepared, trials, secrets.randbits(63) if seed is None else seed):
             with self._turn(job):
-                is_due = bool(job.methods) and job.backend not in calibrated
-                # A GPU says first who else computes on it; measuring the host's memory has time.
-                is_early = is_due and not self._is_host(job.backend)
-                calibrated.add(job.backend)
-                if is_early:
+                if job.methods and job.backend not in calibrated:  # what was measured bounds the first time already
+                    calibrated.add(job.backend)
                     self._calibrate(sweep_id, job.backend)
                 for outcome in self.runner.run(job, partial(self._believe, by_identity)):
                     self._record(sweep_id, by_identity[outcome.identity], outcome)
-                if is_due and not is_early:
-                    self._calibrate(sweep_id, job.backend)
 
     def _is_host(self, backend: str) -> bool:
         device = self.prepared.devices[backend]
@@ -263,34 +258,34 @@ class Sweep:
         )
 
     def _calibrate(self, sweep_id: int, backend: str) -> None:
+        """Learn what the device can do, of the host from an earlier sweep unless `retry=all` measures all anew."""
         device = self.prepared.devices[backend]
-        if isinstance(device, DeviceFacts) and self._is_remembered(sweep_id, device):
+        if not isinstance(device, DeviceFacts):
             return
+        on_host, calibration = is_host(backend, device.details), None
+        if on_host and self.prepared.config.retry != "all":
+            calibration = self.store.reuse_calibration(sweep_id, device)
+        if calibration is None:
+            calibration = self._measure_device(backend)
+            if calibration is None:
+                return
+            self.store.save_calibration(sweep_id, device, calibration)
+        cache_bytes = int(device.details.get("l2_bytes") or 0)
+        flushed = self.prepared.config.measure.flush != "none"
+        self._plausibility[backend] = Plausibility(on_host, calibration, cache_bytes, flushed)
+
+    def _measure_device(self, backend: str) -> Calibration | None:
         try:
             answer = self.runner.worker.calibrate(backend)
         except WorkerError as error:
             self.runner.replace_worker()
             self.observer.note(f"{backend}: the device could not be calibrated: {error}")
-            return
-        others = answer.calibration.details.get("other_processes") if answer.calibration else None
-        if others:
-            self.observer.note(f"{backend}: other processes compute on the device: {name_processes(others)}")
+            return None
         if answer.calibration is None:
             self.observer.note(f"{backend}: the device could not be calibrated: {answer.fault}")
-        elif isinstance(device, DeviceFacts):
-            self.store.save_calibration(sweep_id, device, answer.calibration)
-            cache_bytes = int(device.details.get("l2_bytes") or 0)
-            on_host = is_host(backend, device.details)
-            flushed = self.prepared.config.measure.flush != "none"
-            self._plausibility[backend] = Plausibility(on_host, answer.calibration, cache_bytes, flushed)
-
-    def _is_remembered(self, sweep_id: int, device: DeviceFacts) -> bool:
-        """Return whether the host's figures were taken from an earlier sweep; `retry=all` measures everything anew."""
-        return (
-            is_host(device.backend, device.details)
-            and self.prepared.config.retry != "all"
-            and self.store.reuse_calibration(sweep_id, device)
-        )
+        elif others := answer.calibration.details.get("other_processes"):
+            self.observer.note(f"{backend}: other processes compute on the device: {name_processes(others)}")
+        return answer.calibration
 
     def _believe(self, trials: Mapping[str, Trial], outcome: Outcome) -> Outcome:
         """Return the outcome, implausible where the device cannot be as fast as it says."""

@@ -120,8 +120,8 @@ class Store:
         with self._begin() as connection:
             sweeps.save_calibration(connection, sweep_id, sweeps.save_device(connection, facts), calibration)
 
-    def reuse_calibration(self, sweep_id: int, facts: DeviceFacts) -> bool:
-        """Give the sweep what was last measured of this device on the sweep's host; return False where nothing was."""
+    def reuse_calibration(self, sweep_id: int, facts: DeviceFacts) -> Calibration | None:
+        """Give the sweep what was last measured of this device on the sweep's host; return it, or None."""
         with self._begin() as connection:
             return sweeps.reuse_calibration(connection, sweep_id, sweeps.save_device(connection, facts))
 
