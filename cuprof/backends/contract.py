@@ -217,6 +217,10 @@ class Session(ABC, Generic[R]):
         """
 
     @abstractmethod
+    def restock(self, number: int, inputs: Arrays) -> None:
+        """Keep other contents as the set of this number, which nothing is compared with."""
+
+    @abstractmethod
     def expect(self, runnable: R, tolerances: Sequence[Tolerance | None]) -> bool:
         """Hold the results of a runnable's executions to a tolerance a set of inputs, where they lie.
 

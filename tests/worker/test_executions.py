@@ -58,6 +58,8 @@ class Device:
         self.now = 0
         self.drawn: list[Draw] = []
         self.tallied = Tally()
+        self.restocked: list[int] = []
+        self.known: list[Runnable] = []
         self.last_wrong = False
 
     def expect(self, runnable: Runnable, tolerances: Sequence[Tolerance | None]) -> bool:
@@ -82,6 +84,11 @@ class Device:
         runnable.met[drawn.inputs] += 1
         return Reading(runnable.cold_ns(drawn.inputs, met))
 
+    def restock(self, number: int, inputs: dict[str, np.ndarray]) -> None:
+        self.restocked.append(int(inputs["number"]))
+        for runnable in self.known:
+            runnable.met[number] = 0
+
     def fetch(self, runnable: Runnable) -> dict[str, np.ndarray]:
         self.now += self.fetch_ns
         return {"y": WRONG if self.last_wrong else RIGHT}
@@ -100,7 +107,9 @@ class Desk:
             InputSet({}, Sealed({"y": RIGHT}) if number < COMPARED_SETS else None)
             for number in range(COMPARED_SETS + unseen)
         )
-        workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, seed=1)
+        self.device.known.append(runnable)
+        redraw = lambda number: {"number": np.array(number)}  # noqa: E731
+        workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, seed=1, redraw=redraw)
         job = Job(Path(), "cpu", Point(), (), 1, None, {})  # type: ignore[arg-type]
         count = len(sets) if stocked is None else stocked
         bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, INTEGRITY)  # type: ignore[arg-type]
@@ -133,7 +142,9 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Desk]:
 def test_so_many_executions_are_compared_as_are_wanted(make: Callable[..., Desk], samples: int, in_place: bool) -> None:
     desk = make(in_place=in_place)
     desk.sample(samples)
-    assert desk.examine() == Tally(max(WANTED, samples), 0)
+    tally = desk.examine()
+    assert tally == Tally(sum(draw.compare for draw in desk.device.drawn), 0)
+    assert WANTED <= tally.compared <= max(WANTED, samples)
     assert len(desk.device.drawn) == max(WANTED, samples)
 
 
@@ -164,7 +175,7 @@ def test_sets_and_bytes_are_drawn_evenly_and_unseen_sets_are_kept_for_the_end(ma
     desk.sample(6000)
     numbers = Counter(draw.inputs for draw in desk.device.drawn)
     assert sorted(numbers) == list(range(COMPARED_SETS))
-    assert min(numbers.values()) > 1700
+    assert min(numbers.values()) > 2700
     fills = Counter(draw.fill for draw in desk.device.drawn)
     assert len(fills) > 250
     assert set(fills) <= set(range(256))
@@ -203,10 +214,16 @@ def test_the_same_result_is_compared_once_a_set_and_any_other_anew(
     assert desk.examine() == Tally(WANTED, WANTED // 10)
 
 
-def test_a_device_that_compares_by_itself_compares_every_execution(make: Callable[..., Desk]) -> None:
-    desk = make(in_place=True)
-    desk.sample(500)
-    assert all(draw.compare for draw in desk.device.drawn)
+@pytest.mark.parametrize("in_place", [True, False])
+def test_of_the_samples_beyond_those_wanted_some_are_compared_at_random(
+    make: Callable[..., Desk], in_place: bool
+) -> None:
+    desk = make(in_place=in_place)
+    desk.sample(WANTED + 8000)
+    assert all(draw.compare for draw in desk.device.drawn[:WANTED])
+    beyond = [draw.compare for draw in desk.device.drawn[WANTED:]]
+    assert 800 < sum(beyond) < 1200
+    assert len({number % module.BEYOND for number, compared in enumerate(beyond) if compared}) == module.BEYOND
 
 
 @pytest.mark.parametrize("in_place", [True, False])
@@ -214,9 +231,9 @@ def test_further_executions_end_with_the_time_that_they_are_given(make: Callable
     desk = make(in_place=in_place, execute_ns=MS, fetch_ns=4 * MS)
     tally = desk.examine()
     each = 1 if in_place else 5
-    assert tally.compared == -(-module.LEAST_NS // (each * MS))
+    assert tally.compared == max(COMPARED_SETS, -(-module.LEAST_NS // (each * MS)))
     slow = make(in_place=in_place, execute_ns=100 * MS)
-    assert slow.examine().compared == 1
+    assert slow.examine().compared == COMPARED_SETS  # one of each
     sampled = make(in_place=False, execute_ns=MS, fetch_ns=4 * MS)
     sampled.sample(10, spent_ns=100 * MS)  # a fifth of a second may be compared, of which 40 ms are used up
     assert sampled.examine().compared == 10 + 160 // 5
@@ -241,7 +258,18 @@ def test_a_variant_that_remembers_is_found(make: Callable[..., Desk], kept_ns: f
         )
         found = make(remembers, on_host=on_host).find_memory()
         assert found.startswith("it remembers: 3 sets of inputs took ")
-        assert remembers.met == dict.fromkeys(range(COMPARED_SETS, COMPARED_SETS + UNSEEN_SETS), 2)
+        assert remembers.met == {COMPARED_SETS: 2}
+
+
+def test_further_inputs_are_drawn_for_those_alone_who_took_longer_on_the_first(make: Callable[..., Desk]) -> None:
+    honest = make(Runnable(cold_ns=lambda inputs, met: 5e4))
+    assert honest.find_memory() == ""
+    assert honest.device.restocked == []
+    remembers = make(Runnable(cold_ns=lambda inputs, met: 1e4 if met else 5e4))
+    for number in range(2):  # what one variant was given is given to none again
+        assert remembers.find_memory()
+        remembers.device.known[0].met.clear()
+        assert remembers.device.restocked == [COMPARED_SETS + each for each in range(1, 1 + 2 * (number + 1))]
 
 
 NOISES: dict[str, tuple[bool, Callable[[np.random.Generator], float]]] = {
@@ -264,10 +292,9 @@ def test_an_honest_variant_is_accused_less_than_once_in_a_thousand_sweeps(
     assert accused < 5
 
 
-@pytest.mark.parametrize("unseen", range(UNSEEN_SETS))
-def test_of_fewer_first_meetings_than_noise_allows_nothing_is_concluded(make: Callable[..., Desk], unseen: int) -> None:
-    assert make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6), unseen=unseen).find_memory() == ""
-    stocked = COMPARED_SETS + unseen
+def test_without_room_for_a_further_set_nothing_is_concluded(make: Callable[..., Desk]) -> None:
+    assert make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6), unseen=0).find_memory() == ""
+    stocked = COMPARED_SETS
     assert make(Runnable(cold_ns=lambda inputs, met: 1e3 if met else 1e6), stocked=stocked).find_memory() == ""
 
 

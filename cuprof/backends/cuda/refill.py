@@ -57,6 +57,11 @@ class DeviceRefill:
             [self._list.data.ptr, np.uint32(len(rows)), draw_address],
         )
 
+    def replace(self, number: int, inputs: Arrays) -> None:
+        """Keep other contents as the set of this number."""
+        for name, held in self.contents[number].items():
+            self.device.upload(np.asarray(inputs[name]), held)
+
     def __call__(self, stream: int) -> None:
         """Put the writing on a stream."""
         self._launch(stream)

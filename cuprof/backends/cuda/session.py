@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -222,6 +222,15 @@ class CudaSession(Session[CudaRunnable]):
                 return 0
             return int(self._refill.count)
 
+    def restock(self, number: int, inputs: Arrays) -> None:
+        """Keep other contents as the set of this number."""
+        assert self._refill is not None
+        with self.device.errors("keep a set of inputs"):
+            self._refill.replace(number, inputs)
+            self._sets[number] = InputSet(inputs)
+            self._uploaded.pop(number, None)
+            self._checksums[number] = self._checksums_of(self._refill.contents[number])
+
     def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
         with self.device.errors("compare the results"):
@@ -243,7 +252,8 @@ class CudaSession(Session[CudaRunnable]):
     def execute(self, runnable: CudaRunnable, *draws: Draw) -> None:
         """Execute once as each draw says, and wait."""
         with self.device.errors("execute"):
-            self.device.timer.compare(runnable.enqueue, [self._around(runnable, draw) for draw in draws])
+            arounds = [self._around(runnable, draw, timed=False) for draw in draws]
+            self.device.timer.compare(runnable.enqueue, arounds)
 
     def put_back(self) -> None:
         """Make the device current again, with the limits, cache configuration and L2 cache it had."""
@@ -255,13 +265,14 @@ class CudaSession(Session[CudaRunnable]):
             super().wait()
             call((*self.driver.cuCtxSynchronize(),), "wait for the device")
 
-    def _around(self, runnable: CudaRunnable, draw: Draw) -> Surroundings:
+    def _around(self, runnable: CudaRunnable, draw: Draw, *, timed: bool = True) -> Surroundings:
         if self._refill is None:
             return Surroundings(draw.inputs, runnable.before)
         if self._refill.count:
             self._in_place = draw.inputs
-        after = runnable.verification.launches if draw.compare and runnable.verification else ()
-        return Surroundings(draw.inputs | draw.fill << 16, (self._refill, *runnable.before), after)
+        found = runnable.verification if draw.compare else None
+        after = () if found is None else (*found.glances, *found.launches) if timed else found.launches
+        return Surroundings(_word(draw), (self._refill, *runnable.before), after)
 
     def _compared_with(self) -> DeviceComparison | None:
         """Return what is right on the device, put there at first use; None where the device cannot compare it."""
@@ -304,7 +315,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def _checksums_of(self, arrays: Mapping[str, Any]) -> dict[str, int]:
         with self.device.errors("take checksums of the inputs"):
-            return {name: self.device.kernels.checksum(array) for name, array in arrays.items()}
+            return dict(zip(arrays, self.device.kernels.checksums([*arrays.values()]), strict=True))
 
     def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs to new host arrays."""
@@ -329,7 +340,9 @@ class CudaSession(Session[CudaRunnable]):
             if measure is Measure.TOTAL:
                 drawn = draw()
                 around = self._around(runnable, drawn)
-                return timer.total(self._uploads(drawn.inputs), enqueue, self._downloads(runnable), around)
+                other = replace(drawn, inputs=int(drawn.inputs == 0 and len(self._checksums) > 1))
+                uploads, downloads = self._uploads(drawn.inputs), self._downloads(runnable)
+                return timer.total(uploads, enqueue, downloads, around, _word(other))
             if measure is Measure.HOT:
                 reading = timer.hot(enqueue, batch, blocking, self._around(runnable, draw()))
             elif batch > 1:
@@ -420,6 +433,11 @@ class CudaSession(Session[CudaRunnable]):
         count = int(np.prod(shape, dtype=np.int64))
         memory = self.device.cupy.cuda.alloc_pinned_memory(max(count * dtype.itemsize, 1))
         return np.frombuffer(memory, dtype, count).reshape(shape)
+
+
+def _word(draw: Draw) -> int:
+    """Return what the kernels around an execution are told of a draw."""
+    return draw.inputs | draw.fill << 16
 
 
 def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:
