@@ -43,7 +43,7 @@ SCRATCH_ALIGNMENT = 256
 
 CLOCKS_DISAGREE = "two clocks disagree"
 """How a reading's `suspect` begins where the clocks that read it contradict one another."""
-GRACE_S = 0.05
+GRACE_S = 0.2
 """For so long somebody's thread is waited for."""
 
 

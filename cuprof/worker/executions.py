@@ -55,6 +55,7 @@ class _Account:
     dealt: Draw = field(default_factory=Draw)
     spent_ns: int = 0
     comparing_ns: int = 0
+    dealt_count: int = 0
     dealt_to_compare: int = 0
     compared_on: set[int] = field(default_factory=set)
     compared: int = 0
@@ -113,6 +114,7 @@ class Executions:
         """Take what the last execution came to, where the session leaves that to us."""
         account = self._accounts[index]
         account.spent_ns += spent_ns
+        account.dealt_count += 1
         if self.bench.on_host:  # what it leaves changed is what those sampled beside it would find
             self.bench.state.put_back()
         if not account.in_place and account.dealt.compare:
@@ -128,7 +130,8 @@ class Executions:
         at_once = 1
         while self.compared_sets and known < WANTED:
             spent_ns = monotonic_ns() - began
-            if spent_ns >= allowed_ns and len(account.compared_on) == self.compared_sets:
+            next_ns = account.spent_ns // max(account.dealt_count, 1)
+            if spent_ns + next_ns >= allowed_ns and len(account.compared_on) == self.compared_sets:
                 break
             draws = [self._draw(account, compare=True) for _ in range(min(at_once, WANTED - known))]
             session.execute(candidate.runnable, *draws)
@@ -149,8 +152,8 @@ class Executions:
     def find_memory(self, candidate: Candidate) -> str:
         """Return how much longer a variant takes on inputs that it meets for the first time; empty where it does not.
 
-        It is given inputs that it was never given, twice, one execution after the other. One disturbed execution would
-        be enough to look like memory, so that is done again with others until one meeting says otherwise.
+        It is given inputs that it was never given; where that took longer than usual, once more at once after. One
+        disturbed execution would be enough to look like memory: others are drawn until one says otherwise.
         """
         assert candidate.runnable is not None
         bench, number = self.bench, self.bench.workload.compared
@@ -164,10 +167,11 @@ class Executions:
             if pairs:
                 self._redrawn += 1
                 bench.session.restock(number, bench.workload.redraw(number + self._redrawn))
-            first_ns, again_ns = (
-                bench.session.read(candidate.runnable, Measure.COLD, 1, deal).duration_ns for _ in range(2)
-            )
-            if first_ns <= factor * max(again_ns, min(usual)) + LEAST_LONGER_NS:
+            first_ns = bench.session.read(candidate.runnable, Measure.COLD, 1, deal).duration_ns
+            if first_ns <= factor * min(usual) + LEAST_LONGER_NS:
+                return ""
+            again_ns = bench.session.read(candidate.runnable, Measure.COLD, 1, deal).duration_ns
+            if first_ns <= factor * again_ns + LEAST_LONGER_NS:
                 return ""
             pairs.append((first_ns, again_ns))
         first, again = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))

@@ -20,6 +20,7 @@ from cuprof.backends.contract import (
     own_views,
 )
 from cuprof.backends.cpu.caches import Caches
+from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.switches import keep_own
 from cuprof.family import Arrays, Program, Signature, Tolerance, Variant
@@ -45,9 +46,15 @@ class CpuSession(Session[CpuRunnable]):
     """
 
     def __init__(
-        self, caches: Caches, threads: int, signature: Signature, inputs: Arrays, options: ReadingOptions
+        self,
+        caches: Caches,
+        compilations: Compilations,
+        threads: int,
+        signature: Signature,
+        inputs: Arrays,
+        options: ReadingOptions,
     ) -> None:
-        self.caches, self.threads, self.options = caches, threads, options
+        self.caches, self.compilations, self.threads, self.options = caches, compilations, threads, options
         self._guarded_inputs = {name: GuardedArray.copy_of(array) for name, array in inputs.items()}
         self._guarded_outputs = {name: GuardedArray(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
         self.inputs = {name: guarded.array for name, guarded in self._guarded_inputs.items()}
@@ -62,6 +69,7 @@ class CpuSession(Session[CpuRunnable]):
         if "numba" in variant.requires:
             import numba
 
+            self.compilations.install(numba)
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
         started = monotonic_ns()
         call = keep_own(lambda: variant.make(problem, tunables, own_views(self.inputs), own_views(self.outputs)))
