@@ -29,6 +29,7 @@ from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream, release_w
 from cuprof.backends.cuda.guards import DeviceGuards
 from cuprof.backends.cuda.refill import DeviceRefill, copying
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
+from cuprof.backends.cuda.transfers import Transfers
 from cuprof.backends.switches import keep_own
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
@@ -85,8 +86,7 @@ class CudaSession(Session[CudaRunnable]):
         self.scratch = self.guards.allocate("scratch", (max(scratch_bytes, 1),), "uint8")
         if options.cupti:
             device.timer.use_cupti()
-        self._uploaded: dict[int, dict[str, np.ndarray]] = {}
-        self._downloaded: dict[str, np.ndarray] = {}
+        self._transfers = Transfers(device, options.pinned)
         device.stream.synchronize()
         self._checksums: list[dict[str, int]] = []
         self._sets: list[InputSet] = [InputSet(inputs)]
@@ -228,7 +228,7 @@ class CudaSession(Session[CudaRunnable]):
         with self.device.errors("keep a set of inputs"):
             self._refill.replace(number, inputs)
             self._sets[number] = InputSet(inputs)
-            self._uploaded.pop(number, None)
+            self._transfers.forget(number)
             self._checksums[number] = self._checksums_of(self._refill.contents[number])
 
     def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
@@ -341,7 +341,8 @@ class CudaSession(Session[CudaRunnable]):
                 drawn = draw()
                 around = self._around(runnable, drawn)
                 other = replace(drawn, inputs=int(drawn.inputs == 0 and len(self._checksums) > 1))
-                uploads, downloads = self._uploads(drawn.inputs), self._downloads(runnable)
+                uploads = self._transfers.uploads(drawn.inputs, self._sets[drawn.inputs].inputs, self.inputs)
+                downloads = self._transfers.downloads(runnable.results)
                 return timer.total(uploads, enqueue, downloads, around, _word(other))
             if measure is Measure.HOT:
                 reading = timer.hot(enqueue, batch, blocking, self._around(runnable, draw()))
@@ -363,7 +364,7 @@ class CudaSession(Session[CudaRunnable]):
     def close(self) -> None:
         """Free the session's device and page-locked memory."""
         self.inputs, self.outputs, self.scratch = {}, {}, self.device.cupy.empty(1, "u1")
-        self._uploaded, self._downloaded = {}, {}
+        self._transfers = Transfers(self.device, self.options.pinned)
         self._refill = self._comparison = None
         self.device.cupy.get_default_memory_pool().free_all_blocks()
         self.device.cupy.get_default_pinned_memory_pool().free_all_blocks()
@@ -404,35 +405,6 @@ class CudaSession(Session[CudaRunnable]):
             PackedLaunch(step.kernel, function, step.grid, step.block, arguments, step.shared_bytes, step.cooperative),
             stream,
         )
-
-    def _uploads(self, number: int) -> list[tuple[int, int, int]]:
-        """Return the copies of a set of inputs from the host."""
-        if number not in self._uploaded:
-            self._uploaded[number] = {name: self._host_copy(array) for name, array in self._sets[number].inputs.items()}
-        host = self._uploaded[number]
-        return [(self.inputs[name].data.ptr, array.ctypes.data, array.nbytes) for name, array in host.items()]
-
-    def _downloads(self, runnable: CudaRunnable) -> list[tuple[int, int, int]]:
-        if not self._downloaded:
-            self._downloaded = {
-                name: self._allocate(spec.shape, np.dtype(spec.dtype)) for name, spec in self.signature.outputs.items()
-            }
-        host = self._downloaded
-        return [(array.ctypes.data, runnable.results[name][0], array.nbytes) for name, array in host.items()]
-
-    def _host_copy(self, array: np.ndarray) -> np.ndarray:
-        copy = self._allocate(array.shape, array.dtype)
-        copy[...] = array
-        return copy
-
-    def _allocate(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Return host memory to transfer from and to, page-locked if the options say so."""
-        return self._page_locked(shape, dtype) if self.options.pinned else np.empty(shape, dtype)
-
-    def _page_locked(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        count = int(np.prod(shape, dtype=np.int64))
-        memory = self.device.cupy.cuda.alloc_pinned_memory(max(count * dtype.itemsize, 1))
-        return np.frombuffer(memory, dtype, count).reshape(shape)
 
 
 def _word(draw: Draw) -> int:
