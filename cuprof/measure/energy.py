@@ -15,6 +15,9 @@ EDGE_LIMIT_S = 0.5
 """An H200's counter moves every 100 ms, at once with the power; one that has not moved for this long does not move."""
 COARSE_S, FINE_S = 5e-3, 5e-4
 """Executions between two looks at the counter last about this long: the latter where a step is near."""
+LIKELY = 1 - 0.05**0.5
+"""Two ends, each seen with any delay up to a gap, are off by less than this part of it against one another in 95 of 100
+loops (the difference of two uniform delays is triangular)."""
 NEAR = 0.1
 """A step is near this part of the time between two before it is due."""
 
@@ -37,7 +40,7 @@ class EnergyReading:
     Args:
         executions: how many the loop held.
         seconds: how long it took.
-        unknown: the part of that time in which the steps at its ends may have been.
+        unknown: half-width of the 95 % interval, relative, as far as it comes of when its ends were seen.
     """
 
     energy: Energy
@@ -79,7 +82,7 @@ def measure_energy(
         execute: runs executions for about so many seconds, waits for them, returns how many they were.
         read_mj: the device's energy counter in millijoules; None where this one reading failed.
         idle: its power is stored beside the result.
-        most_s: the loop ends with the first step of the counter after this long,
+        most_s: the loop ends with the step of the counter that is nearest to this,
         target: or sooner, where no more than this part of it is unknown. Both of its ends are taken right at a step.
 
     Raises:
@@ -88,13 +91,13 @@ def measure_energy(
     execute(COARSE_S)  # the clocks rise before the loop proper
     start = end = _edge(read_mj, lambda: execute(FINE_S))
     executions, unknown, step_s = 0, 1.0, idle.step_s
-    while end.at_s - start.at_s < most_s and unknown > target:
+    while end.at_s - start.at_s < most_s - step_s / 2 and unknown > target:
         while time.perf_counter() - end.at_s < (1 - NEAR) * step_s - COARSE_S:
             executions += execute(COARSE_S)
         last, end = end, _edge(read_mj, lambda: execute(FINE_S), end)
         executions += end.executions
         step_s = min(step_s, end.at_s - last.at_s)  # a step that came sooner was missed among the longer executions
-        unknown = (start.gap_s + end.gap_s) / (end.at_s - start.at_s)
+        unknown = LIKELY * (start.gap_s + end.gap_s) / 2 / (end.at_s - start.at_s)
     watts, seconds = _watts(start, end), end.at_s - start.at_s
     return EnergyReading(Energy(watts * seconds / executions, watts, idle.watts), executions, seconds, unknown)
 
