@@ -34,11 +34,11 @@ KNOWN_RESULTS = 64
 """So many results a set of inputs are known again; a variant whose sums come in any order has ever new ones."""
 TIMES_LONGER, LEAST_LONGER_NS = 1.25, 1_500.0
 """By so much every first meeting with inputs takes longer than known ones, before a variant is said to remember,"""
-LONGEST_NS = 1e9
-"""Who takes longer than this on inputs that it knows is not asked: what remembers does so to take less."""
 MEETINGS = 5
 """and so many in a row. Of 77 CPU variants' samples, recorded on a busy server, one of eighteen lies so far above the
 next one and the upper quartile: 5 in 100,000 honest variants are accused (on GPUs fewer than one in 10^8)."""
+LONGEST_NS = 1e9
+"""Who takes longer than this on inputs that it knows is not asked: what remembers does so to take less."""
 
 
 @dataclass
