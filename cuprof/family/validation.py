@@ -33,8 +33,9 @@ def _list_faults(family: Family) -> Iterable[str]:
         function: object = getattr(family, part)
         if not callable(function):
             yield f"{part} is not a function"
-    if isinstance(family.constants, str):
-        yield f'constants is the text {family.constants!r}, and must be a tuple of names: ("{family.constants}",)'
+    constants: object = family.constants
+    if isinstance(constants, str):
+        yield f'constants is the text {constants!r}, and must be a tuple of names: ("{constants}",)'
     yield from _axis_faults(family)
     yield from _preset_faults(family)
     if not family.variants:
