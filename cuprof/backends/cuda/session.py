@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -272,7 +272,7 @@ class CudaSession(Session[CudaRunnable]):
             self._in_place = draw.inputs
         found = runnable.verification if draw.compare else None
         after = () if found is None else (*found.glances, *found.launches) if timed else found.launches
-        return Surroundings(_word(draw), (self._refill, *runnable.before), after)
+        return Surroundings(draw.inputs | draw.fill << 16, (self._refill, *runnable.before), after)
 
     def _compared_with(self) -> DeviceComparison | None:
         """Return what is right on the device, put there at first use; None where the device cannot compare it."""
@@ -340,10 +340,9 @@ class CudaSession(Session[CudaRunnable]):
             if measure is Measure.TOTAL:
                 drawn = draw()
                 around = self._around(runnable, drawn)
-                other = replace(drawn, inputs=int(drawn.inputs == 0 and len(self._checksums) > 1))
                 uploads = self._transfers.uploads(drawn.inputs, self._sets[drawn.inputs].inputs, self.inputs)
                 downloads = self._transfers.downloads(runnable.results)
-                return timer.total(uploads, enqueue, downloads, around, _word(other))
+                return timer.total(uploads, enqueue, downloads, around)
             if measure is Measure.HOT:
                 reading = timer.hot(enqueue, batch, blocking, self._around(runnable, draw()))
             elif batch > 1:
@@ -405,11 +404,6 @@ class CudaSession(Session[CudaRunnable]):
             PackedLaunch(step.kernel, function, step.grid, step.block, arguments, step.shared_bytes, step.cooperative),
             stream,
         )
-
-
-def _word(draw: Draw) -> int:
-    """Return what the kernels around an execution are told of a draw."""
-    return draw.inputs | draw.fill << 16
 
 
 def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:

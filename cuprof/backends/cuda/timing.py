@@ -200,17 +200,15 @@ class CudaTimer:
         enqueue: Enqueue,
         downloads: list[tuple[int, int, int]],
         around: Surroundings = BARE,
-        earlier: int = 0,
     ) -> Reading:
         """Time transfers and execution by the host's clock, from before the first copy until the last has arrived.
 
         Args:
             uploads: (device address, host address, bytes) copied before the execution.
             downloads: (host address, device address, bytes) copied after it.
-            earlier: the draw that is in place until the copies arrive; with what they bring nobody begins before.
         """
         stream = self.stream.ptr
-        self._tell(earlier)
+        self._tell(around.draw)
         for put in around.before:
             put(stream)
         self.stream.synchronize()
@@ -222,7 +220,6 @@ class CudaTimer:
             call(self.driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
         call((*self.driver.cuStreamSynchronize(stream),), "wait for the device")
         duration_ns = float(perf_counter_ns() - started)
-        self._tell(around.draw)
         for put in around.after:
             put(stream)
         return Reading(duration_ns)
