@@ -45,7 +45,7 @@ MARK_VARIABLE = "CUPROF_MARK"
 """The variable of the environment that names the mark under which a profiler reads a process that is executed."""
 CLOCKS_DISAGREE = "two clocks disagree"
 """How a reading's `suspect` begins where the clocks that read it contradict one another."""
-GRACE_S = 0.05
+GRACE_S = 0.2
 """For so long somebody's thread is waited for."""
 
 
@@ -217,6 +217,10 @@ class Session(ABC, Generic[R]):
         Returns:
             How many of the sets there is memory for, in their order; 0 where not even the first can be written anew.
         """
+
+    @abstractmethod
+    def restock(self, number: int, inputs: Arrays) -> None:
+        """Keep other contents as the set of this number, which nothing is compared with."""
 
     @abstractmethod
     def expect(self, runnable: R, tolerances: Sequence[Tolerance | None]) -> bool:

@@ -67,7 +67,7 @@ class MeasureConfig:
     host_memory: str = field(default="pinned", metadata=one_of("pinned", "pageable"))
     graph: bool = False
     energy: bool = False
-    energy_seconds: float = field(default=1.0, metadata=within(0.2, 600))
+    energy_seconds: float = field(default=0.3, metadata=within(0.05, 600))
     timer: str = field(default="events", metadata=one_of("events", "cupti"))
     settle_seconds: float = field(default=0.2, metadata=within(0, 600))
     clock_tolerance: float = field(default=0.05, metadata=within(0.001, 1))

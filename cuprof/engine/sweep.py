@@ -35,7 +35,7 @@ from cuprof.records import (
     ENERGY_UNAVAILABLE,
     FAILED,
     OF_FAMILY,
-    DeviceFacts,
+    Calibration,
     Measure,
     Outcome,
     State,
@@ -301,18 +301,15 @@ class Sweep:
             if self.is_search:
                 call(self._enlist, sweep_id, job)
             with self._turn(station, job):
-                is_due = bool(job.methods) and job.backend not in station.calibrated
-                # A GPU says first who else computes on it; measuring the host's memory has time.
-                is_early = is_due and not station.is_host(job.backend)
-                station.calibrated.add(job.backend)
-                if is_early:
+                if (
+                    job.methods and job.backend not in station.calibrated
+                ):  # what was measured bounds the first time already
+                    station.calibrated.add(job.backend)
                     self._calibrate(sweep_id, station, job.backend)
                 for outcome in station.runner.run(job, partial(self._believe, station)):
                     if station.runner.lost and call(self._retire, station, feed, job):
                         return
                     call(conclude, station, number, outcome)
-                if is_due and not is_early:
-                    self._calibrate(sweep_id, station, job.backend)
 
         for station in self.fleet.stations:
             station.runner.watch = partial(call, self._show, station)
@@ -364,34 +361,35 @@ class Sweep:
         )
 
     def _calibrate(self, sweep_id: int, station: Station, backend: str) -> None:
+        """Learn what the device can do, of the host from an earlier sweep unless `retry=all` measures all anew."""
         device, call = station.find_device(backend), self.fleet.call
-        if device is not None and call(self._is_remembered, sweep_id, device):
+        if device is None:
             return
+        on_host, calibration = is_host(backend, device.details), None
+        if on_host and self.prepared.config.retry != "all":
+            calibration = call(self.store.reuse_calibration, sweep_id, device)
+        if calibration is None:
+            calibration = self._measure_device(station, backend)
+            if calibration is None:
+                return
+            call(self.store.save_calibration, sweep_id, device, calibration)
+        cache_bytes = int(device.details.get("l2_bytes") or 0)
+        flushed = self.prepared.config.measure.flush != "none"
+        station.plausibility[backend] = Plausibility(on_host, calibration, cache_bytes, flushed)
+
+    def _measure_device(self, station: Station, backend: str) -> Calibration | None:
+        note = partial(self.fleet.call, self.observer.note)
         try:
             answer = station.runner.worker.calibrate(backend)
         except WorkerError as error:
             station.runner.replace_worker()
-            call(self.observer.note, f"{backend}: the device could not be calibrated: {error}")
-            return
-        others = answer.calibration.details.get("other_processes") if answer.calibration else None
-        if others:
-            call(self.observer.note, f"{backend}: other processes compute on the device: {name_processes(others)}")
+            note(f"{backend}: the device could not be calibrated: {error}")
+            return None
         if answer.calibration is None:
-            call(self.observer.note, f"{backend}: the device could not be calibrated: {answer.fault}")
-        elif device is not None:
-            call(self.store.save_calibration, sweep_id, device, answer.calibration)
-            cache_bytes = int(device.details.get("l2_bytes") or 0)
-            on_host = is_host(backend, device.details)
-            flushed = self.prepared.config.measure.flush != "none"
-            station.plausibility[backend] = Plausibility(on_host, answer.calibration, cache_bytes, flushed)
-
-    def _is_remembered(self, sweep_id: int, device: DeviceFacts) -> bool:
-        """Return whether the host's figures were taken from an earlier sweep; `retry=all` measures everything anew."""
-        return (
-            is_host(device.backend, device.details)
-            and self.prepared.config.retry != "all"
-            and self.store.reuse_calibration(sweep_id, device)
-        )
+            note(f"{backend}: the device could not be calibrated: {answer.fault}")
+        elif others := answer.calibration.details.get("other_processes"):
+            note(f"{backend}: other processes compute on the device: {name_processes(others)}")
+        return answer.calibration
 
     def _believe(self, station: Station, outcome: Outcome) -> Outcome:
         """Return the outcome, implausible where the device cannot be as fast as it says."""

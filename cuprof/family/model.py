@@ -204,6 +204,8 @@ class Family:
         constraint: problem → why this problem is not defined, or None.
         presets: named problems, each a value for every axis or some of them.
         baseline: name of the variant that others are compared with; the first one when empty.
+        constants: inputs that stay as they are from one execution to the next, as a network's weights do: a variant may
+            prepare from them before it is timed. All others hold other values at each execution.
     """
 
     name: str
@@ -218,6 +220,7 @@ class Family:
     constraint: Callable[[Point], str | None] | None = None
     presets: Mapping[str, Mapping[str, Coordinate]] = field(default_factory=dict)
     baseline: str = ""
+    constants: tuple[str, ...] = ()
     variants: dict[str, Variant] = field(default_factory=dict)
     folder: Path | None = None
     """Where family.py lies; set by the loader."""

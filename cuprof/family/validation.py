@@ -35,6 +35,9 @@ def _list_faults(family: Family) -> Iterable[str]:
         function: object = getattr(family, part)
         if not callable(function):
             yield f"{part} is not a function"
+    constants: object = family.constants
+    if isinstance(constants, str):
+        yield f'constants is the text {constants!r}, and must be a tuple of names: ("{constants}",)'
     if fault := _lacks_comma("axes", family.axes, Axis):
         yield fault
         return

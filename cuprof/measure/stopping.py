@@ -22,10 +22,10 @@ class StoppingRule:
     Args:
         target: half-width of the interval, relative to the median.
         confidence: level of the interval.
-        min_samples: not fewer, except by `patience_ns`.
+        min_samples: not fewer before `max_ns`.
         max_samples: not more.
-        max_ns: time bound, applied once `min_samples` are there.
-        patience_ns: time bound that holds even below `min_samples`, for executions of seconds.
+        max_ns: time bound, applied once there are enough samples for an interval, or `min_samples` if those are fewer.
+        patience_ns: time bound that holds even below that, for executions of seconds.
     """
 
     target: float = 0.005
@@ -45,7 +45,7 @@ class StoppingRule:
         """
         if spent_ns >= self.patience_ns:
             return True
-        if count < self.min_samples:
+        if count < self._least(spent_ns):
             return False
         return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
 
@@ -59,7 +59,7 @@ class StoppingRule:
             return "time"
         counted = sum(not sample.excluded for sample in samples)
         left_out = len(samples) - counted
-        if counted >= self.min_samples:
+        if counted >= self._least(spent_ns):
             enough = counted >= least_count(self.confidence)
             if enough and is_narrow(summarise(samples, self.confidence, tick_ns), self.target):
                 return "interval"
@@ -68,6 +68,10 @@ class StoppingRule:
             if spent_ns >= self.max_ns:
                 return "time"
         return "excluded" if left_out >= MOST_EXCLUDED * max(counted, self.min_samples) else None
+
+    def _least(self, spent_ns: float) -> int:
+        """Return how many samples there are to be before sampling may stop, but for patience."""
+        return min(self.min_samples, least_count(self.confidence)) if spent_ns >= self.max_ns else self.min_samples
 
 
 def is_narrow(summary: Summary, target: float) -> bool:

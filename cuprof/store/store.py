@@ -160,8 +160,8 @@ class Store:
             )
         )
 
-    def reuse_calibration(self, sweep_id: int, facts: DeviceFacts) -> bool:
-        """Give the sweep what was last measured of this device on the sweep's host; return False where nothing was."""
+    def reuse_calibration(self, sweep_id: int, facts: DeviceFacts) -> Calibration | None:
+        """Give the sweep what was last measured of this device on the sweep's host; return it, or None."""
         return self._write(
             lambda connection: sweeps.reuse_calibration(connection, sweep_id, sweeps.save_device(connection, facts))
         )

@@ -112,8 +112,12 @@ def save_calibration(connection: Connection, sweep_id: int, device_id: int, cali
     upsert(connection, CalibrationRow, [row], key=key, update=[name for name in row if name not in key])
 
 
-def reuse_calibration(connection: Connection, sweep_id: int, device_id: int) -> bool:
-    """Copy the newest calibration of a device from a sweep of the same host; its `measured_at` stays what it was."""
+def reuse_calibration(connection: Connection, sweep_id: int, device_id: int) -> Calibration | None:
+    """Copy the newest calibration of a device from a sweep of the same host; its `measured_at` stays what it was.
+
+    Returns:
+        It, or None where there is none.
+    """
     host = sa.select(Sweep.host).where(Sweep.id == sweep_id).scalar_subquery()
     found = connection.execute(
         sa.select(CalibrationRow.__table__)
@@ -123,8 +127,8 @@ def reuse_calibration(connection: Connection, sweep_id: int, device_id: int) -> 
         .limit(1)
     ).one_or_none()
     if found is None:
-        return False
+        return None
     if found.sweep_id != sweep_id:
         row = {**found._asdict(), "sweep_id": sweep_id}
         upsert(connection, CalibrationRow, [row], key=["sweep_id", "device_id"], update=["measured_at"])
-    return True
+    return Calibration(found.backend, found.read_bandwidth, found.event_overhead_ns, found.details or {})

@@ -21,6 +21,8 @@ LATE = (
     "; its result is there a moment later: it works on a stream that nobody waits for, or in a thread. Launch on the "
     "current stream (the default one), make it wait for yours (event.record, wait_event), or join the thread"
 )
+ENOUGH_COMPARED = 2
+"""So many timed executions that were right, on inputs that differ, are as good as a further check."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,13 @@ class Bench:
         if not check.passed:
             check = replace(check, message=check.message + self.find_lateness(candidate))
         candidate.check = check
-        damage = self.find_damage()
+        self.blame_for_damage(candidate)
+
+    def blame_for_damage(self, candidate: Candidate) -> None:
+        """Call the candidate's check failed where it has written to what is not its own, and put that right."""
+        check, damage = candidate.check, self.find_damage()
         if damage:
+            assert check is not None
             self.restore_inputs()
             wrong = "" if check.passed else f"{check.message}; "
             message = f"{wrong}{damage}; the variants after it were given the inputs anew"
@@ -107,9 +114,14 @@ class Bench:
         self.session.wait()
         return LATE if self._compare(candidate).passed else ""
 
-    def recheck(self, candidate: Candidate) -> Finished:
-        """Check once more, after timing where there is any: a variant that is right only the first time is wrong."""
-        failed = candidate.attempt(Phase.CHECK, self.check, self.enter)
+    def recheck(self, candidate: Candidate, compared: int = 0) -> Finished:
+        """Check once more, after timing where there is any: a variant that is right only the first time is wrong.
+
+        Args:
+            compared: executions since that were right; where there are several, only what they damaged is looked at.
+        """
+        again = self.check if compared < ENOUGH_COMPARED else self.blame_for_damage
+        failed = candidate.attempt(Phase.CHECK, again, self.enter)
         if failed:
             return failed
         if candidate.check is not None and not candidate.check.passed:

@@ -5,23 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cuprof.backends.device_state import StateMonitor
-from cuprof.measure.energy import EnergyReading, EnergyUnavailableError, measure_energy, measure_idle
+from cuprof.measure.energy import EnergyReading, EnergyUnavailableError, Idle, measure_energy, measure_idle
 from cuprof.records import ENERGY_UNAVAILABLE, Timing
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.status_page import Phase
 
-BATCH_NS = 5e6
-"""Executions between two looks at the counter last about this long."""
 MOST_EXECUTIONS = 1000
+"""Between two looks at the counter."""
 
 
 class EnergyMeter:
-    """Measure the energy of one rotation's candidates; what the device draws without work is measured once."""
+    """Measure the energy of a job's candidates; what the device draws without work is measured once."""
 
     def __init__(self, bench: Bench, monitor: StateMonitor | None) -> None:
         self.bench, self.monitor = bench, monitor
-        self._idle_w: float | None = None
+        self._idle: Idle | None = None
 
     def add(self, candidate: Candidate, timing: Timing) -> Timing:
         """Return the timing with the energy of an execution, or why there is none."""
@@ -38,14 +37,15 @@ class EnergyMeter:
             raise EnergyUnavailableError("NVML does not know the device")
         if monitor.energy_mj() is None:
             raise EnergyUnavailableError("NVML has no energy counter for the device")
-        batch = max(1, min(MOST_EXECUTIONS, int(BATCH_NS / max(median_ns, 1e3))))
 
-        def execute() -> int:
+        def execute(seconds: float) -> int:
             bench.enter(candidate.index, Phase.TIME)  # the loop may last longer than the limit of one execution
-            bench.session.repeat(runnable, batch)
-            return batch
+            count = max(1, min(MOST_EXECUTIONS, int(seconds * 1e9 / max(median_ns, 1e3))))
+            bench.session.repeat(runnable, count)
+            return count
 
         bench.enter(candidate.index, Phase.TIME)
-        if self._idle_w is None:
-            self._idle_w = measure_idle(monitor.energy_mj)
-        return measure_energy(execute, monitor.energy_mj, self._idle_w, bench.job.measure.energy_seconds)
+        if self._idle is None:
+            self._idle = measure_idle(monitor.energy_mj)
+        config = bench.job.measure
+        return measure_energy(execute, monitor.energy_mj, self._idle, config.energy_seconds, config.target)

@@ -18,6 +18,7 @@ class Rotation:
     """Answer a few candidates, but those whose samples do not count.
 
     Args:
+        energy: what the energy of an execution is measured with.
         begin: called once for each candidate, before its own code is first run.
 
     Attributes:
@@ -26,10 +27,14 @@ class Rotation:
     """
 
     def __init__(
-        self, bench: Bench, rounds: Rounds, candidates: Sequence[Candidate], begin: Callable[[], None]
+        self,
+        bench: Bench,
+        rounds: Rounds,
+        energy: EnergyMeter,
+        candidates: Sequence[Candidate],
+        begin: Callable[[], None],
     ) -> None:
-        self.bench, self.rounds, self.candidates, self.begin = bench, rounds, candidates, begin
-        self.energy = EnergyMeter(bench, rounds.monitor)
+        self.bench, self.rounds, self.energy, self.candidates, self.begin = bench, rounds, energy, candidates, begin
         self.apart: list[Candidate] = []
 
     def run(self) -> Iterator[Finished]:
@@ -88,7 +93,7 @@ class Rotation:
                         if damage:
                             yield from self._find_culprit(list(going.values()), damage)
                             return
-                        finished = self._examine(candidate) or self.bench.recheck(candidate)
+                        finished = self._examine(candidate)
                         self.bench.put_back()
                         del going[candidate.index]
                         yield finished
@@ -103,8 +108,8 @@ class Rotation:
                         self.apart = list(going.values())
                         return
 
-    def _examine(self, candidate: Candidate) -> Finished | None:
-        """Return what the executions that were timed say against the candidate, or None."""
+    def _examine(self, candidate: Candidate) -> Finished:
+        """Answer a candidate by what the executions that were timed say of it, and a last check."""
         executions = self.rounds.executions
         tally = executions.examine(candidate)
         for measure, timing in candidate.timings.items():
@@ -119,7 +124,9 @@ class Rotation:
             str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
         ]
         doubt = next(filter(None, doubts), "")
-        return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time") if doubt else None
+        if doubt:
+            return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time")
+        return self.bench.recheck(candidate, tally.compared)
 
     def _find_tamperer(self, candidates: Sequence[Candidate], replaced: Sequence[str]) -> Iterator[Finished]:
         """Answer the one candidate that can have replaced something; of several, leave each to itself."""

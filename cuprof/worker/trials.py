@@ -13,6 +13,7 @@ from cuprof.measure.method import reading_options
 from cuprof.plan.memory import arena_bytes
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate, Enter
+from cuprof.worker.energy_meter import EnergyMeter
 from cuprof.worker.executions import Executions
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
@@ -119,11 +120,11 @@ class TrialRunner:
         on_host = is_host(facts.backend, facts.details)
         bench = Bench(self.job, self.workload, session, self.enter, stocked, on_host, self.state, self.integrity)
         executions = Executions(bench, stocked)
-        rounds = Rounds(bench, self.backend, self.monitor, executions)
+        rounds, energy = Rounds(bench, self.backend, self.monitor, executions), EnergyMeter(bench, self.monitor)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
         waiting = deque(candidates[start : start + size] for start in range(0, len(candidates), size))
         while waiting:
-            rotation = Rotation(bench, rounds, waiting.popleft(), self.begin)
+            rotation = Rotation(bench, rounds, energy, waiting.popleft(), self.begin)
             for finished in rotation.run():
                 yield finished
                 if finished.lost:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.contract import InputSet
+from cuprof.backends.host_memory import available_bytes
 from cuprof.backends.sealed import Sealed
 from cuprof.errors import FamilyError
 from cuprof.family import Arrays, Family, Signature, Tolerance
@@ -19,12 +20,13 @@ from cuprof.point import Point
 from cuprof.worker.check import check_tolerance
 from cuprof.worker.messages import Job
 
-COMPARED_SETS, UNSEEN_SETS = 3, 3
-"""Sets of inputs whose results are compared; and sets that a variant meets once, which tells whether it remembers."""
-MOST_BYTES = 1 << 30
-"""Further sets are drawn while they come to no more than this on the host."""
-MOST_REFERENCE_S = 2.0
-"""And what is right is computed for further ones while it takes no longer than this in all."""
+COMPARED_SETS, UNSEEN_SETS = 2, 1
+"""Sets of inputs whose results are compared: a variant that has its results from the first one is wrong every other
+time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met."""
+MEMORY_SHARE = 16
+"""Further sets are drawn while they come to no more than one part in so many of the host's free memory."""
+MOST_S = 10.0
+"""And where the first took no longer than this."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,10 @@ class Workload:
 
     Args:
         sets: the first is what variants are checked on; timed executions are given one of those with a reference, and
-            those without, at the end, are for telling whether a variant remembers what it has met.
+            one without, at the end, is for telling whether a variant remembers what it has met. The family's
+            constants are the same in all of them.
         tolerances: of each set; None for those without a reference.
+        redraw: returns the inputs of the set of a number, of which there is no end.
     """
 
     family: Family
@@ -42,6 +46,7 @@ class Workload:
     sets: tuple[InputSet, ...]
     tolerances: tuple[Tolerance | None, ...]
     seed: int
+    redraw: Callable[[int], Arrays]
 
     @property
     def inputs(self) -> Arrays:
@@ -65,24 +70,27 @@ class Workload:
         _require(signature, Signature, family, "signature", "a Signature")
         started = monotonic()
         inputs = _draw_inputs(family, job, signature, 0)
-        sets: list[InputSet] = []
-        tolerances: list[Tolerance | None] = []
         reference, tolerance = _compute_reference(family, job, signature, inputs)
-        sets.append(InputSet(inputs, Sealed(reference)))
-        tolerances.append(tolerance)
-        spent, size = monotonic() - started, sum(array.nbytes for array in inputs.values())
-        affordable = 1 + MOST_BYTES // max(size, 1) if job.methods else 1
-        compared = min(COMPARED_SETS, affordable, 1 + int(MOST_REFERENCE_S / max(spent, 1e-9)))
-        for number in range(1, min(compared + UNSEEN_SETS, affordable)):
-            further = _draw_inputs(family, job, signature, number)
-            if number < compared:
-                reference, tolerance = _compute_reference(family, job, signature, further)
-                sets.append(InputSet(further, Sealed(reference)))
+        constants = {name: inputs[name] for name in family.constants}
+        sets = [InputSet(inputs, Sealed(reference))]
+        tolerances: list[Tolerance | None] = [tolerance]
+        size = sum(array.nbytes for array in inputs.values())
+        affordable = available_bytes() // MEMORY_SHARE // max(size, 1) if job.methods else 0
+        further = affordable if monotonic() - started <= MOST_S else 0
+
+        def redraw(number: int) -> Arrays:
+            return {**_draw_inputs(family, job, signature, number), **constants}
+
+        for number in range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further)):
+            drawn = redraw(number)
+            if number < COMPARED_SETS:
+                reference, tolerance = _compute_reference(family, job, signature, drawn)
+                sets.append(InputSet(drawn, Sealed(reference)))
                 tolerances.append(tolerance)
             else:
-                sets.append(InputSet(further))
+                sets.append(InputSet(drawn))
                 tolerances.append(None)
-        return cls(family, signature, tuple(sets), tuple(tolerances), job.seed)
+        return cls(family, signature, tuple(sets), tuple(tolerances), job.seed, redraw)
 
     def held_to(
         self, own: Callable[[Point, Arrays, Arrays], object] | None, where: str, problem: Point
@@ -112,6 +120,9 @@ def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) ->
     seed = [job.seed, number] if number else job.seed
     inputs = _call(family, "generate", job.problem, np.random.default_rng(seed))
     _require(inputs, Mapping, family, "generate", "a dict of arrays by input name")
+    for name in family.constants:
+        if name not in signature.inputs:
+            raise ValueError(f"family {family.name}: constants names {name}, signature() has no input of that name")
     for name, spec in signature.inputs.items():
         array = inputs.get(name)
         if array is None or _shape(array) != spec.shape or array.dtype != np.dtype(spec.dtype):

@@ -148,6 +148,7 @@ family = Family(
         "E4": {"H": 64, "R": 3, "M": 256, "C": 256},
     },
     baseline="split",
+    constants=("filters",),
 )
 
 

@@ -323,6 +323,18 @@ def test_scratch_holds_the_byte_that_is_drawn(desk: Desk) -> None:
     assert np.isnan(desk.y(runnable)).all()
 
 
+def test_a_set_can_be_given_other_contents(desk: Desk) -> None:
+    desk.stock(3)
+    other = desk.family.generate(PROBLEM, np.random.default_rng(99))
+    desk.session.restock(2, other)
+    doubles = desk.prepare("doubles")
+    desk.session.execute(doubles, Draw(2, 0x11))
+    np.testing.assert_array_equal(desk.y(doubles), 2 * other["x"])
+    assert desk.session.damaged_inputs() == ()
+    desk.session.restore_inputs(desk.inputs)
+    assert desk.session.damaged_inputs() == ()
+
+
 def test_what_lies_in_the_first_set_is_in_place_once_stocked_and_restored(desk: Desk) -> None:
     xs, session = desk.stock(2), desk.session
     runnable = desk.prepare("doubles")

@@ -324,24 +324,26 @@ def test_samples_of_what_is_stored_are_not_kept(bench: Any) -> None:
     assert max(Counter.alive) <= 1
 
 
-def test_the_hosts_figures_are_measured_once_after_the_first_job(
+def test_the_hosts_figures_are_measured_once_and_bound_the_times_of_later_sweeps_too(
     bench: Any, monkeypatch: pytest.MonkeyPatch, make_listener: Callable[..., Any]
 ) -> None:
-    asked: list[int] = []
-    heard = make_listener()
+    heard, asked = make_listener(), []
+    speeds = iter((1.0, 1e12))
 
     def calibrate(self: WorkerProcess, backend: str) -> Calibrated:
         asked.append(len(heard.outcomes))
-        return Calibrated(Calibration(backend, 1e9))
+        return Calibrated(Calibration(backend, 1e9, details={"cache_bandwidth": next(speeds)}))
 
     monkeypatch.setattr(WorkerProcess, "calibrate", calibrate)
     monkeypatch.setattr(Sweep, "_calibrate", CALIBRATE)
-    bench.sweep("sound_first", problem={"n": (1, 2)}, listener=heard)
-    assert asked == [1]
-    bench.sweep("sound_first", problem={"n": (3,)})
-    assert asked == [1]
-    bench.sweep("sound_first", problem={"n": (3,)}, retry="all", listener=(heard := make_listener()))
-    assert asked == [1, 1]
+    for n in (1, 2):  # 8 bytes take seconds at 1.5 times a byte a second
+        _, heard = bench.sweep("sound_first", problem={"n": (n,)}, listener=heard)
+        assert heard.of("sound_first").state is State.IMPLAUSIBLE
+        heard = make_listener()
+    assert asked == [0]
+    bench.sweep("sound_first", problem={"n": (2, 3)}, retry="all", listener=heard)
+    assert asked == [0, 0]
+    assert {outcome.state for outcome in heard.outcomes.values()} == {State.OK}
     assert bench.query("SELECT COUNT(*), COUNT(DISTINCT measured_at) FROM calibration") == [(3, 2)]
 
 

@@ -55,6 +55,7 @@ def test_a_sound_family_passes():
         ({"presets": {"big": {"n": 9}}}, "preset big sets n = 9, but n takes a whole number from 1 to 8"),
         ({"presets": {"so big": {"n": 8}}}, "preset name 'so big'"),
         ({"baseline": "none"}, "baseline 'none' is no variant; there are plain"),
+        ({"constants": "w"}, "constants is the text 'w', and must be a tuple of names"),
         ({"reference": None}, "reference is not a function"),
     ],
 )

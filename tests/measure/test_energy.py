@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from cuprof.measure import energy
-from cuprof.measure.energy import EnergyUnavailableError, measure_energy, measure_idle
+from cuprof.measure.energy import EnergyUnavailableError, Idle, measure_energy, measure_idle
 
 STEP_S = 0.1
 IDLE_W, BUSY_W = 120.0, 300.0
-EXECUTION_S = 0.002
+EXECUTION_S = 0.0002
+IDLE = Idle(IDLE_W, STEP_S)
 
 
 class Board:
@@ -40,9 +41,10 @@ class Board:
         self._go_on(1e-5, IDLE_W)
         return self.shown_mj if self.moves else 7
 
-    def execute(self) -> int:
-        self._go_on(5 * EXECUTION_S, BUSY_W)
-        return 5
+    def execute(self, seconds: float) -> int:
+        count = max(1, int(seconds / EXECUTION_S))
+        self._go_on(count * EXECUTION_S, BUSY_W)
+        return count
 
 
 @pytest.fixture
@@ -53,19 +55,36 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Board:
 
 
 def test_idle_power(board: Board) -> None:
-    assert measure_idle(board.read_mj) == pytest.approx(IDLE_W, rel=0.001)
+    found = measure_idle(board.read_mj)
+    assert (found.watts, found.step_s) == (pytest.approx(IDLE_W, rel=0.002), pytest.approx(STEP_S, rel=0.01))
 
 
 @pytest.mark.parametrize("loop_s", [0.3, 1.0])
 def test_energy_of_an_execution_is_power_times_its_time(board: Board, loop_s: float) -> None:
     board.sleep(0.037)  # anywhere between two steps
-    reading = measure_energy(board.execute, board.read_mj, IDLE_W, loop_s)
-    # Detecting a step takes up to one call of execute at either end: 10 ms of the loop.
-    assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=0.01 / loop_s)
-    assert reading.energy.mean_w == pytest.approx(BUSY_W, rel=0.01 / loop_s)
+    reading = measure_energy(board.execute, board.read_mj, IDLE, loop_s)
+    assert 0 < reading.unknown < 0.002 / loop_s
+    assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=reading.unknown + 0.005)
+    assert reading.energy.mean_w == pytest.approx(BUSY_W, rel=0.02)  # it rests while the counter is read
     assert reading.energy.idle_w == IDLE_W
     assert loop_s <= reading.seconds <= loop_s + 2 * STEP_S
     assert reading.executions == pytest.approx(reading.seconds / EXECUTION_S, rel=0.05)
+
+
+@pytest.mark.parametrize(("target", "steps"), [(0.02, 1), (0.003, 2), (0.0, 4)])
+def test_the_loop_ends_with_the_step_at_which_enough_is_known(board: Board, target: float, steps: int) -> None:
+    board.sleep(0.041)
+    reading = measure_energy(board.execute, board.read_mj, IDLE, 0.45, target)
+    assert reading.seconds == pytest.approx(steps * STEP_S, rel=0.01)
+    assert reading.unknown <= max(target, 0.003)
+    assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=reading.unknown + 0.005)
+
+
+def test_a_step_that_comes_early_makes_the_loop_longer(board: Board) -> None:
+    late = Idle(IDLE_W, 1.3 * STEP_S)  # so that the step falls among the longer executions
+    reading = measure_energy(board.execute, board.read_mj, late, 1.0, 0.02)
+    assert reading.seconds > 2.5 * STEP_S
+    assert reading.unknown <= 0.02
 
 
 def test_a_counter_that_does_not_move_tells_nothing(board: Board) -> None:
@@ -73,7 +92,7 @@ def test_a_counter_that_does_not_move_tells_nothing(board: Board) -> None:
     with pytest.raises(EnergyUnavailableError, match="does not move"):
         measure_idle(board.read_mj)
     with pytest.raises(EnergyUnavailableError, match="does not move"):
-        measure_energy(board.execute, board.read_mj, IDLE_W, 0.3)
+        measure_energy(board.execute, board.read_mj, IDLE, 0.3)
 
 
 @pytest.mark.parametrize("every", [2, 3, 7])
@@ -85,7 +104,7 @@ def test_a_reading_that_failed_is_no_step_of_the_counter(board: Board, every: in
         count += 1
         return None if count % every == 0 else board.read_mj()
 
-    reading = measure_energy(board.execute, read_mj, IDLE_W, 1.0)
+    reading = measure_energy(board.execute, read_mj, IDLE, 1.0)
     assert reading.energy.mean_w == pytest.approx(BUSY_W, rel=0.03)
     assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=0.03)
 
@@ -98,4 +117,4 @@ def test_a_counter_that_was_set_back_tells_nothing(board: Board) -> None:
         return found if board.now_s < 0.6 else found - begun - 10**9
 
     with pytest.raises(EnergyUnavailableError, match="went backwards"):
-        measure_energy(board.execute, read_mj, IDLE_W, 1.0)
+        measure_energy(board.execute, read_mj, IDLE, 1.0)

@@ -33,8 +33,15 @@ def test_bounds_stop_a_wide_interval() -> None:
     assert RULE.reason(wide[:20], 1e9) == "time"
 
 
-def test_the_time_bound_waits_for_the_minimum_and_patience_does_not() -> None:
-    assert RULE.reason(taken(19), 5e9) is None
+def test_the_time_bound_waits_for_an_interval_and_patience_does_not() -> None:
+    assert RULE.reason(taken(19), 0.9e9) is None
+    assert RULE.reason(taken(5), 5e9) is None
+    assert not RULE.is_due(5, 5e9, 0)
+    assert RULE.is_due(6, 5e9, 0)
+    assert RULE.reason(taken(6), 5e9) == "interval"
+    assert RULE.reason(taken(6, spread=0.5), 5e9) == "time"
+    few = StoppingRule(min_samples=3, max_ns=1e9)
+    assert few.reason(taken(3), 1e9) == "time"
     assert RULE.reason(taken(2), 10e9) == "time"
     assert RULE.is_due(2, 10e9, 0)
     assert not RULE.is_due(2, 9.9e9, 0)

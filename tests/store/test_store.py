@@ -143,16 +143,16 @@ def test_two_cards_of_one_model_are_two_devices_with_comparable_timings(store: S
 
 def test_a_calibration_is_taken_over_from_the_same_device_and_host(store: Store) -> None:
     first = store.begin_sweep(FACTS)
-    assert not store.reuse_calibration(first, GPU)
+    assert store.reuse_calibration(first, GPU) is None
     store.save_calibration(first, GPU, CALIBRATION)
-    assert store.reuse_calibration(first, GPU)  # a sweep that goes on has its own
+    assert store.reuse_calibration(first, GPU) == CALIBRATION  # a sweep that goes on has its own
     store.finish_sweep(first, "finished")
     elsewhere = store.begin_sweep(replace(FACTS, host="another host"))
-    assert not store.reuse_calibration(elsewhere, GPU)
+    assert store.reuse_calibration(elsewhere, GPU) is None
     store.finish_sweep(elsewhere, "finished")
     second = store.begin_sweep(FACTS)
-    assert not store.reuse_calibration(second, replace(GPU, identity={**GPU.identity, "driver": "another"}))
-    assert store.reuse_calibration(second, GPU)
+    assert store.reuse_calibration(second, replace(GPU, identity={**GPU.identity, "driver": "another"})) is None
+    assert store.reuse_calibration(second, GPU) == CALIBRATION
     rows = query(store.url, "SELECT * FROM calibration ORDER BY sweep_id").drop(columns="sweep_id")
     assert len(rows) == 2
     assert rows.iloc[0].equals(rows.iloc[1])

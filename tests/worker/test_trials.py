@@ -25,7 +25,7 @@ from cuprof.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, St
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.trials import TrialRunner
-from cuprof.worker.workload import Workload
+from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS, Workload
 
 FAULTY = Path(__file__).parents[1] / "families" / "faulty"
 QUICK = MeasureConfig(
@@ -470,6 +470,32 @@ def test_what_a_compiler_says_at_length_is_cut(kernels: Family) -> None:
     assert len(outcome.log) < 10_000
     assert re.fullmatch(r"beginl* … \[\d+ characters left out\] … l*end", outcome.log)
     assert "\n" not in outcome.message
+
+
+def test_a_familys_constants_are_the_same_in_every_set_and_must_be_inputs(family: Family) -> None:
+    family.signature = lambda problem: Signature(
+        {"x": Array((4,), "float32"), "w": Array((2,), "float32")}, {"y": Array((4,), "float32")}
+    )
+    family.generate = lambda problem, rng: {"x": rng.random(4, np.float32), "w": rng.random(2, np.float32)}
+    family.reference = lambda problem, inputs: {"y": inputs["x"] * float(inputs["w"][0])}
+    family.constants = ("w",)
+    workload = Workload.make(family, make_job())
+    every = [*(each.inputs for each in workload.sets), workload.redraw(9)]
+    assert len(every) == COMPARED_SETS + UNSEEN_SETS + 1
+    assert all(np.array_equal(each["w"], workload.inputs["w"]) for each in every)
+    assert len({each["x"].tobytes() for each in every}) == len(every)
+    family.constants = ("weights",)
+    with pytest.raises(ValueError, match=r"constants names weights, signature\(\) has no input of that name"):
+        Workload.make(family, make_job())
+
+
+@pytest.mark.parametrize(("free_bytes", "sets"), [(0, 1), (16 * 64, 2), (16 * 2 * 64, 3), (1 << 40, 3)])
+def test_as_many_sets_are_drawn_as_memory_holds(
+    family: Family, monkeypatch: pytest.MonkeyPatch, free_bytes: int, sets: int
+) -> None:
+    monkeypatch.setattr("cuprof.worker.workload.available_bytes", lambda: free_bytes)
+    workload = Workload.make(family, make_job())
+    assert (len(workload.sets), workload.compared) == (sets, min(sets, COMPARED_SETS))
 
 
 def test_inputs_follow_the_seed_and_lie_in_c_order(family: Family) -> None:

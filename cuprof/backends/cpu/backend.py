@@ -16,6 +16,7 @@ import psutil
 
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.cpu.caches import Caches
+from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.cpu.processor import cache_bytes, cpu_count, cpu_name
 from cuprof.backends.cpu.session import CpuRunnable, CpuSession
 from cuprof.backends.cpu.spec import SPEC
@@ -43,7 +44,7 @@ class CpuBackend(Backend[CpuRunnable]):
     def __init__(self, threads: int | None = None) -> None:
         usable = cpu_count()
         self.threads = min(threads or usable, usable)
-        self._caches = Caches()
+        self._caches, self._compilations = Caches(), Compilations()
 
     def facts(self) -> DeviceFacts:
         """Return the processor's model and the memory of the host."""
@@ -96,7 +97,7 @@ class CpuBackend(Backend[CpuRunnable]):
 
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> CpuSession:
         """Copy the inputs and allocate outputs, guard bytes around each."""
-        return CpuSession(self._caches, self.threads, signature, inputs, options)
+        return CpuSession(self._caches, self._compilations, self.threads, signature, inputs, options)
 
 
 def plan_calibration() -> tuple[int, int]:

@@ -22,6 +22,7 @@ from cuprof.backends.contract import (
     own_views,
 )
 from cuprof.backends.cpu.caches import Caches
+from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, library_build, load_library
 from cuprof.errors import BuildError
@@ -51,9 +52,16 @@ class CpuSession(Session[CpuRunnable]):
     """
 
     def __init__(
-        self, caches: Caches, threads: int, signature: Signature, inputs: Arrays, options: ReadingOptions
+        self,
+        caches: Caches,
+        compilations: Compilations,
+        threads: int,
+        signature: Signature,
+        inputs: Arrays,
+        options: ReadingOptions,
     ) -> None:
-        self.caches, self.threads, self.options, self.cache = caches, threads, options, BuildCache()
+        self.caches, self.compilations, self.threads, self.options = caches, compilations, threads, options
+        self.cache = BuildCache()
         self._guarded_inputs = {name: GuardedArray.copy_of(array) for name, array in inputs.items()}
         self._guarded_outputs = {name: GuardedArray(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
         self.inputs = {name: guarded.array for name, guarded in self._guarded_inputs.items()}
@@ -70,6 +78,7 @@ class CpuSession(Session[CpuRunnable]):
         if "numba" in variant.requires:
             import numba
 
+            self.compilations.install(numba)
             numba.set_num_threads(min(self.threads, numba.config.NUMBA_NUM_THREADS))
         started = monotonic_ns()
         call, deliver = prepare_call(variant, problem, tunables, own_views(self.inputs), own_views(self.outputs))
@@ -111,6 +120,10 @@ class CpuSession(Session[CpuRunnable]):
         """Keep the contents of the sets; where the caches are left alone, nothing is written before an execution."""
         self._sets = [] if self.options.flush == "none" else [each.inputs for each in sets]
         return len(self._sets)
+
+    def restock(self, number: int, inputs: Arrays) -> None:
+        """Keep other contents as the set of this number."""
+        self._sets[number] = inputs
 
     def expect(self, runnable: CpuRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
         """Leave the comparison to who draws it."""

@@ -8,7 +8,7 @@ from cuprof.records import Measure
 SPEC = BackendSpec(
     name="cpu",
     title="CPU",
-    timing_version=3,
+    timing_version=4,
     measures=(Measure.COLD, Measure.HOT),  # there is no transfer that total time could include
     setting="cpu_threads",
     opener="cuprof.backends.cpu.backend:open_backend",

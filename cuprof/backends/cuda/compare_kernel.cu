@@ -1,4 +1,5 @@
-// Compares an output with its reference on the device. OUT is the output's type.
+// Compares an output with its reference on the device. OUT is the output's type, REF the reference's, BOUND that of the
+// tolerance where each element has its own; a double holds every value of each exactly.
 //
 // What it finds has the meaning of cuprof/worker/check.py, which decides whenever `failing` is not zero.
 
@@ -13,9 +14,18 @@ struct Found {
 
 #define INFINITE __longlong_as_double(0x7ff0000000000000ll)
 
-// What is right lies in memory masked, so that nobody comes upon it who looks for it by its values.
-__device__ __forceinline__ double unmasked(const unsigned long long* masked, unsigned long long i, unsigned long long key) {
-    return __longlong_as_double((long long)(masked[i] ^ (key + i * 0x9E3779B97F4A7C15ull)));
+template <int bytes> struct Word;
+template <> struct Word<1> { typedef unsigned char Type; };
+template <> struct Word<2> { typedef unsigned short Type; };
+template <> struct Word<4> { typedef unsigned int Type; };
+template <> struct Word<8> { typedef unsigned long long Type; };
+typedef Word<sizeof(REF)>::Type Masked;
+
+// What is right lies in memory masked (by cuprof_mask of device_kernels.cu), so that nobody comes upon it who looks for
+// it by its values.
+__device__ __forceinline__ double unmasked(const Masked* masked, unsigned long long i, unsigned long long key) {
+    const Masked bits = masked[i] ^ (Masked)((key + i * 0x9E3779B97F4A7C15ull) >> (64 - 8 * sizeof(REF)));
+    return (double)*reinterpret_cast<const REF*>(&bits);
 }
 
 // Doubles that are not negative compare like their bits.
@@ -24,7 +34,7 @@ __device__ void raise(unsigned long long* cell, double value) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
-    const OUT* __restrict__ output, const unsigned long long* __restrict__ expected, const double* __restrict__ absolute,
+    const OUT* __restrict__ output, const Masked* __restrict__ expected, const BOUND* __restrict__ absolute,
     double one_absolute, double relative, unsigned long long count, unsigned long long key, Found* found) {
     unsigned long long failing = 0, examined = 0;
     double error = 0.0, distance = 0.0, squared_distance = 0.0, squared_expected = 0.0;
@@ -34,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
         const double is = (double)output[i];
         const double should = unmasked(expected, i, key);
         const double magnitude = fabs(should) < INFINITE ? fabs(should) : 0.0;
-        const double allowed = (absolute ? absolute[i] : one_absolute) + relative * magnitude;
+        const double allowed = (absolute ? (double)absolute[i] : one_absolute) + relative * magnitude;
         const double off = is == should ? 0.0 : fabs(is - should);
         const double own = off == 0.0 ? 0.0 : off / allowed;
         if (!(allowed >= 0.0) || !(own <= 1.0)) {
@@ -68,8 +78,8 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
 
 // What the inputs of one set make right, and how far a result may lie from it. Without `expected` nothing is compared.
 struct Standard {
-    const unsigned long long* expected;
-    const double* absolute;
+    const Masked* expected;
+    const BOUND* absolute;
     double one_absolute;
     double relative;
 };
@@ -89,7 +99,7 @@ __device__ __forceinline__ bool fails(const OUT* output, const Standard& standar
                                       unsigned long long key) {
     const double should = unmasked(standard.expected, i, key);
     const double magnitude = fabs(should) < INFINITE ? fabs(should) : 0.0;
-    const double allowed = (standard.absolute ? standard.absolute[i] : standard.one_absolute) +
+    const double allowed = (standard.absolute ? (double)standard.absolute[i] : standard.one_absolute) +
                            standard.relative * magnitude;
     const double is = (double)output[i];
     const double off = is == should ? 0.0 : fabs(is - should);

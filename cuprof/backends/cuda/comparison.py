@@ -30,7 +30,7 @@ C_TYPES = {
     "int32": "int",
     "uint32": "unsigned int",
 }
-"""Types whose every value a double holds exactly; others are compared on the host."""
+"""Types whose every value a double holds exactly; outputs of others are compared on the host."""
 FOUND = struct.Struct("<QddQdd")
 TALLY = struct.Struct("<QIIQQQ")
 STANDARD = np.dtype([("expected", "<u8"), ("absolute", "<u8"), ("one_absolute", "<f8"), ("relative", "<f8")])
@@ -47,17 +47,20 @@ class DeviceComparison:
     """Hold what is right for each set of a problem's inputs on the device, masked.
 
     Args:
-        references: float64 or integers by output name, one for each set; None where nothing is compared.
+        references: floats or integers by output name, one for each set; None where nothing is compared.
     """
 
     def __init__(self, device: CudaDevice, references: Sequence[Arrays | None]) -> None:
         self.device = device
         self._key = secrets.randbits(64)
-        self._shapes = {name: array.shape for name, array in (references[0] or {}).items()}
+        known = [reference for reference in references if reference]
+        self._shapes = {name: array.shape for name, array in known[0].items()} if known else {}
+        self._types = {name: _common_type([each[name] for each in known]) for name in self._shapes}
         self._expected = [
-            {name: self._masked(array) for name, array in (reference or {}).items()} for reference in references
+            {name: self._masked(array, self._types[name]) for name, array in (reference or {}).items()}
+            for reference in references
         ]
-        self._bounds: list[tuple[Tolerance, dict[str, Any]]] = []
+        self._bounds: list[tuple[Tolerance, str, dict[str, Any]]] = []
         self._found = device.cupy.zeros(FOUND.size, device.cupy.uint8)
 
     @staticmethod
@@ -91,11 +94,12 @@ class DeviceComparison:
         tally = self.device.cupy.zeros(TALLY.size, self.device.cupy.uint8)
         keep: list[Any] = [tally]
         glances, launches = [], []
+        bound = _common_type([each.absolute for each in tolerances if each is not None and np.ndim(each.absolute)])
         for place, (name, (address, spec)) in enumerate(results.items()):
             standards = np.zeros(len(self._expected), STANDARD)
             for row, expected, tolerance in zip(standards, self._expected, tolerances, strict=True):
                 if name in expected and tolerance is not None:
-                    absolute, one = self._bound(name, tolerance)
+                    absolute, one = self._bound(name, tolerance, bound)
                     row["expected"], row["absolute"] = expected[name].data.ptr, absolute
                     row["one_absolute"], row["relative"] = one, tolerance.relative
             table = self.device.upload(standards.view(np.uint8))
@@ -105,28 +109,30 @@ class DeviceComparison:
                 np.uint32(place == len(results) - 1), tally.data.ptr,
             ]  # fmt: skip
             glance = [*arguments[:5], tally.data.ptr]
-            kernel = self.device.comparison_kernel(C_TYPES[spec.dtype], "glance")
-            glances.append(PackedLaunch("cuprof_glance", kernel, (GLANCE_BLOCKS,), (THREADS,), glance))
-            kernel = self.device.comparison_kernel(C_TYPES[spec.dtype], "verify")
-            launches.append(PackedLaunch("cuprof_verify", kernel, (self._blocks(spec.size),), (THREADS,), arguments))
-        return DeviceVerification((*glances, *launches), tally, keep)
+            glances.append(self._launch("glance", name, spec.dtype, bound, GLANCE_BLOCKS, glance))
+            launches.append(self._launch("verify", name, spec.dtype, bound, self._blocks(spec.size), arguments))
+        return DeviceVerification(tuple(glances), tuple(launches), tally, keep)
 
-    def _bound(self, name: str, tolerance: Tolerance) -> tuple[int, float]:
+    def _bound(self, name: str, tolerance: Tolerance, kind: str) -> tuple[int, float]:
         """Return the address of a tolerance's bounds of an output's elements, or 0 and its one bound."""
         if not np.ndim(tolerance.absolute):
             return 0, float(tolerance.absolute)
-        known = next((bounds for each, bounds in self._bounds if each is tolerance), None)
-        if known is None:
-            known = {
-                name: _on_device(self.device, np.broadcast_to(tolerance.absolute, shape))
-                for name, shape in self._shapes.items()
-            }
-            self._bounds.append((tolerance, known))
-        return int(known[name].data.ptr), 0.0
+        alike = [(known, bounds) for known, its_kind, bounds in self._bounds if its_kind == kind]
+        bounds = next((each for known, each in alike if known is tolerance), None)
+        if bounds is None:  # comparing large ones takes a tenth of a second: each is known by itself from then on
+            bounds = next((each for known, each in alike if _equal(known.absolute, tolerance.absolute)), None)
+            if bounds is None:
+                bounds = {
+                    each: self.device.upload(np.ascontiguousarray(np.broadcast_to(tolerance.absolute, shape), kind))
+                    for each, shape in self._shapes.items()
+                }
+            self._bounds.append((tolerance, kind, bounds))
+        return int(bounds[name].data.ptr), 0.0
 
     def _compare(self, name: str, address: int, spec: Array, tolerance: Tolerance) -> Check | None:
         device, count = self.device, spec.size
-        absolute, one_absolute = self._bound(name, tolerance)
+        bound = _common_type([tolerance.absolute])
+        absolute, one_absolute = self._bound(name, tolerance, bound)
         self._found.fill(0)
         arguments = [
             address,
@@ -138,8 +144,7 @@ class DeviceComparison:
             np.uint64(self._key),
             self._found.data.ptr,
         ]
-        kernel = device.comparison_kernel(C_TYPES[spec.dtype], "compare")
-        PackedLaunch("cuprof_compare", kernel, (self._blocks(count),), (THREADS,), arguments)(device.stream.ptr)
+        self._launch("compare", name, spec.dtype, bound, self._blocks(count), arguments)(device.stream.ptr)
         device.stream.synchronize()
         failing, error, distance, examined, squared_distance, squared_expected = FOUND.unpack(
             self._found.get().tobytes()
@@ -156,21 +161,35 @@ class DeviceComparison:
     def _blocks(self, count: int) -> int:
         return max(1, min(-(-count // THREADS), BLOCKS_A_MULTIPROCESSOR * self.device.multiprocessors))
 
-    def _masked(self, array: np.ndarray) -> Any:
-        """Return the values as doubles on the device, each with its bits masked by the key and its position."""
-        held = self.device.upload(np.ascontiguousarray(array, dtype=np.float64).reshape(-1))
-        arguments = [held.data.ptr, np.uint64(held.size), np.uint64(self._key)]
-        blocks = BLOCKS_A_MULTIPROCESSOR * self.device.multiprocessors
-        self.device.kernels.launch("mask", blocks, THREADS, arguments)(self.device.stream.ptr)
+    def _launch(
+        self, kernel: str, output: str, dtype: str, bound: str, blocks: int, arguments: Sequence[Any]
+    ) -> PackedLaunch:
+        """Return a launch of a kernel for an output's type, its reference's and its bounds'."""
+        types = {"OUT": C_TYPES[dtype], "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound]}
+        function = self.device.comparison_kernel(kernel, **types)
+        return PackedLaunch(f"cuprof_{kernel}", function, (blocks,), (THREADS,), arguments)
+
+    def _masked(self, array: np.ndarray, kind: str) -> Any:
+        """Return the values on the device, each with its bits masked by the key and its position."""
+        held = self.device.upload(np.ascontiguousarray(array, kind).reshape(-1))
+        arguments = [held.data.ptr, np.uint64(held.size), np.uint64(self._key), np.uint32(held.itemsize)]
+        self.device.kernels.launch("mask", self._blocks(held.size), THREADS, arguments)(self.device.stream.ptr)
         self.device.stream.synchronize()
         return held
 
 
 class DeviceVerification:
-    """Compare one runnable's results after each execution, and count on the device."""
+    """Compare one runnable's results after each execution, and count on the device.
 
-    def __init__(self, launches: tuple[PackedLaunch, ...], tally: Any, keep: list[Any]) -> None:
-        self.launches, self._tally, self._keep = launches, tally, keep
+    Args:
+        glances: look at some elements, as soon as the frame has ended; what is not timed needs none.
+        launches: look at all.
+    """
+
+    def __init__(
+        self, glances: tuple[PackedLaunch, ...], launches: tuple[PackedLaunch, ...], tally: Any, keep: list[Any]
+    ) -> None:
+        self.glances, self.launches, self._tally, self._keep = glances, launches, tally, keep
 
     def read(self) -> Tally:
         """Wait for the device and return what was counted."""
@@ -178,5 +197,12 @@ class DeviceVerification:
         return Tally(compared, wrong, first if wrong else None)
 
 
-def _on_device(device: CudaDevice, array: np.ndarray) -> Any:
-    return device.upload(np.ascontiguousarray(array, dtype=np.float64))
+def _common_type(arrays: Sequence[Any]) -> str:
+    """Return the type that all of the arrays have, or fit into where it is float16; float64 where there is none."""
+    names = {str(np.asarray(array).dtype).replace("float16", "float32") for array in arrays}
+    (name,) = names if len(names) == 1 else ("float64",)
+    return name if name in C_TYPES else "float64"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return np.shape(one) == np.shape(other) and np.array_equal(one, other)

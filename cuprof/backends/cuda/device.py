@@ -41,7 +41,7 @@ class CudaDevice:
         self.cache = cache or BuildCache()
         self.arch = pick_arch(self.attribute("COMPUTE_CAPABILITY_MAJOR"), self.attribute("COMPUTE_CAPABILITY_MINOR"))
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
-        self._comparison_modules: dict[str, Any] = {}
+        self._comparison_modules: dict[tuple[str, ...], Any] = {}
         self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
         self._limits = {limit: self._read_limit(limit) for limit in self._own_limits()}
         self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
@@ -103,12 +103,13 @@ class CudaDevice:
         """Return the timing apparatus of this device, made (and its own cost measured) at first use."""
         return CudaTimer(self.cupy, self.stream, self.kernels, self.attribute("L2_CACHE_SIZE"))
 
-    def comparison_kernel(self, c_type: str, name: str) -> Any:
-        """Return the kernel cuprof_NAME of compare_kernel.cu for outputs of a C type, compiled at first use."""
-        if c_type not in self._comparison_modules:
-            self._comparison_modules[c_type] = self._load_own("compare_kernel.cu", {"OUT": c_type})
+    def comparison_kernel(self, name: str, **types: str) -> Any:
+        """Return the kernel cuprof_NAME of compare_kernel.cu, compiled at first use for the C types given."""
+        known = tuple(types.values())
+        if known not in self._comparison_modules:
+            self._comparison_modules[known] = self._load_own("compare_kernel.cu", dict(types))
         symbol = f"cuprof_{name}"
-        module = self._comparison_modules[c_type]
+        module = self._comparison_modules[known]
         return call(self.driver.cuModuleGetFunction(module, symbol.encode()), f"find {symbol}")
 
     def upload(self, array: np.ndarray, target: Any = None) -> Any:

@@ -67,11 +67,19 @@ extern "C" __global__ void cuprof_hold(const volatile unsigned int* gate, unsign
 // Leaves the device's time, in nanoseconds, where the host reads it.
 extern "C" __global__ void cuprof_mark(unsigned long long* ns) { *ns = now_ns(); }
 
-// Masks 8-byte words by a key and their position, or unmasks them.
-extern "C" __global__ void cuprof_mask(unsigned long long* words, unsigned long long count, unsigned long long key) {
+template <class Word> __device__ void mask_words(void* data, unsigned long long count, unsigned long long key) {
+    Word* words = (Word*)data;
     const unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
     for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride)
-        words[i] ^= key + i * 0x9E3779B97F4A7C15ull;
+        words[i] ^= (Word)((key + i * 0x9E3779B97F4A7C15ull) >> (64 - 8 * sizeof(Word)));
+}
+
+// Masks words of 1, 2, 4 or 8 bytes by a key and their places, or unmasks them.
+extern "C" __global__ void cuprof_mask(void* words, unsigned long long count, unsigned long long key, unsigned int bytes) {
+    if (bytes == 1) mask_words<unsigned char>(words, count, key);
+    if (bytes == 2) mask_words<unsigned short>(words, count, key);
+    if (bytes == 4) mask_words<unsigned int>(words, count, key);
+    if (bytes == 8) mask_words<unsigned long long>(words, count, key);
 }
 
 // An array that is written anew before an execution: with the drawn one of `contents`, or with a byte where there are none.

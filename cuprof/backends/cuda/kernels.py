@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,12 @@ class DeviceKernels:
 
     Args:
         cupy: the CuPy module, its device current.
-        stream: the stream that `checksum` runs on.
+        stream: the stream that `checksums` runs on.
         module: the loaded device_kernels.cu.
     """
 
     def __init__(self, cupy: Any, stream: Any, module: Any) -> None:
         self.cupy, self.stream, self.module = cupy, stream, module
-        self._total = cupy.zeros(1, cupy.uint64)
         self._blocks = 4 * int(cupy.cuda.Device().attributes["MultiProcessorCount"])
 
     def launch(self, name: str, blocks: int, threads: int, arguments: list[Any]) -> PackedLaunch:
@@ -31,13 +31,14 @@ class DeviceKernels:
         function = call(load_driver().cuModuleGetFunction(self.module, symbol.encode()), f"find kernel {symbol}")
         return PackedLaunch(symbol, function, (blocks,), (threads,), arguments)
 
-    def checksum(self, array: Any) -> int:
-        """Return a hash of a CuPy array's bytes.
+    def checksums(self, arrays: Sequence[Any]) -> list[int]:
+        """Return a hash of the bytes of each CuPy array.
 
         Any change of one word changes it; changes of several leave it as it was with a probability of 2^-32.
         """
-        self._total.fill(0)
-        arguments = [array.data.ptr, np.uint64(array.nbytes), self._total.data.ptr]
-        self.launch("checksum", self._blocks, CHECKSUM_THREADS, arguments)(self.stream.ptr)
+        totals = self.cupy.zeros(len(arrays), self.cupy.uint64)
+        for place, array in enumerate(arrays):
+            arguments = [array.data.ptr, np.uint64(array.nbytes), totals.data.ptr + place * totals.itemsize]
+            self.launch("checksum", self._blocks, CHECKSUM_THREADS, arguments)(self.stream.ptr)
         self.stream.synchronize()
-        return int(self._total[0])
+        return [int(total) for total in totals.get()]

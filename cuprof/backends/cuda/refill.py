@@ -21,7 +21,7 @@ class DeviceRefill:
     """Keep the contents of several sets of inputs on the device.
 
     Args:
-        inputs: the arrays that executions read, by name.
+        inputs: the arrays that executions read, by name; they hold the contents of the first set.
         overwritten: those that hold a byte before each execution.
         sets: contents by input name; as many of them, from the first on, as there is memory for are kept.
         draw_address: where the device finds which set, and which byte.
@@ -39,8 +39,9 @@ class DeviceRefill:
         each = sum(array.nbytes for array in inputs.values())
         free, _ = device.cupy.cuda.runtime.memGetInfo()
         self.count = min(len(sets), int(LEAST_FREE * free) // max(each, 1))
-        self.contents = [
-            {name: device.upload(np.asarray(contents[name])) for name in inputs} for contents in sets[: self.count]
+        first = [{name: array.copy() for name, array in inputs.items()}] if self.count else []
+        self.contents = first + [
+            {name: device.upload(np.asarray(contents[name])) for name in inputs} for contents in sets[1 : self.count]
         ]
         self._tables = {
             name: device.upload(np.array([contents[name].data.ptr for contents in self.contents], np.uint64))
@@ -56,6 +57,11 @@ class DeviceRefill:
             THREADS,
             [self._list.data.ptr, np.uint32(len(rows)), draw_address],
         )
+
+    def replace(self, number: int, inputs: Arrays) -> None:
+        """Keep other contents as the set of this number."""
+        for name, held in self.contents[number].items():
+            self.device.upload(np.asarray(inputs[name]), held)
 
     def __call__(self, stream: int) -> None:
         """Put the writing on a stream."""

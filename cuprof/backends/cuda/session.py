@@ -33,6 +33,7 @@ from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.refill import DeviceRefill, copying
 from cuprof.backends.cuda.steps import StepBinder
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
+from cuprof.backends.cuda.transfers import Transfers
 from cuprof.errors import LaunchError
 from cuprof.family import Array, Arrays, Point, Program, Signature, Tolerance, Variant
 from cuprof.records import BuildFacts, Check, Measure
@@ -104,8 +105,7 @@ class CudaSession(Session[CudaRunnable]):
         self.scratch = self.guards.allocate("scratch", (max(scratch_bytes, 1),), "uint8")
         if options.cupti:
             device.timer.use_cupti()
-        self._uploaded: dict[int, dict[str, np.ndarray]] = {}
-        self._downloaded: dict[str, np.ndarray] = {}
+        self._transfers = Transfers(device, options.pinned)
         device.stream.synchronize()
         self._checksums: list[dict[str, int]] = []
         self._sets: list[InputSet] = [InputSet(inputs)]
@@ -223,6 +223,15 @@ class CudaSession(Session[CudaRunnable]):
                 return 0
             return int(self._refill.count)
 
+    def restock(self, number: int, inputs: Arrays) -> None:
+        """Keep other contents as the set of this number."""
+        assert self._refill is not None
+        with self.device.errors("keep a set of inputs"):
+            self._refill.replace(number, inputs)
+            self._sets[number] = InputSet(inputs)
+            self._transfers.forget(number)
+            self._checksums[number] = self._checksums_of(self._refill.contents[number])
+
     def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
         with self.device.errors("compare the results"):
@@ -244,7 +253,8 @@ class CudaSession(Session[CudaRunnable]):
     def execute(self, runnable: CudaRunnable, *draws: Draw) -> None:
         """Execute once as each draw says, and wait."""
         with self.device.errors("execute"):
-            self.device.timer.compare(runnable.enqueue, [self._around(runnable, draw) for draw in draws])
+            arounds = [self._around(runnable, draw, timed=False) for draw in draws]
+            self.device.timer.compare(runnable.enqueue, arounds)
 
     def put_back(self) -> None:
         """Make the device current again, with the limits, cache configuration and L2 cache it had."""
@@ -256,15 +266,17 @@ class CudaSession(Session[CudaRunnable]):
             super().wait()
             call((*self.driver.cuCtxSynchronize(),), "wait for the device")
 
-    def _around(self, runnable: CudaRunnable, draw: Draw) -> Surroundings:
+    def _around(self, runnable: CudaRunnable, draw: Draw, *, timed: bool = True) -> Surroundings:
         if self._refill is None:
             return Surroundings(draw.inputs, runnable.before)
         if self._refill.count:
             self._in_place = draw.inputs
+        found = runnable.verification if draw.compare else None
         after: list[Callable[[int], object]] = []
-        if draw.compare and runnable.verification:
-            deliver = runnable.deliver
-            after = [*([lambda _: deliver()] if deliver else ()), *runnable.verification.launches]
+        if found is not None:
+            if deliver := runnable.deliver:
+                after.append(lambda _: deliver())
+            after += [*(found.glances if timed else ()), *found.launches]
         before: tuple[Callable[[int], object], ...] = (self._refill, *runnable.before)
         return Surroundings(draw.inputs | draw.fill << 16, before, tuple(after))
 
@@ -317,7 +329,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def _checksums_of(self, arrays: Mapping[str, Any]) -> dict[str, int]:
         with self.device.errors("take checksums of the inputs"):
-            return {name: self.device.kernels.checksum(array) for name, array in arrays.items()}
+            return dict(zip(arrays, self.device.kernels.checksums([*arrays.values()]), strict=True))
 
     def fetch(self, runnable: CudaRunnable) -> dict[str, np.ndarray]:
         """Copy the outputs to new host arrays."""
@@ -343,7 +355,9 @@ class CudaSession(Session[CudaRunnable]):
             if measure is Measure.TOTAL:
                 drawn = draw()
                 around = self._around(runnable, drawn)
-                return timer.total(self._uploads(drawn.inputs), enqueue, self._downloads(runnable), around)
+                uploads = self._transfers.uploads(drawn.inputs, self._sets[drawn.inputs].inputs, self.inputs)
+                downloads = self._transfers.downloads(runnable.results)
+                return timer.total(uploads, enqueue, downloads, around)
             if measure is Measure.HOT:
                 reading = timer.hot(enqueue, batch, blocking, self._around(runnable, draw()))
             elif batch > 1:
@@ -364,7 +378,7 @@ class CudaSession(Session[CudaRunnable]):
     def close(self) -> None:
         """Free the session's device and page-locked memory."""
         self.inputs, self.outputs, self.scratch = {}, {}, self.device.cupy.empty(1, "u1")
-        self._uploaded, self._downloaded = {}, {}
+        self._transfers = Transfers(self.device, self.options.pinned)
         self._refill = self._comparison = None
         self.device.cupy.get_default_memory_pool().free_all_blocks()
         self.device.cupy.get_default_pinned_memory_pool().free_all_blocks()
@@ -378,35 +392,6 @@ class CudaSession(Session[CudaRunnable]):
         if offset > self.scratch.nbytes:
             raise LaunchError(f"scratch of {offset} bytes asked for, {self.scratch.nbytes} set aside")
         return addresses
-
-    def _uploads(self, number: int) -> list[tuple[int, int, int]]:
-        """Return the copies of a set of inputs from the host."""
-        if number not in self._uploaded:
-            self._uploaded[number] = {name: self._host_copy(array) for name, array in self._sets[number].inputs.items()}
-        host = self._uploaded[number]
-        return [(self.inputs[name].data.ptr, array.ctypes.data, array.nbytes) for name, array in host.items()]
-
-    def _downloads(self, runnable: CudaRunnable) -> list[tuple[int, int, int]]:
-        if not self._downloaded:
-            self._downloaded = {
-                name: self._allocate(spec.shape, np.dtype(spec.dtype)) for name, spec in self.signature.outputs.items()
-            }
-        host = self._downloaded
-        return [(array.ctypes.data, runnable.results[name][0], array.nbytes) for name, array in host.items()]
-
-    def _host_copy(self, array: np.ndarray) -> np.ndarray:
-        copy = self._allocate(array.shape, array.dtype)
-        copy[...] = array
-        return copy
-
-    def _allocate(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Return host memory to transfer from and to, page-locked if the options say so."""
-        return self._page_locked(shape, dtype) if self.options.pinned else np.empty(shape, dtype)
-
-    def _page_locked(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        count = int(np.prod(shape, dtype=np.int64))
-        memory = self.device.cupy.cuda.alloc_pinned_memory(max(count * dtype.itemsize, 1))
-        return np.frombuffer(memory, dtype, count).reshape(shape)
 
 
 def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:

@@ -41,6 +41,8 @@ EMPTY_KERNEL_NS = 350.0
 """What an empty kernel is taken to last. By its own clock it lasts 0, by CUPTI's time stamps 0.6 µs, the difference
 being the device's ramp up and down around it. With this value spins of known length read about as much too long as
 kernels read shorter than by CUPTI, at most 0.4 µs either way (measured on H200s)."""
+MARK_LIMIT_NS = 1_000_000
+"""The mark behind a frame's last event is looked for so long before the host waits for all that is enqueued."""
 LEAST_NS = 1.0
 """What a reading is taken for that its correction would make nothing or less: no time is 0."""
 TICKET_MASK = 0xFFFFFFFF
@@ -59,7 +61,7 @@ class Surroundings:
         draw: the word that tells the kernels of `before` and `after` what was drawn. They run once everything is
             enqueued, so nothing that runs earlier finds the inputs that count.
         before: put on the stream before the flush: what writes the inputs and overwrites the outputs.
-        after: behind the end of the frame: what compares the results.
+        after: behind the end of the frame: what compares the results. Nobody waits for it before the next frame.
     """
 
     draw: int = 0
@@ -206,8 +208,7 @@ class CudaTimer:
             downloads: (host address, device address, bytes) copied after it.
         """
         stream = self.stream.ptr
-        self._announce(around, 0, 0)
-        self._let_go()
+        self._tell(around.draw)
         for put in around.before:
             put(stream)
         self.stream.synchronize()
@@ -236,8 +237,7 @@ class CudaTimer:
         try:
             for around in arounds:
                 if not held:
-                    write = self.driver.cuMemsetD32Async(self._drawn.data.ptr, around.draw, 1, stream)
-                    call((*write,), "draw inputs")
+                    self._tell(around.draw)
                 for put in around.before:
                     put(stream)
                 enqueue()
@@ -262,6 +262,7 @@ class CudaTimer:
             self.stream.synchronize()
             self.cupti.start()
         self._announce(around, least_ns, HOLD_LIMIT_NS if blocking else 0)
+        self._words[9] = 0
         opened_ns = perf_counter_ns()
         try:
             for put in around.before:
@@ -288,9 +289,22 @@ class CudaTimer:
             return self.cupti.span_ns(), ""
         elapsed = float(call(driver.cuEventElapsedTime(self._start, self._end), "read events")) * 1e6
         if blocking and int(self._words[3]) & 1:
+            self.stream.synchronize()
             return elapsed, "the device did not wait for the host: the call synchronises, or the host was held up"
-        call(driver.cuStreamSynchronize(stream), "execute")  # the second mark is behind the event
-        return elapsed, _disagreement(elapsed, int(self._words[9]) - int(self._words[8]), host_ns)
+        return elapsed, _disagreement(elapsed, self._await_mark() - int(self._words[8]), host_ns)
+
+    def _await_mark(self) -> int:
+        """Return the second mark, which is behind the event; what is behind the mark is not waited for."""
+        give_up_ns = perf_counter_ns() + MARK_LIMIT_NS
+        while not self._words[9]:
+            if perf_counter_ns() > give_up_ns:
+                call((*self.driver.cuStreamSynchronize(self.stream.ptr),), "execute")
+                break
+        return int(self._words[9])
+
+    def _tell(self, draw: int) -> None:
+        """Say, in the stream's order, what is drawn for what follows."""
+        call((*self.driver.cuMemsetD32Async(self._drawn.data.ptr, draw, 1, self.stream.ptr),), "draw inputs")
 
     def _announce(self, around: Surroundings, least_ns: int, limit_ns: int) -> None:
         """Hold the stream until `_let_go`, for so long at least and at most."""

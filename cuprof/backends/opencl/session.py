@@ -81,7 +81,7 @@ class OpenClSession(Session[OpenClRunnable]):
         if self.options.flush == "none":  # writing the inputs would bring into the caches what is not to be there
             return 0
         cl = self.device.cl
-        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         for each in sets:
             host = {name: np.ascontiguousarray(array) for name, array in each.inputs.items()}
             try:
@@ -101,6 +101,15 @@ class OpenClSession(Session[OpenClRunnable]):
         if self._sets:
             self._give(FIRST_INPUTS)
         return len(self._sets)
+
+    def restock(self, number: int, inputs: Arrays) -> None:
+        """Keep other contents as the set of this number."""
+        host = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
+        with self.device.errors("keep a set of inputs", waiting=True):
+            for name, buffer in self._contents[number].items():
+                self.device.cl.enqueue_copy(self.device.queue, buffer, host[name])
+            self.device.queue.finish()
+        self._sets[number] = host
 
     def expect(self, runnable: OpenClRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
         """Leave the comparison to who draws it."""

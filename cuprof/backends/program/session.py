@@ -165,6 +165,10 @@ class ProgramSession(Session[ProgramRunnable]):
         self._sets = [each.inputs for each in sets]
         return len(self._sets)
 
+    def restock(self, number: int, inputs: Arrays) -> None:
+        """Keep other contents as the set of this number."""
+        self._sets[number] = inputs
+
     def expect(self, runnable: ProgramRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
         """Leave the comparison to who draws it."""
         return False

@@ -91,19 +91,27 @@ def test_only_cold_readings_flush_and_as_asked(
 ) -> None:
     session = open_session(flush=flush)
     log: list[str] = []
-    data = SimpleNamespace(max=lambda: log.append("read"), fill=lambda value: log.append("written"))
-    session.caches.__dict__["_data"] = data
+    data = SimpleNamespace(max=lambda **_: log.append("read"), fill=lambda value: log.append("written"))
+    session.caches.__dict__["_parts"] = [data, data]
     runnable = prepare(session, lambda *_: lambda: log.append("run"))
     session.read(runnable, measure)
-    assert log == (["run"] if expected == "untouched" else [expected, "run"])
+    assert log == (["run"] if expected == "untouched" else [expected, expected, "run"])
 
 
 def test_the_flush_reads_data_of_twice_the_last_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
     made = Caches()
     made.flush("clean")
-    assert made._data.nbytes == 1 << 17
-    assert made._data is made._data
+    assert sum(part.nbytes for part in made._parts) == 1 << 17
+    assert len(made._parts) == min(processor.cpu_count(), caches.MOST_THREADS)
+    assert made._parts is made._parts
+
+
+def test_a_thread_that_flushes_and_fails_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Caches()
+    made.__dict__["_parts"] = [np.ones(8), np.empty(0)]  # of nothing there is no maximum
+    with pytest.raises(ValueError, match="zero-size"):
+        made.flush("clean")
 
 
 def test_threads_and_versions_identify_the_device() -> None:

@@ -59,6 +59,17 @@ def test_right_results_pass_with_the_hosts_figures(backend: Any, dtype: str) -> 
     assert found.error_relative == pytest.approx(host.error_relative, rel=1e-6)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_references_and_bounds_of_every_type_are_read_as_they_are(backend: Any, dtype: str) -> None:
+    output = draw(dtype)
+    expected, bounds = output.copy(), np.full(N, 0.25, np.float16)
+    assert judge(backend, output, expected, Tolerance(absolute=bounds))[0] is not None
+    expected[N - 3] += 1
+    assert judge(backend, output, expected, Tolerance(absolute=bounds))[0] is None
+    bounds[N - 3] = 1.5
+    assert judge(backend, output, expected, Tolerance(absolute=bounds))[0] is not None
+
+
 @pytest.mark.parametrize("place", [0, 31, 32, 255, 256, N // 2, N - 1])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, 4.0])
 def test_one_wrong_element_is_left_to_the_host(backend: Any, place: int, value: float) -> None:
@@ -120,14 +131,14 @@ def test_bounds_that_did_not_fit_once_are_taken_when_they_do(backend: Any, monke
     device = backend.device.upload(output)
     results = {"y": (device.data.ptr, Array(output.shape, "float32"))}
     tolerance = Tolerance(absolute=bounds)
-    real, refused = cuda_compare._on_device, [True]
+    real, refused = backend.device.upload, [True]
 
     def refuse_once(*arguments: Any) -> Any:
         if refused.pop() if refused else False:
             raise MemoryError
         return real(*arguments)
 
-    monkeypatch.setattr(cuda_compare, "_on_device", refuse_once)
+    monkeypatch.setattr(backend.device, "upload", refuse_once)
     with pytest.raises(MemoryError):
         comparison.check(results, tolerance, 7)
     assert comparison.check(results, tolerance, 7) is None

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.contract import ReadingOptions
+from cuprof.backends.contract import Draw, InputSet, ReadingOptions, Tally
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
+from cuprof.backends.sealed import Sealed
 from cuprof.errors import BuildError, LaunchError
-from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Variant
+from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.records import Measure
 
 pytestmark = pytest.mark.gpu
@@ -198,6 +199,21 @@ def test_constants_are_filled_from_inputs(backend: Any) -> None:
         prepare(opened, launch("by_constants", "x", "y", N), constants={"factors": "x"})
     with pytest.raises(LaunchError, match=r"find __constant__ nothing of v\.cu"):
         prepare(opened, launch("by_constants", "x", "y", N), constants={"nothing": "f"})
+    opened.close()
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+def test_constants_are_those_of_the_set_that_is_drawn(backend: Any, measure: Measure) -> None:
+    signature = Signature({"x": SIGNATURE.inputs["x"], "f": Array((4,), "float32")}, SIGNATURE.outputs)
+    sets = [{"x": np.ones(N, np.float32), "f": np.float32(k) + np.arange(4, dtype=np.float32)} for k in (1, 7)]
+    opened = backend.open(signature, sets[0], ReadingOptions())
+    assert opened.stock([InputSet(each, Sealed({"y": np.tile(each["f"], N // 4)})) for each in sets]) == 2
+    opened.watch_inputs()
+    runnable = prepare(opened, launch("by_constants", "x", "y", N), constants={"factors": "f"})
+    assert opened.expect(runnable, [Tolerance(), Tolerance()])
+    for number in (1, 0, 0, 1):
+        opened.read(runnable, measure, 1, lambda number=number: Draw(number, 0, True))
+    assert opened.tally(runnable) == Tally(4, 0, None)
     opened.close()
 
 

@@ -1,0 +1,88 @@
+"""What Numba has compiled stays compiled for as long as the worker lives.
+
+A family is loaded anew for each problem and its variants define their functions as they prepare themselves, so that
+Numba would compile the same few lines for each problem, which takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+"""Values that Numba compiles in as constants, and that never change."""
+NAMED = (ModuleType, type, BuiltinFunctionType, np.ufunc)
+"""Values that stand for themselves."""
+FAMILIES = "_cuprof_family"
+"""How the names of a family's own modules begin."""
+
+
+class Compilations:
+    """Return one compiled function for all functions that are the same.
+
+    Two functions are the same where their code is, and the values that it names: constants, modules, types, functions
+    that were compiled here. One that names anything else (an array, a plain function) is compiled each time.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Any] = {}
+
+    def install(self, numba: Any) -> None:
+        """Let `numba.njit` and `numba.jit` ask here first; calling it again changes nothing."""
+        for name in ("njit", "jit"):
+            original = getattr(numba, name)
+            if getattr(original, "__wrapped__", None) is None:
+                setattr(numba, name, self._asking(original))
+
+    def _asking(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(compiler)
+        def compile_once(*arguments: Any, **options: Any) -> Any:
+            direct = bool(arguments) and isinstance(arguments[0], FunctionType)
+            given = arguments[1:] if direct else arguments
+            told = (compiler.__name__, repr(given), repr(sorted(options.items())))
+            compiled = partial(self._compile, compiler(*given, **options), told)
+            return compiled(arguments[0]) if direct else compiled
+
+        return compile_once
+
+    def _compile(self, decorate: Callable[[Any], Any], told: tuple[str, ...], function: Any) -> Any:
+        try:
+            key = (*told, *self._identity(function))
+        except (ValueError, AttributeError):
+            return decorate(function)
+        if key not in self._known:
+            self._known[key] = decorate(function)
+        return self._known[key]
+
+    def _identity(self, function: FunctionType) -> Iterator[object]:
+        """Yield what tells functions apart; ValueError where they cannot be."""
+        yield function.__code__
+        for code in _nested(function.__code__):
+            for name in code.co_names:
+                if name in function.__globals__:
+                    yield name, self._frozen(function.__globals__[name])
+        for cell in function.__closure__ or ():
+            yield self._frozen(cell.cell_contents)
+        yield self._frozen((function.__defaults__, tuple(sorted((function.__kwdefaults__ or {}).items()))))
+
+    def _frozen(self, value: Any) -> object:
+        if isinstance(value, tuple):
+            return tuple(self._frozen(each) for each in value)
+        if isinstance(value, PLAIN):
+            return type(value), repr(value)
+        if isinstance(value, ModuleType) and value.__name__.startswith(FAMILIES):
+            raise ValueError(f"{value!r} may hold another value under the same name")
+        if isinstance(value, NAMED) or any(value is known for known in self._known.values()):
+            return id(value), value
+        raise ValueError(f"nothing is known of {value!r}")
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
