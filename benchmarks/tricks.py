@@ -3,9 +3,9 @@
     python -m benchmarks.tricks --out FOLDER
     python -m benchmarks.tricks --cpu             # without a GPU: the tricks on the CPU and in OpenCL, cuprof alone
 
-The honest variants that look like tricks are swept first: they give the true times, and none may be accused. Then each
-trick is swept in a process of its own, beside the honest baseline and a probe that is slow where somebody has left
-settings changed.
+The honest variants that look like tricks are swept first: they give the true times, and none may be accused. Then
+tricks are swept beside the honest baseline and a probe that is slow where somebody has left settings changed: those
+that can do nothing to others together, each other one in a process of its own.
 """
 
 from __future__ import annotations
@@ -74,17 +74,30 @@ def judge_all(bench: Bench, tricks: Sequence[Trick]) -> Iterator[dict[str, Any]]
     alone: dict[int, dict[str, Shown]] = {bench.n: bench.sweep_honest()}
     for name in HONEST[bench.backend]:
         yield make_honest_row(name, alone[bench.n].get(name, Shown("planned", message="never ran")))
-    for trick in tricks:
-        n = trick.n or bench.n
+    for group in group_tricks(tricks):
+        n = group[0].n or bench.n
         try:
             if n not in alone:
                 alone[n] = bench.sweep(bench.company, n)
-            (judged,) = bench.judge([trick], alone[n])
+            judged = bench.judge(group, alone[n])
         except SweepFailedError as error:
-            row = {"variant": trick.variant, "kind": trick.kind, "cuprof": "no rows", "right": False}
-            yield {**row, "message": str(error)}
+            for trick in group:
+                row = {"variant": trick.variant, "kind": trick.kind, "cuprof": "no rows", "right": False}
+                yield {**row, "message": str(error)}
         else:
-            yield make_row(judged)
+            yield from map(make_row, judged)
+
+
+def group_tricks(tricks: Sequence[Trick]) -> list[list[Trick]]:
+    """Return tricks as they are swept: those that touch their own result alone together, others singly."""
+    together: dict[int | None, list[Trick]] = {}
+    alone = []
+    for trick in tricks:
+        if trick.is_harmless:
+            together.setdefault(trick.n, []).append(trick)
+        else:
+            alone.append([trick])
+    return [*together.values(), *alone]
 
 
 class OtherTools:
