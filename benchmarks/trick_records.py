@@ -70,6 +70,7 @@ TIMED_CHECKED = "results of timed executions are compared, outputs overwritten b
 INSIDE = "work outside the frame is noticed (streams, threads, device stamps, a checking execution under CUPTI)"
 BOUND = "what reads clocks is bound before foreign code is loaded, and two clocks must agree"
 APART = "what judges runs in another process than what is judged"
+ISOLATED = "limits.isolate gives each variant that runs its own code in the worker a process of its own"
 PUT_BACK = "stream, context, limits and settings are put back after a variant, whatever it did"
 CHECKED = "results, inputs and guard bytes are checked"
 ARGUMENTS = "arguments are held against what the compiled kernel takes"
@@ -121,7 +122,33 @@ TRICKS = (
     Trick("neighbours_inputs_spoiled", "neighbours' inputs spoiled", APART, (*GONE, OK), caught_today=True),
     Trick("neighbours_slowed", "neighbours slowed", APART, (*GONE, IN_FULL)),
     Trick("store_written", "database written", APART, NO_RANK_OR_TRUE),
+    # On the CPU: the judge by other ways.
+    Trick("constants_changed", "judge's constants changed", APART, NO_RANK_OR_TRUE),
+    Trick("builtins_replaced", "built-in functions replaced", APART, GONE),
+    Trick("methods_shadowed", "judge's methods shadowed", APART, GONE),
+    Trick("class_exchanged", "judge's class exchanged", APART, GONE),
+    Trick("comparison_foreseen", "comparison foreseen", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("draws_foreseen", "chance taken away", APART, NO_RANK_OR_TRUE),
+    Trick("known_from_third_meeting", "kept from the third meeting on", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("traced_opcodes", "caller's frame traced", BOUND, NO_RANK_OR_TRUE),
+    Trick("weakly_deferred", "weak reference's callback", INSIDE, NO_RANK_OR_TRUE),
+    Trick("not_a_number", "no number", CHECKED, (WRONG,)),
+    Trick("infinite", "infinity", CHECKED, (WRONG,)),
+    Trick("array_of_its_own", "output exchanged for an array of its own", CHECKED, (WRONG, REFUSED)),
+    Trick("inputs_made_easy", "inputs made easy", CHECKED, (WRONG,)),
+    Trick("ends_the_process", "process ended in good order", APART, GONE),
+    Trick("others_blamed", "another trial blamed", APART, GONE),
+    Trick("nobody_blamed", "nobody to be blamed", APART, GONE),
+    Trick("pipes_filled", "answer written into the pipe", APART, NO_RANK_OR_TRUE),
+    Trick("pipes_closed", "pipe closed", APART, GONE),
+    Trick("error_that_errs", "error whose text is one", APART, GONE),
+    Trick("child_takes_over", "child goes on as the worker", APART, NO_RANK_OR_TRUE),
+    Trick("spins_beside", "thread that slows those beside", ISOLATED, NO_RANK_OR_TRUE),
     # On the CPU: honest work, and the process left changed.
+    Trick("limits_left", "limits left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("alarm_left", "alarm left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("warnings_left", "warnings and collection left", PUT_BACK, NO_RANK_OR_TRUE),
+    Trick("denormals_left", "denormals left flushed", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("numpy_errors_left", "library switches left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("environment_left", "environment and folder left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("random_state_left", "random state left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),

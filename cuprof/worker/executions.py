@@ -80,18 +80,22 @@ class Executions:
         """Return what a candidate's next execution is given."""
         account = self._accounts[index]
         number = self._random.randrange(self.compared_sets) if self.compared_sets else 0
-        compare_it = account.in_place or account.comparing_ns <= MOST_SHARE * account.spent_ns
-        account.dealt = Draw(number, self._random.randrange(256), compare_it and bool(self.compared_sets))
+        account.dealt = Draw(number, self._random.randrange(256), account.in_place and bool(self.compared_sets))
         return account.dealt
 
     def settle(self, index: int, runnable: Runnable, spent_ns: int) -> None:
         """Take what the last execution came to, where the session leaves that to us."""
-        account = self._accounts[index]
+        account, outputs = self._accounts[index], None
         account.spent_ns += spent_ns
+        began = monotonic_ns()
+        # Chosen only now, and by chance: nothing that a variant can find says which of its executions are looked at.
+        share = MOST_SHARE * self._random.choice((0.5, 1.0))
+        if not account.in_place and self.compared_sets and account.comparing_ns <= share * account.spent_ns:
+            outputs = self.bench.session.fetch(runnable)
         if self.bench.on_host:  # what it leaves changed is what those sampled beside it would find
-            self.bench.state.put_back()
-        if not account.in_place and account.dealt.compare:
-            self._compare(account, runnable)
+            self.bench.put_back_process()
+        if outputs is not None:
+            self._compare(account, outputs, began)
 
     def examine(self, candidate: Candidate) -> Tally:
         """Compare further executions until they are enough, and return what all have come to."""
@@ -112,7 +116,7 @@ class Executions:
                 each_ns = max(monotonic_ns() - began - spent_ns, 1) / len(draws)
                 at_once = max(1, min(AT_ONCE, int((allowed_ns - (monotonic_ns() - began)) / each_ns)))
             else:  # outputs that are fetched are those of the last execution
-                self._compare(account, candidate.runnable)
+                self._compare(account, session.fetch(candidate.runnable), monotonic_ns())
         if account.in_place:
             return session.tally(candidate.runnable)
         return Tally(account.compared, account.wrong, None)
@@ -124,35 +128,34 @@ class Executions:
     def find_memory(self, candidate: Candidate) -> str:
         """Return how much longer a variant takes on inputs that it meets for the first time; empty where it does not.
 
-        Every set that nobody was given so far is met twice, one execution after the other. Of few of them nothing is
-        concluded: one disturbed execution would be enough. Nor where the samples themselves vary by as much.
+        Every set that nobody was given so far is met twice, one execution after the other, and after it one that it has
+        long known. Of few of them nothing is concluded: one disturbed execution would be enough. Nor where those on
+        known inputs vary by as much.
         """
         assert candidate.runnable is not None
         unseen = range(self.bench.workload.compared, self.count)
         if len(unseen) < UNSEEN_SETS or not {Measure.COLD, Measure.HOT} & {*candidate.timings}:
             return ""
         runnable, session = candidate.runnable, self.bench.session
-        pairs = []
+        readings = []
         for number in unseen:
-            deal = partial(Draw, number, self._random.randrange(256))
-            first, again = (session.read(runnable, Measure.COLD, 1, deal) for _ in range(2))
-            pairs.append((first.duration_ns, again.duration_ns))
-        factor = HOST_TIMES_LONGER if self.bench.on_host else FIRST_TIMES_LONGER
-        usual_ns = min(
-            timing.summary.q3_ns for measure, timing in candidate.timings.items() if measure is not Measure.TOTAL
-        )
-        if all(first > factor * max(again, usual_ns) + LEAST_LONGER_NS for first, again in pairs):
-            first, again = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))
-            return (
-                f"it remembers: {len(pairs)} sets of inputs took {first / 1e3:.2f} µs when it met them first and "
-                f"{again / 1e3:.2f} µs at once after"
+            fill = self._random.randrange(256)
+            sets = (number, number, self._random.randrange(self.compared_sets))
+            readings.append(
+                [session.read(runnable, Measure.COLD, 1, partial(Draw, of, fill)).duration_ns for of in sets]
             )
+        factor = HOST_TIMES_LONGER if self.bench.on_host else FIRST_TIMES_LONGER
+        known_ns = max(three for _, _, three in readings)
+        first, again, known = (sum(each) / len(readings) for each in zip(*readings, strict=True))
+        count = f"{len(readings)} sets of inputs took {first / 1e3:.2f} µs when it met them first"
+        if all(one > factor * max(two, known_ns) + LEAST_LONGER_NS for one, two, _ in readings):
+            return f"it remembers: {count} and {again / 1e3:.2f} µs at once after"
+        if all(min(one, two) > factor * known_ns + LEAST_LONGER_NS for one, two, _ in readings):
+            return f"it remembers: {count}, and the sets that it is compared on {known / 1e3:.2f} µs"
         return ""
 
-    def _compare(self, account: _Account, runnable: Runnable) -> None:
-        """Hold the outputs against what is right; the same bytes on the same inputs are compared once."""
-        began = monotonic_ns()
-        outputs = self.bench.session.fetch(runnable)
+    def _compare(self, account: _Account, outputs: Arrays, began: int) -> None:
+        """Hold outputs against what is right; the same bytes on the same inputs are compared once."""
         right, digest = account.right.setdefault(account.dealt.inputs, set()), self._digest(outputs)
         account.compared += 1
         if digest not in right:

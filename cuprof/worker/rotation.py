@@ -37,7 +37,7 @@ class Rotation:
         right: list[Candidate] = []
         for candidate in self.candidates:
             finished = self._check(candidate)
-            self.bench.put_back()
+            finished = self._put_back(candidate) or finished
             replaced = self.bench.find_replaced(candidate)
             if replaced:
                 yield _tampered(candidate, replaced)
@@ -68,6 +68,10 @@ class Rotation:
             return candidate.finish(State.WRONG_RESULT, candidate.check.message, phase="check")
         return candidate.attempt(Phase.CHECK, self.rounds.executions.enter, bench.enter)
 
+    def _put_back(self, candidate: Candidate) -> Finished | None:
+        """Undo what the candidate left changed; return its answer where that cannot be done."""
+        return candidate.attempt(Phase.CHECK, lambda _: self.bench.put_back(), self.bench.enter)
+
     def _time(self, candidates: Sequence[Candidate], measures: Sequence[Measure]) -> Iterator[Finished]:
         """Take each measure of all candidates side by side, and answer each candidate after its last one."""
         going = {candidate.index: candidate for candidate in candidates}
@@ -89,7 +93,7 @@ class Rotation:
                             yield from self._find_culprit(list(going.values()), damage)
                             return
                         finished = self._examine(candidate) or self.bench.recheck(candidate)
-                        self.bench.put_back()
+                        finished = self._put_back(candidate) or finished
                         del going[candidate.index]
                         yield finished
                         if finished.lost:
@@ -119,7 +123,11 @@ class Rotation:
             str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
         ]
         doubt = next(filter(None, doubts), "")
-        return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time") if doubt else None
+        return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time") if doubt else self._show(candidate)
+
+    def _show(self, candidate: Candidate) -> Finished | None:
+        """Let the engine's clock see the candidate; return how it failed, or None."""
+        return candidate.attempt(Phase.TIME, self.bench.show, self.bench.enter)
 
     def _find_tamperer(self, candidates: Sequence[Candidate], replaced: Sequence[str]) -> Iterator[Finished]:
         """Answer the one candidate that can have replaced something; of several, leave each to itself."""

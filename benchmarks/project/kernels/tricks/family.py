@@ -15,6 +15,7 @@ from . import (  # noqa: F401 - each registers its variants
     host_inside,
     host_left,
     host_memory,
+    host_reaching,
     host_time,
     opencl,
     sources,
