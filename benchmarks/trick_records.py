@@ -120,7 +120,7 @@ TRICKS = (
     Trick("tolerance_widened", "tolerance widened", APART, GONE),
     Trick("output_replaced", "output's array replaced", APART, GONE, caught_today=True),
     Trick("neighbours_inputs_spoiled", "neighbours' inputs spoiled", APART, (*GONE, OK), caught_today=True),
-    Trick("neighbours_slowed", "neighbours slowed", APART, (*GONE, IN_FULL)),
+    Trick("neighbours_slowed", "neighbours slowed", ISOLATED, (*GONE, IN_FULL)),
     Trick("store_written", "database written", APART, NO_RANK_OR_TRUE),
     # On the CPU: the judge by other ways.
     Trick("constants_changed", "judge's constants changed", APART, NO_RANK_OR_TRUE),
@@ -219,6 +219,16 @@ TRICKS = (
     Trick("switches_left", "library switches left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("memory_hoarded", "device memory hoarded", APART, NO_RANK_OR_TRUE),
     Trick("device_kept_busy", "neighbours' device kept busy", INSIDE, NO_RANK_OR_TRUE),
+    # On the GPU from Python: of other kinds.
+    Trick("caches_kept_warm", "caches kept warm from beside", INSIDE, NO_RANK_OR_TRUE, n=2**20),
+    Trick("graph_of_copies", "graph of copies", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("rhythm_noticed", "timed by its rhythm", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("context_ended", "context ended", APART, NO_RANK_OR_TRUE),
+    Trick("device_memory_searched", "device memory searched", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("queue_flooded", "device flooded from beside", ISOLATED, NO_RANK_OR_TRUE),
+    Trick("torch_clock_replaced", "libraries' clocks replaced", BOUND, NO_RANK_OR_TRUE),
+    Trick("not_a_number_on_device", "no number", CHECKED, (WRONG,)),
+    Trick("named_like_the_judge", "kernel named like the judge's", INSIDE, NO_RANK_OR_TRUE),
 )
 """Whoever makes the judge catch one more sets its `caught_today`; a test holds the two together."""
 
@@ -233,7 +243,8 @@ HONEST = {
         "default_stream", "streams_joined", "graph_replayed", "torch_current_stream", "torch_default_stream",
         "triton_default_stream", "triton_current_stream", "launched_in_pieces", "copied_then_added",
         "workspace_in_prepare", "compiled_at_first_launch", "tuned_at_first_launch", "descriptor_kept", "handle_kept",
-        "allocator_put_back", "host_callback", "slow_to_launch", "waits_itself", "device_probe",
+        "allocator_put_back", "host_callback", "own_blocking_stream", "prefetched_beside", "slow_to_launch", "waits_itself",
+        "device_probe",
     ),
 }  # fmt: skip
 """Variants that are timed in full and accused of nothing, by back end."""

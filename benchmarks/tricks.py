@@ -180,6 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu", action="store_true", help="the tricks that need no GPU; cuprof alone")
     parser.add_argument("--only", nargs="+", default=[], metavar="VARIANT", help="of the tricks only these")
     parser.add_argument("--tools", nargs="*", choices=list(TOOLS), default=list(TOOLS), help="(default: all)")
+    parser.add_argument("--tools-only", action="store_true", help="leave cuprof's own columns out")
     parser.add_argument("--n", type=int, help="how many numbers (default: 2**24, with --cpu 2**18)")
     parser.add_argument("--jobs", type=int, default=1, help="sweeps, or other tools, at a time (default: 1)")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="further settings of every sweep")
@@ -198,6 +199,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for backend in backends:
             chosen = [each for each in records[backend] if not arguments.only or each.variant in arguments.only]
             bench = Bench(backend, n, settings=tuple(arguments.set))
+            if arguments.tools_only:
+                rows += [{"variant": each.variant, "kind": each.kind} for each in chosen]
+                continue
             for row in judge_all(bench, chosen, arguments.jobs):
                 rows.append(row)
                 mark = {True: "right", False: "NOT RIGHT", None: "left out"}[row["right"]]
@@ -208,7 +212,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for row, columns in zip(rows, pool.map(lambda each: others.columns(*each), problems), strict=True):
                 row |= columns
     print(f"believed by other tools: {count_believed(rows) or 'not asked'}")
-    return report("tricks", COLUMNS, rows, arguments.out, make_criteria(rows))
+    return report("tricks", COLUMNS, rows, arguments.out, {} if arguments.tools_only else make_criteria(rows))
 
 
 def list_kernels() -> list[str]:

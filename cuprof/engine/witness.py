@@ -10,8 +10,8 @@ from cuprof.records import Measure, Outcome, State
 from cuprof.worker.messages import Execute, Executed, Finished, Ready
 
 LEAST_NS = 1_000_000
-"""So long executions go on, at least, before the engine believes its own clock: an answer takes it a tenth of that. And
-no longer, since a busy host takes the processor away for some milliseconds now and then, as it does from few samples."""
+"""So long executions go on, at least, before the engine believes its own clock: an answer takes it a tenth of that.
+And no longer, since a busy host takes the processor away for some milliseconds now and then."""
 ROUNDS, MOST_ROUNDS = 3, 200
 """So often it looks, the shortest counts; more often while that contradicts the worker."""
 MOST_EXECUTIONS = 1 << 20

@@ -109,7 +109,8 @@ class Rotation:
 
     def _examine(self, candidate: Candidate) -> Finished | None:
         """Return what the executions that were timed say against the candidate, or None."""
-        executions = self.rounds.executions
+        executions, runnable = self.rounds.executions, candidate.runnable
+        assert runnable is not None
         tally = executions.examine(candidate)
         for measure, timing in candidate.timings.items():
             candidate.timings[measure] = replace(timing, details={**timing.details, "compared": tally.compared})
@@ -123,6 +124,8 @@ class Rotation:
             str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
         ]
         doubt = next(filter(None, doubts), "")
+        if not doubt and candidate.program is None:
+            doubt = self.bench.session.find_outside(runnable)
         return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time") if doubt else self._show(candidate)
 
     def _show(self, candidate: Candidate) -> Finished | None:

@@ -26,6 +26,7 @@ from cuprof.backends.cuda.arguments import check_arguments
 from cuprof.backends.cuda.comparison import DeviceComparison, DeviceVerification
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream, release_with
+from cuprof.backends.cuda.frame_check import find_outside
 from cuprof.backends.cuda.guards import DeviceGuards
 from cuprof.backends.cuda.refill import DeviceRefill, copying
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
@@ -34,6 +35,9 @@ from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.program import as_scalar
 from cuprof.records import BuildFacts, Check, Measure
+
+LATE_S = 0.003
+"""For so long a checking execution waits for what threads may still launch."""
 
 
 @dataclass
@@ -254,6 +258,19 @@ class CudaSession(Session[CudaRunnable]):
         with self.device.errors("wait for the device"):
             super().wait()
             call((*self.driver.cuCtxSynchronize(),), "wait for the device")
+
+    def find_outside(self, runnable: CudaRunnable) -> str:
+        """Execute once under CUPTI's records, where that is installed."""
+        with self.device.errors("execute"):
+            blocking = self.options.blocking and runnable.holds_back
+            around = self._around(runnable, FIRST_INPUTS)
+            timer, synchronize = self.device.timer, self.driver.cuCtxSynchronize
+
+            def wait() -> None:
+                time.sleep(LATE_S)
+                call((*synchronize(),), "wait for the device")
+
+            return find_outside(lambda: timer.cold(runnable.enqueue, "clean", blocking, around), wait)
 
     def _around(self, runnable: CudaRunnable, draw: Draw) -> Surroundings:
         if self._refill is None:
