@@ -176,6 +176,7 @@ class Sweep:
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
         self._plausibility: dict[str, Plausibility] = {}
+        self._medians: dict[str, dict[str, float]] = {}
         self._without_energy: set[tuple[str, str]] = set()
 
     def run(self) -> SweepResult:
@@ -207,6 +208,7 @@ class Sweep:
             elif self.meanwhile:
                 Thread(target=self.meanwhile, daemon=True).start()
             self._measure(sweep_id, runnable)
+            self._confirm(sweep_id, runnable)
             store.finish_sweep(sweep_id, "finished")
         except BaseException:
             if sweep_id is not None:
@@ -245,6 +247,19 @@ class Sweep:
                     self._record(sweep_id, by_identity[outcome.identity], outcome)
                 if is_due and not is_early:
                     self._calibrate(sweep_id, job.backend)
+
+    def _confirm(self, sweep_id: int, trials: Sequence[Trial]) -> None:
+        """Hold what is stored against what was measured, once nothing runs any more that a variant can have started."""
+        if all(trial.kind == "kernel" for trial in trials if trial.identity in self._medians):
+            return
+        self.runner.replace_worker()
+        stored = self.store.list_medians(sweep_id)
+        for trial in trials:
+            if trial.identity in self._medians and stored.get(trial.identity, {}) != self._medians[trial.identity]:
+                message = "what was stored of it was changed while its sweep went on"
+                self._record(
+                    sweep_id, trial, Outcome(trial.identity, State.IMPLAUSIBLE, message, started_at=time.time())
+                )
 
     def _is_host(self, backend: str) -> bool:
         device = self.prepared.devices[backend]
@@ -303,6 +318,8 @@ class Sweep:
 
     def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
         self.store.record(sweep_id, outcome)
+        if outcome.state is State.OK:
+            self._medians[trial.identity] = {each.measure.value: each.summary.median_ns for each in outcome.timings}
         self._tell(trial, outcome)
         for timing in outcome.timings:
             reason = timing.details.get(ENERGY_UNAVAILABLE)

@@ -87,15 +87,14 @@ class Executions:
         """Take what the last execution came to, where the session leaves that to us."""
         account, outputs = self._accounts[index], None
         account.spent_ns += spent_ns
-        began = monotonic_ns()
         # Chosen only now, and by chance: nothing that a variant can find says which of its executions are looked at.
-        share = MOST_SHARE * self._random.choice((0.5, 1.0))
+        share = MOST_SHARE * self._random.uniform(0.9, 1.0)
         if not account.in_place and self.compared_sets and account.comparing_ns <= share * account.spent_ns:
-            outputs = self.bench.session.fetch(runnable)
+            outputs = self._fetch(account, runnable)
         if self.bench.on_host:  # what it leaves changed is what those sampled beside it would find
             self.bench.put_back_process()
         if outputs is not None:
-            self._compare(account, outputs, began)
+            self._compare(account, outputs)
 
     def examine(self, candidate: Candidate) -> Tally:
         """Compare further executions until they are enough, and return what all have come to."""
@@ -116,7 +115,7 @@ class Executions:
                 each_ns = max(monotonic_ns() - began - spent_ns, 1) / len(draws)
                 at_once = max(1, min(AT_ONCE, int((allowed_ns - (monotonic_ns() - began)) / each_ns)))
             else:  # outputs that are fetched are those of the last execution
-                self._compare(account, session.fetch(candidate.runnable), monotonic_ns())
+                self._compare(account, self._fetch(account, candidate.runnable))
         if account.in_place:
             return session.tally(candidate.runnable)
         return Tally(account.compared, account.wrong, None)
@@ -154,8 +153,15 @@ class Executions:
             return f"it remembers: {count}, and the sets that it is compared on {known / 1e3:.2f} µs"
         return ""
 
-    def _compare(self, account: _Account, outputs: Arrays, began: int) -> None:
+    def _fetch(self, account: _Account, runnable: Runnable) -> Arrays:
+        began = monotonic_ns()
+        outputs = self.bench.session.fetch(runnable)
+        account.comparing_ns += monotonic_ns() - began
+        return outputs
+
+    def _compare(self, account: _Account, outputs: Arrays) -> None:
         """Hold outputs against what is right; the same bytes on the same inputs are compared once."""
+        began = monotonic_ns()
         right, digest = account.right.setdefault(account.dealt.inputs, set()), self._digest(outputs)
         account.compared += 1
         if digest not in right:

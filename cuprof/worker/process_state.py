@@ -78,9 +78,10 @@ def _read_timers() -> tuple[bool, ...]:
     return tuple(any(signal.getitimer(which)) for which in TIMERS)
 
 
-def _write_timers(_: object) -> None:
-    for which in TIMERS:
-        signal.setitimer(which, 0)
+def _write_timers(known: tuple[bool, ...]) -> None:
+    for which, was_set in zip(TIMERS, known, strict=True):
+        if not was_set:
+            signal.setitimer(which, 0)
 
 
 def _read_scheduling() -> tuple[int, int, int]:

@@ -34,12 +34,15 @@ from cuprof.worker.messages import (
     Calibrated,
     Describe,
     Described,
+    Execute,
+    Executed,
     Finished,
     Job,
     JobDone,
     JobTrial,
     Outline,
     Outlined,
+    Ready,
     WorkerSettings,
 )
 from cuprof.worker.wire import NonsenseError, decode, encode
@@ -71,6 +74,9 @@ MESSAGES = (
     Job(Path("/a b/ü"), "cuda", Point(n=2**24, dtype="float32"), (MEMBER,), 2**70, MeasureConfig(), {Measure.HOT: "x"}),
     Outline(Path("/a b"), EXTENSION, Selection("f", problem={"n": ("2**4", 5)}), {"cpu": DEVICE}, {}),
     Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",), "fault"),
+    Ready(3, 1.5),
+    Execute(1 << 20),
+    Executed(0),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
 )
