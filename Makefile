@@ -25,8 +25,10 @@ comma := ,
 sweep: setup
 	$(PYTHON) -m cuprof sweep $(ARGS)
 
+# Neighbouring tests stay in one process, which sets up once what a module shares; hundreds of Python processes are
+# started, and each would compile the package again where images forbid Python to keep bytecode.
 test: setup-dev
-	$(PYTHON) -m pytest -n $(JOBS) -m "not gpu and not slow" $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $(JOBS) --dist worksteal -m "not gpu and not slow" $(ARGS)
 
 test-gpu: setup-dev
 	$(PYTHON) -m pytest -m "gpu and not slow" $(ARGS)

@@ -2,7 +2,8 @@
 
 Children of the worker that left its process group or its session, and those whose parent has gone, become the
 guardian's (Linux's child subreaper), so it finds and ends them all. It is forked before the worker imports anything,
-costs a millisecond, and ends as the worker ended.
+costs a millisecond, and ends as the worker ended. Another program gets one too: python -m cuprof.guardian ENGINE_PID
+FOLDER PROGRAM [ARGUMENT ...]
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -25,22 +29,26 @@ END_LIMIT_S = 10.0
 POLL_S = 0.002
 MARK = "CUPROF_WORKER_FOLDER"
 """Environment variable of a worker and all that it starts."""
-_AWAITED = {signal.SIGCHLD, signal.SIGTERM}
+STOP_LIMIT_S = END_LIMIT_S + 2.0
+"""How long the guardian itself is waited for."""
+_AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
 
 
-def guard(engine: int, folder: Path, close: tuple[int, ...] = ()) -> None:
+def guard(
+    engine: int, folder: Path, close: tuple[int, ...] = (), on_interrupt: signal.Handlers = signal.SIG_IGN
+) -> None:
     """Go on in a child of this process; this one stays as its guardian and never returns.
 
-    SIGTERM asks a guardian to end everything.
+    SIGTERM asks a guardian to end everything; SIGINT is handed on to the child.
 
     Args:
         engine: process id of the engine, which must be our parent.
         folder: removed where the engine is gone and can no longer do it.
         close: file descriptors that are the worker's alone.
+        on_interrupt: what SIGINT does in the child; the engine decides what an interrupt means to a worker.
     """
     if sys.platform != "linux":
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine decides what an interrupt means
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     control = ctypes.CDLL(None).prctl
     control(PR_SET_CHILD_SUBREAPER, 1)
@@ -58,7 +66,22 @@ def guard(engine: int, folder: Path, close: tuple[int, ...] = ()) -> None:
     if os.getppid() != me:
         os._exit(1)
     os.setsid()  # a variant that signals its own process group does not reach the guardian
+    signal.signal(signal.SIGINT, on_interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
+
+
+def end_guarded(guardian: Popen[bytes], folder: Path) -> None:
+    """End a guardian with all that it guards, and what still runs with this folder as its `MARK`."""
+    from subprocess import TimeoutExpired  # the guardian itself does not need it
+
+    guardian.terminate()
+    try:
+        guardian.wait(STOP_LIMIT_S)
+    except TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(guardian.pid, signal.SIGKILL)
+        guardian.wait()
+    end_marked(folder)
 
 
 def end_marked(folder: Path) -> None:
@@ -72,7 +95,9 @@ def end_marked(folder: Path) -> None:
 
 def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
     status = None
-    while status is None and signal.sigwait(_AWAITED) == signal.SIGCHLD:
+    while status is None and (sent := signal.sigwait(_AWAITED)) != signal.SIGTERM:
+        if sent == signal.SIGINT:
+            os.kill(worker, sent)  # not reaped yet, so the number is still its own
         status = dict(_reap()).get(worker)
     give_up = time.monotonic() + END_LIMIT_S
     with contextlib.suppress(ChildProcessError):
@@ -132,3 +157,16 @@ def _end_like(status: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
     os._exit(os.WEXITSTATUS(status))
+
+
+def _main(words: list[str]) -> NoReturn:
+    guard(int(words[0]), Path(words[1]), on_interrupt=signal.SIG_DFL)
+    try:
+        os.execv(words[2], words[2:])
+    except OSError as error:
+        sys.stderr.write(f"{words[2]} could not be started: {error.strerror}\n")
+    os._exit(127)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -7,19 +7,16 @@ fits gets the plain change.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from cuprof.analysis.quantities import format_ratio
-from cuprof.profiling.knowledge import find_sentence
-from cuprof.profiling.metric import (
-    ActiveThreads,
-    Amount,
-    BlockMemory,
-    GridDepth,
-    SectorsPerRequest,
-    SectorUse,
-    ShareOfPeak,
-)
+from cuprof.profiling.knowledge import find_kind
+from cuprof.profiling.metric import Kind, Sentence
 
+FAR, NEAR = 30.0, 80.0
+"""Percent of a unit's peak: below the first in both trials it was not the limit in either, from the second on it is
+close."""
+SECTOR_BYTES, WARP_THREADS = 32, 32
 SMALL = 0.02
 """A relative change below this is called "about the same": counters differ by as much from run to run."""
 
@@ -33,22 +30,8 @@ def describe_change(metric: str, before: float | None, after: float | None) -> s
     """
     if before is None or after is None or not (math.isfinite(before) and math.isfinite(after)):
         return ""
-    match find_sentence(metric):
-        case Amount() as amount:
-            return _amount(amount, before, after)
-        case ShareOfPeak() as share:
-            return _share_of_peak(share, before, after)
-        case SectorUse() as use:
-            return _sector_use(use, before, after)
-        case SectorsPerRequest():
-            return _sectors_per_request(before, after)
-        case BlockMemory(kind):
-            return _block_memory(kind, before, after)
-        case GridDepth():
-            return _grid_depth(before, after)
-        case ActiveThreads(warp_threads):
-            return _active_threads(warp_threads, before, after)
-    return f"It {_moved(before, after)}."
+    kind = find_kind(metric)
+    return _SENTENCES[kind.sentence](kind, before, after) if kind else f"It {_moved(before, after)}."
 
 
 def format_counter(value: float | None, text: str | None = None) -> str:
@@ -99,14 +82,14 @@ def _moved(before: float, after: float) -> str:
     return f"{word} by a factor of {format_ratio(max(ratio, 1 / ratio))}"
 
 
-def _amount(amount: Amount, before: float, after: float) -> str:
+def _amount(amount: Kind, before: float, after: float) -> str:
     """Return "<subject> <moved>", then what more or less of it means."""
     same = before == after or (before > 0 and abs(after / before - 1) < SMALL)
     meaning = "" if same else amount.more if after > before else amount.less
     return f"{amount.subject} {_moved(before, after)}{f': {meaning}' if meaning else ''}."
 
 
-def _grid_depth(before: float, after: float) -> str:
+def _grid_depth(kind: Kind, before: float, after: float) -> str:
     if after == before:
         return f"The grid keeps its depth of {before:.0f}."
     if after == 1:
@@ -115,7 +98,8 @@ def _grid_depth(before: float, after: float) -> str:
     return f"The grid is {depth}, {before:.0f} → {after:.0f} layers: work along z is split into {count} blocks."
 
 
-def _block_memory(kind: str, before: float, after: float) -> str:
+def _block_memory(memory: Kind, before: float, after: float) -> str:
+    kind = memory.subject
     if before == after:
         return (
             f"{kind} shared memory a block is unchanged." if before else f"Neither uses {kind.lower()} shared memory."
@@ -127,36 +111,47 @@ def _block_memory(kind: str, before: float, after: float) -> str:
     return f"{kind} shared memory a block {_moved(before, after)}: it bounds how many blocks fit on a multiprocessor."
 
 
-def _sector_use(use: SectorUse, before: float, after: float) -> str:
-    size = use.sector_bytes
+def _sector_use(use: Kind, before: float, after: float) -> str:
+    size = SECTOR_BYTES
     shares = f"{before / size:.0%} → {after / size:.0%} of each {size}-byte sector".replace("%", " %")
     if before and abs(after / before - 1) < SMALL:
-        return f"Global {use.accesses} use their sectors as well as before ({shares})."
+        return f"Global {use.subject} use their sectors as well as before ({shares})."
     if after > before:
-        return f"Global {use.accesses} are better coalesced: {shares} is used."
-    return f"Global {use.accesses} are less well coalesced: {shares} is used."
+        return f"Global {use.subject} are better coalesced: {shares} is used."
+    return f"Global {use.subject} are less well coalesced: {shares} is used."
 
 
-def _share_of_peak(share: ShareOfPeak, before: float, after: float) -> str:
-    text = f"{share.unit} {_moved(before, after)}, from {before:.3g} % to {after:.3g} % of its peak"
-    if max(before, after) < share.far:
+def _share_of_peak(unit: Kind, before: float, after: float) -> str:
+    text = f"{unit.subject} {_moved(before, after)}, from {before:.3g} % to {after:.3g} % of its peak"
+    if max(before, after) < FAR:
         return f"{text}; both are far from the peak, so this unit was not the limit in either."
-    if after >= share.near:
+    if after >= NEAR:
         return f"{text}; the after version runs close to this unit's limit."
     return f"{text}."
 
 
-def _active_threads(warp_threads: int, before: float, after: float) -> str:
-    text = f"On average {before:.1f} → {after:.1f} of a warp's {warp_threads} threads take part in an instruction"
+def _active_threads(kind: Kind, before: float, after: float) -> str:
+    text = f"On average {before:.1f} → {after:.1f} of a warp's {WARP_THREADS} threads take part in an instruction"
     if before and abs(after / before - 1) < SMALL:
         return f"{text}: divergence is about the same."
     return f"{text}: {'less' if after > before else 'more'} divergence."
 
 
-def _sectors_per_request(before: float, after: float) -> str:
+def _sectors_per_request(kind: Kind, before: float, after: float) -> str:
     text = f"A warp's request touches {before:.3g} → {after:.3g} sectors"
     if before and abs(after / before - 1) < SMALL:
         return f"{text}, about the same."
     if after > before:
         return f"{text}: a loss where the threads use no more bytes of them, none where each thread asks for more."
     return f"{text}: a warp's accesses lie closer together, or each thread asks for less."
+
+
+_SENTENCES: dict[Sentence, Callable[[Kind, float, float], str]] = {
+    "amount": _amount,
+    "share_of_peak": _share_of_peak,
+    "sector_use": _sector_use,
+    "sectors_per_request": _sectors_per_request,
+    "block_memory": _block_memory,
+    "grid_depth": _grid_depth,
+    "active_threads": _active_threads,
+}

@@ -258,14 +258,8 @@ def _number(row: TrialCounter | None) -> float | None:
 
 
 def _observations(study: Study, trial: StudyTrial) -> tuple[Observation, ...]:
-    found = [
-        Observation(
-            variant=trial.contender,
-            kernel=row.kernel,
-            rule=row.title or row.rule,
-            severity=row.severity,
-            text=re.sub(r"@(url|section|source)[^@]*@|\s+", " ", row.text).strip(),
-        )
-        for row in study.counters.advice.get(trial.id, ())
-    ]
+    found = []
+    for row in study.counters.advice.get(trial.id, ()):
+        text = re.sub(r"@(url|section|source)[^@]*@|\s+", " ", row.text).strip()
+        found.append(Observation(trial.contender, row.kernel, row.title or row.rule, row.severity, text))
     return tuple(dict.fromkeys(found))

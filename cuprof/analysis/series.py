@@ -12,7 +12,7 @@ from cuprof.analysis.experiment import FigureSpec
 from cuprof.analysis.labels import count
 from cuprof.analysis.published import whole
 from cuprof.analysis.quantities import QUANTITIES
-from cuprof.analysis.study import Study
+from cuprof.analysis.study import Device, Study
 from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_kind, by_time, grouped
 
 MOST_BARS = 40
@@ -134,14 +134,9 @@ def scaling(study: Study) -> Scaling | None:
     drawn, notes = _fewer_lines(study, grouped(best, lambda trial: trial.contender))
     sizes = {float(trial.problem[axis]): float(trial.useful_bytes) for trial in reversed(best) if trial.useful_bytes}
     used = {trial.device for trial in best}
-    roofs = tuple(
-        Roof(device.label, tuple(sizes), tuple(size / device.read_bandwidth * 1e9 for size in sizes.values()))
-        for sizes in [dict(sorted(sizes.items()))]
-        for device in study.devices
-        if device.read_bandwidth and device.label in used and sizes
-    )
+    roofs = [_roof(device, sizes) for device in study.devices if device.label in used and sizes]
     label = ", ".join(f"{name} = {value}" for name, value in others.items())
-    return Scaling(axis, label, tuple(best), drawn, roofs, notes)
+    return Scaling(axis, label, tuple(best), drawn, tuple(filter(None, roofs)), notes)
 
 
 def figure_points(study: Study, spec: FigureSpec) -> FigurePoints:
@@ -186,14 +181,16 @@ def _roofs(study: Study, spec: FigureSpec, shown: Sequence[tuple[Any, Candidate]
     roofs = []
     for device in study.devices if spec.y in ROOFED else ():
         sizes = {x: each.trial.useful_bytes or 0 for x, each in reversed(shown) if each.trial.device == device.label}
-        if not device.read_bandwidth or not sizes:
-            continue
-        allowed = {
-            x: device.read_bandwidth if spec.y == "bandwidth" else size / device.read_bandwidth * 1e9
-            for x, size in sorted(sizes.items())
-        }
-        roofs.append(Roof(device.label, tuple(allowed), tuple(allowed.values())))
-    return tuple(roofs)
+        roofs += [_roof(device, sizes, spec.y == "bandwidth")] if sizes else []
+    return tuple(filter(None, roofs))
+
+
+def _roof(device: Device, sizes: Mapping[Any, float], is_flat: bool = False) -> Roof | None:
+    """Return what useful bytes over the measured read bandwidth come to, or that bandwidth itself."""
+    if not device.read_bandwidth:
+        return None
+    allowed = {x: device.read_bandwidth if is_flat else sizes[x] / device.read_bandwidth * 1e9 for x in sorted(sizes)}
+    return Roof(device.label, tuple(allowed), tuple(allowed.values()))
 
 
 def _differ(one: Mapping[str, Any], other: Mapping[str, Any]) -> set[str]:

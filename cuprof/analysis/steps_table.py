@@ -18,7 +18,6 @@ from cuprof.point import Point
 from cuprof.records import State
 from cuprof.statistics import Verdict
 
-MEASURED = ("time", "bandwidth", "share", "step_speedup", "cumulative_speedup", "total")
 HEADINGS = {
     "time": "Time",
     "bandwidth": "Bandwidth",
@@ -124,7 +123,7 @@ def _published(study: Study, spec: TableSpec, problem: Point) -> tuple[list[Publ
 def _measured_columns(rows: Sequence[Step], steps: bool) -> list[str]:
     filled = {name for row in rows for name in row.values}
     always = ("time", "bandwidth", "share", "cumulative_speedup") + (("step_speedup",) if steps else ())
-    return [name for name in MEASURED if name in always or name in filled]
+    return [name for name in HEADINGS if name in always or name in filled]
 
 
 def _scale(name: str, values: Sequence[float | None], published: Sequence[PublishedValue]) -> Scale:

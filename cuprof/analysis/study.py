@@ -17,7 +17,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.point import Point
 from cuprof.reading.sweeps import SweepRow
 from cuprof.records import Calibration, DeviceFacts, Measure
-from cuprof.statistics import Verdict, contrast
+from cuprof.statistics import Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +142,7 @@ class Study:
         same estimator, without an interval or a verdict. It is None without samples of a common measure.
         """
         measure = _shared_measure(base, new)
-        if measure is None or base.entry is None or new.entry is None:
-            return None
-        found = self.comparisons.find_ratio(base.identity, new.identity, measure)
-        return contrast(base.entry.series[measure], new.entry.series[measure]).ratio if found is None else found
+        return self.comparisons.find_ratio(base.identity, new.identity, measure) if measure else None
 
     def compare(self, base: StudyTrial, new: StudyTrial) -> ComparedTrial | None:
         """Return what `cuprof compare` says of two variants' best trials at one problem; None where it says nothing."""

@@ -67,6 +67,15 @@ def list_devices(backend: str) -> list[ListedDevice]:
     return list(_load(get_spec(backend).lister)())
 
 
+def count_devices(backend: str) -> int:
+    """Return how many devices of a back end this process may open, opening none.
+
+    Raises:
+        CuprofError: none can be opened here; the message says why.
+    """
+    return int(_load(get_spec(backend).counter)())
+
+
 def is_host(backend: str, details: Mapping[str, Any]) -> bool:
     """Return whether a device with these details is the host's own processor, which OpenCL may offer too."""
     spec = find_spec(backend)

@@ -52,6 +52,8 @@ class BackendSpec:
         setting: the setting that holds its number ("cuda" of `device.cuda`).
         opener: number → the opened `Backend`. Raises `CuprofError` where it cannot be opened here, saying why.
         lister: yields its devices as `ListedDevice`, opening none.
+        counter: how many devices this process may open, opening none; raises as `opener`. Empty where it is never asked
+            for several.
         facts_reader: number → the device's facts without opening it, where that is quicker; raises as `opener`.
         unheeded: settings of `measure` without an effect on it.
         is_host: its device is the host's own processor.
@@ -72,6 +74,7 @@ class BackendSpec:
     setting: str
     opener: str
     lister: str
+    counter: str = ""
     facts_reader: str = ""
     unheeded: frozenset[str] = frozenset()
     is_host: bool = False

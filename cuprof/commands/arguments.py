@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import traceback
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from cuprof.errors import UsageError
+from cuprof.errors import CuprofError, UsageError
+from cuprof.terminal.output import print_message
+
+FAILURE = 2
+"""Exit code of every error of a command whose other codes are verdicts, and for which no gate may take an error."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -34,3 +40,41 @@ class CommandParser(argparse.ArgumentParser):
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add `--store URL`, by which every command is told of another database than the project's."""
     parser.add_argument("--store", metavar="URL", default="", help="another database, any SQLAlchemy URL")
+
+
+def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:
+    """Add what decides over verdicts: the effect, the error rate and the noise.
+
+    Args:
+        noise: the help of `--noise`.
+    """
+    parser.add_argument("--effect", type=share, default=0.01, help="smallest difference that matters (default: 1%%)")
+    parser.add_argument("--error-rate", type=share, default=0.05, help="of all verdicts together (default: 5%%)")
+    parser.add_argument("--noise", type=share, help=noise)
+
+
+def share(text: str) -> float:
+    """Return "1%" or "0.01" as a share.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither.
+    """
+    try:
+        return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 1% or 0.01") from None
+
+
+def run_verdict(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
+    """Run a command whose exit codes are verdicts; return `FAILURE` after any error."""
+    from cuprof.commands.main import explain_full
+
+    try:
+        return command(argv)
+    except Exception as error:
+        explained = error if isinstance(error, CuprofError) else explain_full(error)
+        if explained:
+            print_message(f"error: {explained}")
+        else:  # an error of cuprof's own, which Python would end with 1
+            traceback.print_exc()
+        return FAILURE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Write the copy and say what is in it."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     from cuprof.project import find_project
     from cuprof.store.backup import back_up
 
@@ -32,7 +31,8 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "backup",
         "Copy the database to a file of its own, as it is at one moment; sweeps may go on writing. Copying the file\n"
@@ -43,4 +43,4 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--force", action="store_true", help="replace the file, once the copy is complete")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_store(parser)
-    return parser.parse_args(argv)
+    return parser

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import traceback
 from collections.abc import Sequence
 
-from cuprof.commands.arguments import CommandParser, add_store
-from cuprof.errors import CuprofError, UsageError
+from cuprof.commands.arguments import CommandParser, add_rule, add_store, run_verdict
+from cuprof.errors import UsageError
 from cuprof.terminal.output import print_message
 
 MEASURES = ("cold", "hot", "total")
@@ -43,23 +42,9 @@ examples:
   cuprof compare before.json after.json"""
 
 
-FAILURE = 2
-"""Exit code of every error: 1 says that something is slower, and no gate that reads it may take an error for that."""
-
-
 def main(argv: Sequence[str]) -> int:
     """Print the comparison; return 1 where something is slower or broken, and 2 after any error."""
-    from cuprof.commands.main import explain_full
-
-    try:
-        return _compare(argv)
-    except Exception as error:
-        explained = error if isinstance(error, CuprofError) else explain_full(error)
-        if explained:
-            print_message(f"error: {explained}")
-        else:  # an error of cuprof's own, which Python would end with 1
-            traceback.print_exc()
-        return FAILURE
+    return run_verdict(_compare, argv)
 
 
 def _compare(argv: Sequence[str]) -> int:
@@ -92,7 +77,8 @@ def _compare(argv: Sequence[str]) -> int:
     return comparison.exit_code
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser("compare", DESCRIPTION, MEANING)
     parser.add_argument("base", metavar="BASE", help="the side before")
     parser.add_argument("new", metavar="NEW", help="the side after")
@@ -100,13 +86,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         "settings", metavar="experiment=NAME", nargs="*", default=[], help="narrows latest and plain variant names"
     )
     parser.add_argument("--measure", choices=MEASURES, action="append", help="which time; default cold and hot")
-    parser.add_argument("--effect", type=share, default=0.01, help="smallest difference that matters (default: 1%%)")
-    parser.add_argument("--error-rate", type=share, default=0.05, help="of all verdicts together (default: 5%%)")
-    parser.add_argument(
-        "--noise",
-        type=share,
-        help="how much any time varies from sweep to sweep, as a standard deviation (default: estimated from unchanged "
-        "trials, else assumed: from 0.2%% and 75 ns for a CUDA kernel to 5%% on a CPU; the output names it)",
+    add_rule(
+        parser,
+        noise="how much any time varies from sweep to sweep, as a standard deviation (default: estimated from "
+        "unchanged trials, else assumed: from 0.2%% and 75 ns for a CUDA kernel to 5%% on a CPU; the output names it)",
     )
     parser.add_argument(
         "--tunables", choices=("best", "equal"), default="best", help="of two variants: each at its fastest, or equal"
@@ -119,7 +102,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     formats.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
     formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
     add_store(parser)
-    arguments = parser.parse_intermixed_args(argv)
+    return parser
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    arguments = make_parser().parse_intermixed_args(argv)
     arguments.experiment = ""
     for setting in arguments.settings:
         name, equals, value = setting.partition("=")
@@ -127,15 +114,3 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
             raise UsageError(f"{setting!r} is no setting of this command; beside BASE and NEW there is experiment=NAME")
         arguments.experiment = value
     return arguments
-
-
-def share(text: str) -> float:
-    """Return "1%" or "0.01" as a share.
-
-    Raises:
-        argparse.ArgumentTypeError: it is neither.
-    """
-    try:
-        return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 1% or 0.01") from None

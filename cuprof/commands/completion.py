@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -21,27 +22,6 @@ from cuprof.project import Project, find_project
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.family import Family
-
-WORDS = {
-    "list": ("families", "variants", "experiments", "devices", "metrics", "--json"),
-    "query": ("--format", "--output", "--time-limit", "--store"),
-    "backup": ("--force", "--json", "--store"),
-    "doctor": ("--json", "--store"),
-    "judge": (
-        "--baseline",
-        "--like",
-        "--rounds",
-        "--effect",
-        "--error-rate",
-        "--noise",
-        "--sandbox",
-        "--memory-limit",
-        "--time-limit",
-        "--keep",
-        "--json",
-    ),
-}
-"""What may follow a command that is no Hydra application, beside names that are looked up."""
 
 _OF_FAMILY = re.compile(r"(?:variants=|baseline=|problem\.|tune\.)")
 _CHOICE = re.compile(r"(?:experiment|family)=.+")
@@ -75,15 +55,26 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _words(command: str) -> tuple[str, ...]:
+    """Return what may follow a command that is no Hydra application."""
+    if command not in COMMANDS:
+        return ()
+    parser = importlib.import_module(COMMANDS[command].module).make_parser()
+    named = (
+        word
+        for action in parser._actions
+        for word in (*(action.choices or ()), *action.option_strings)
+        if not action.option_strings or word.startswith("--")
+    )
+    words = tuple(word for word in named if word != "--help")
     if command == "query":
         from cuprof.reading.queries import list_queries
 
-        return (*list_queries(), *WORDS[command])
+        return (*list_queries(), *words)
     if command == "judge":
         from cuprof.family.loader import list_families
 
-        return (*list_families(find_project().kernel_folders), *WORDS[command])
-    return WORDS.get(command, ())
+        return (*list_families(find_project().kernel_folders), *words)
+    return words
 
 
 def _of_family(before: Sequence[str], word: str) -> list[str]:

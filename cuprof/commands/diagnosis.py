@@ -11,8 +11,7 @@ from pathlib import Path
 from cuprof.backends.cpu.processor import cpu_count, cpu_name
 from cuprof.backends.cuda.presence import Driver, find_driver
 from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia_icd, list_platforms
-from cuprof.commands.health import Diagnosis, Health
-from cuprof.commands.host_diagnosis import examine_host
+from cuprof.commands.host_diagnosis import Diagnosis, Health, examine_host
 from cuprof.errors import CuprofError
 from cuprof.family.headers import find_headers
 from cuprof.profiling.contract import Profiler

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Sequence
 
 from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.commands.diagnosis import examine
-from cuprof.commands.health import Diagnosis, Health
+from cuprof.commands.host_diagnosis import Diagnosis, Health
 
 MARKS = {Health.GOOD: "ok", Health.OPTIONAL: "absent", Health.WARNING: "WARNING", Health.MISSING: "MISSING"}
 
 
 def main(argv: Sequence[str]) -> int:
     """Print the diagnoses; return 1 when something that every sweep needs is missing."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     from cuprof.project import find_project
     from cuprof.terminal.output import print_json
 
@@ -40,7 +39,8 @@ def _print(diagnoses: Iterable[Diagnosis]) -> None:
         print_lines([Line(""), Line("what to do:", "bold"), *remedies])
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "doctor",
         "Say what is installed, what is missing and the command that mends it.",
@@ -49,4 +49,4 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     add_store(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser.parse_args(argv)
+    return parser

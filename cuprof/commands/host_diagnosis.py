@@ -5,14 +5,34 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
-from cuprof.commands.health import Diagnosis, Health
 from cuprof.errors import CuprofError, EmptyStoreError
 from cuprof.project import Project
 
 LEAST_FREE_BYTES = 2**30
 """Room below which a long sweep with counters may fill the disk: one .ncu-rep takes up to some hundred MiB."""
+
+
+class Health(StrEnum):
+    """Say how much a diagnosis matters."""
+
+    GOOD = "good"
+    OPTIONAL = "optional"
+    WARNING = "warning"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing looked at: what was found, and the command that mends it."""
+
+    what: str
+    health: Health
+    detail: str
+    remedy: str = ""
 
 
 def examine_host(project: Project, store: str = "") -> Iterator[Diagnosis]:

@@ -69,8 +69,9 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
     folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
     records = JobRecords(folder if several else None)
     job = HydraJob(task, project, arguments.given, _command_line(command_name, argv), records)
+    keep_out = ["++hydra.callbacks.typed_record._target_=cuprof.commands.typed_record.NoTypedRecord"] * several
     with heard(before_stopping=records.stop_others):
-        _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides], folder, folders)
+        _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides, *keep_out], folder, folders)
     return records.exit_code(arguments.jobs if several else None) if is_run else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ EMPTY_FOLDERS = ("db", "experiments", "reports")
 
 def main(argv: Sequence[str]) -> int:
     """Make the project and say what to do next."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     folder: Path = arguments.folder
     written = make_project(folder)
     print(f"made {len(written)} files in {folder}")
@@ -57,11 +56,12 @@ def make_project(folder: Path) -> list[Path]:
     return list(targets.values())
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "init",
         "Make a project of your own: an example family in kernels/, and conf/, db/, experiments/, reports/.",
         "examples:\n  cuprof init my-kernels\n  cuprof init .",
     )
     parser.add_argument("folder", metavar="DIR", type=Path, help="folder of the project; made when it is not there")
-    return parser.parse_args(argv)
+    return parser

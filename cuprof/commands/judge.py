@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuprof.commands.arguments import CommandParser
-from cuprof.commands.compare import share
-from cuprof.errors import CuprofError, UsageError
-from cuprof.terminal.output import print_message
+from cuprof.commands.arguments import CommandParser, add_rule, run_verdict
+from cuprof.errors import UsageError
 
 DESCRIPTION = """\
 Judge candidates against a family's baseline: right, honest, and at least as fast? Each runs in processes of its own,
@@ -37,23 +34,9 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "ncu", "retry", "dry_run", "output")
 
 
-FAILURE = 2
-"""Exit code of every error: 1 and 3 are said of candidates alone."""
-
-
 def main(argv: Sequence[str]) -> int:
     """Judge and print; return the exit code, 2 after any error."""
-    from cuprof.commands.main import explain_full
-
-    try:
-        return _judge(argv)
-    except Exception as error:
-        explained = error if isinstance(error, CuprofError) else explain_full(error)
-        if explained:
-            print_message(f"error: {explained}")
-        else:  # an error of cuprof's own, which Python would end with 1
-            traceback.print_exc()
-        return FAILURE
+    return run_verdict(_judge, argv)
 
 
 def _judge(argv: Sequence[str]) -> int:
@@ -90,16 +73,15 @@ def _judge(argv: Sequence[str]) -> int:
     return report.exit_code
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser("judge", DESCRIPTION, EXAMPLES)
     parser.add_argument("family", metavar="FAMILY", help="a family of the project, or a family's folder")
     parser.add_argument("words", metavar="CANDIDATE|SETTING", nargs="+", help="files to judge, and settings")
     parser.add_argument("--baseline", metavar="VARIANT", default="", help="what candidates are compared with")
     parser.add_argument("--like", metavar="VARIANT", default="", help="the variant whose source a .cu or .cl replaces")
     parser.add_argument("--rounds", type=_rounds, default=3, help="how often each is timed in turns (default: 3)")
-    parser.add_argument("--effect", type=share, default=0.01, help="smallest difference that matters (default: 1%%)")
-    parser.add_argument("--error-rate", type=share, default=0.05, help="of all verdicts together (default: 5%%)")
-    parser.add_argument("--noise", type=share, help="how much a time varies from process to process, if it is known")
+    add_rule(parser, noise="how much a time varies from process to process, if it is known")
     parser.add_argument(
         "--sandbox",
         choices=("auto", "required", "off"),
@@ -114,7 +96,11 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
     parser.add_argument("--json", action="store_true", help="as JSON on the standard output")
-    arguments = parser.parse_intermixed_args(argv)
+    return parser
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    arguments = make_parser().parse_intermixed_args(argv)
     arguments.settings = [word for word in arguments.words if _SETTING.fullmatch(word) and not Path(word).exists()]
     arguments.candidates = [word for word in arguments.words if word not in arguments.settings]
     if not arguments.candidates:

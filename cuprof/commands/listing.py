@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import shorten
@@ -27,11 +26,11 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Print one list, or an overview of all."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     if arguments.names and arguments.what not in ("variants", "metrics"):
         raise UnknownNameError("argument", arguments.names[0], [], f"of cuprof list {arguments.what}")
     project = find_project()
-    records = list(LISTS[arguments.what](project, arguments.names) if arguments.what else list_lists(project))
+    records = list(LISTS[arguments.what][0](project, arguments.names) if arguments.what else list_lists(project))
     if arguments.json:
         from cuprof.terminal.output import print_json
 
@@ -43,9 +42,9 @@ def main(argv: Sequence[str]) -> int:
 
 def list_lists(project: Project) -> Iterator[dict[str, Any]]:
     """Yield one record a list: how many entries it has, the first of them, and the command that shows them all."""
-    for what, entries in LISTS.items():
+    for what, (entries, key) in LISTS.items():
         found = list(entries(project, ()))
-        names = dict.fromkeys(str(record[KEYS[what]]) for record in found)
+        names = dict.fromkeys(str(record[key]) for record in found)
         yield {
             "what": what,
             "count": len(found),
@@ -63,23 +62,11 @@ def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
     for name, folder in find_families(project.kernel_folders).items():
         try:
             family = load_family(folder)
+            axes = ", ".join(f"{axis.name}={format_coordinate(axis.default)}" for axis in family.axes)
+            facts = {"title": family.title, "axes": axes, "variants": len(family.variants)}
         except FamilyError as error:
-            yield {
-                "family": name,
-                "title": f"cannot be loaded: {error}",
-                "axes": "",
-                "variants": 0,
-                "folder": str(folder),
-            }
-            continue
-        axes = ", ".join(f"{axis.name}={format_coordinate(axis.default)}" for axis in family.axes)
-        yield {
-            "family": name,
-            "title": family.title,
-            "axes": axes,
-            "variants": len(family.variants),
-            "folder": str(folder),
-        }
+            facts = {"title": f"cannot be loaded: {error}", "axes": "", "variants": 0}
+        yield {"family": name, **facts, "folder": str(folder)}
 
 
 def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
@@ -136,22 +123,14 @@ def list_metrics(project: Project, names: Sequence[str] = ()) -> Iterator[dict[s
             yield {"metric": metric.name, "unit": metric.unit, "meaning": metric.meaning}
 
 
-LISTS: dict[str, Callable[[Project, Sequence[str]], Iterator[dict[str, Any]]]] = {
-    "families": list_families,
-    "variants": list_variants,
-    "experiments": list_experiments,
-    "devices": list_devices,
-    "metrics": list_metrics,
+LISTS: dict[str, tuple[Callable[[Project, Sequence[str]], Iterator[dict[str, Any]]], str]] = {
+    "families": (list_families, "family"),
+    "variants": (list_variants, "variant"),
+    "experiments": (list_experiments, "experiment"),
+    "devices": (list_devices, "name"),
+    "metrics": (list_metrics, "metric"),
 }
-
-KEYS = {
-    "families": "family",
-    "variants": "variant",
-    "experiments": "experiment",
-    "devices": "name",
-    "metrics": "metric",
-}
-"""List → what its entries are told apart by."""
+"""List → its entries, and what they are told apart by."""
 
 SUCH_AS = 33
 """Columns for the names in the overview."""
@@ -195,7 +174,8 @@ def _print_table(records: Sequence[dict[str, Any]]) -> None:
     print_lines(layout(columns, rows, terminal_width()))
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "list",
         "List families, variants, experiments, devices, or the metrics that cuprof explains; alone, an overview.",
@@ -204,4 +184,4 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("what", choices=tuple(LISTS), nargs="?", help="which list (default: an overview)")
     parser.add_argument("names", metavar="NAME", nargs="*", help="families whose variants, or parts of metric names")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser.parse_args(argv)
+    return parser

@@ -10,11 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Protocol, cast
+from typing import Protocol, cast
 
 from cuprof import __version__
 from cuprof.errors import CuprofError, StoreError, suggest
-from cuprof.interrupts import INTERRUPTED, heard, is_requested
+from cuprof.interrupts import INTERRUPTED, heard, is_requested, shielded
 from cuprof.terminal.output import print_message
 from cuprof.terminal.stream import guarded_output
 
@@ -37,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "report": Command("cuprof.commands.report", "write the before/after page of an experiment", is_hydra=True),
     "compare": Command("cuprof.commands.compare", "say what became slower or faster between two sides"),
     "judge": Command("cuprof.commands.judge", "say whether somebody's candidate is right, honest and fast"),
+    "status": Command("cuprof.commands.status", "say how far sweeps are, what runs where, and what has failed"),
     "query": Command("cuprof.commands.query", "read the database with SQL or a named query"),
     "list": Command("cuprof.commands.listing", "list families, variants, experiments, devices or metrics"),
     "backup": Command("cuprof.commands.backup", "copy the database while sweeps go on writing"),
@@ -59,30 +60,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     the work is done.
 
     Args:
-        argv: the words after the program's name; None takes them from the process, which ends here if interrupted.
+        argv: the words after the program's name; None takes them from the process, which ends here.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
-    with heard(), guarded_output() as output:
+    words, is_process = list(sys.argv[1:] if argv is None else argv), argv is None
+    with heard():
+        try:
+            return _finish(_work(words), is_process)
+        except KeyboardInterrupt:  # between two steps; a request is heard once, so there is no other
+            return _finish(INTERRUPTED, is_process)
+
+
+def _work(words: list[str]) -> int:
+    with guarded_output() as output:
         code = _run(words)
         output.flush()  # what cannot be written is found here, and not while Python ends
         lost = explain_full(output.failure)
         if lost:
             print_message(f"error: {lost}")
             code = max(code, lost.exit_code)
-        if not (code and is_requested()):
-            return code
-    if argv is None:
-        _leave_at_once()
-    return INTERRUPTED
+    return code
 
 
-def _leave_at_once() -> NoReturn:
-    """End without taking a thousand modules apart, for which a busy machine takes seconds."""
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or none
-            stream.flush()
-    os._exit(INTERRUPTED)
+def _finish(code: int, is_process: bool) -> int:
+    """Return the exit code, or end the process with it: at once, as Python would take a thousand modules apart.
+
+    A busy machine takes seconds for that, and a signal that came meanwhile would be the exit code.
+    """
+    code = INTERRUPTED if code and is_requested() else code
+    if is_process:
+        with shielded():
+            atexit._run_exitfuncs()
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or none
+                    stream.flush()
+            os._exit(code)
+    return code
 
 
 def _run(words: list[str]) -> int:

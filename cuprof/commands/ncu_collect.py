@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,8 @@ from cuprof.terminal.output import print_message
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
     from cuprof.engine.profiling import CollectResult
-    from cuprof.profiling.contract import Collector, Request
-    from cuprof.reading.newest_counters import NewestCounter
+    from cuprof.profiling.contract import Collector
+    from cuprof.reading.counters import NewestCounter
     from cuprof.records import Trial
 
 HELP = """\
@@ -92,6 +92,9 @@ def _print_counters(
     output: str,
 ) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
+    from cuprof.terminal.counters import CounterRow, counter_lines
+    from cuprof.terminal.output import print_json, print_lines, terminal_width
+
     request = collector.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
@@ -101,39 +104,20 @@ def _print_counters(
         units[counter.metric] = counter.unit
     metrics = collector.profiler.list_matches(request.metrics, units)
     if output == "json":
-        _print_json(trials, values, None if request.whole else set(metrics), request)
+        rows = []
+        for trial in trials:
+            of_trial = {name: each for name, each in values[trial.identity].items() if request.whole or name in metrics}
+            rows.append(
+                {"identity": trial.identity, "trial": trial.label, **asdict(request.conditions), "counters": of_trial}
+            )
+        print_json(rows)
         return
-    from cuprof.terminal.counters import CounterRow, counter_lines
-    from cuprof.terminal.output import print_lines, terminal_width
 
     notes = {**result.skipped, **{failure.identity: failure.state.value for failure in result.failures}}
-    rows = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
-    print_lines(counter_lines(rows, metrics or _headline(units), units, terminal_width()))
+    lines = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
+    print_lines(counter_lines(lines, metrics or _headline(units), units, terminal_width()))
     if request.whole:
         print(f'\n{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"')
-
-
-def _print_json(
-    trials: Sequence[Trial],
-    values: Mapping[str, Mapping[str, float | str | None]],
-    shown: Collection[str] | None,
-    request: Request,
-) -> None:
-    from cuprof.terminal.output import print_json
-
-    print_json(
-        [
-            {
-                "identity": trial.identity,
-                "trial": trial.label,
-                **asdict(request.conditions),
-                "counters": {
-                    name: value for name, value in values[trial.identity].items() if shown is None or name in shown
-                },
-            }
-            for trial in trials
-        ]
-    )
 
 
 def _headline(units: dict[str, str]) -> list[str]:

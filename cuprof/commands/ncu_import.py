@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +19,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Take in each report, or none where one cannot be read."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     from cuprof.engine.importing import import_reports
     from cuprof.profiling.registry import get_profiler
 
@@ -41,7 +40,8 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "ncu-import",
         "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become "
@@ -57,4 +57,4 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         help="file the counters under this mode (default: by the ncu command line that the report holds)",
     )
     add_store(parser)
-    return parser.parse_args(argv)
+    return parser

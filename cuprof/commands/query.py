@@ -24,11 +24,11 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Print or write the rows."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.project import find_project
-    from cuprof.reading.export import to_text, write_file, write_frame
+    from cuprof.reading.export import to_bytes, write_file
     from cuprof.reading.queries import list_queries, query
     from cuprof.terminal.frame import frame_lines
     from cuprof.terminal.output import print_lines, terminal_width
@@ -41,15 +41,16 @@ def main(argv: Sequence[str]) -> int:
     output = arguments.output
     if arguments.format == "table":
         lines = frame_lines(frame, None if output else terminal_width())
-        if output:
-            write_file("".join(f"{line.text}\n" for line in lines).encode(), output)
-        else:
+        if not output:
             print_lines(lines)
-    elif output:
-        write_frame(frame, arguments.format, output)
+            return 0
+        data = "".join(f"{line.text}\n" for line in lines).encode()
     else:
-        text = to_text(frame, arguments.format)
-        print(visible_json(text) if arguments.format == "json" else text, end="")
+        data = to_bytes(frame, arguments.format)
+    if output:
+        write_file(data, output)
+    else:
+        print(visible_json(data.decode()) if arguments.format == "json" else data.decode(), end="")
     return 0
 
 
@@ -61,7 +62,8 @@ def _print_names(names: Mapping[str, str]) -> None:
     print_lines(layout(columns, [Row((name, meaning)) for name, meaning in names.items()], terminal_width()))
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "query",
         "Read the database, never change it: SQL, a view (trials, timings, best, …) or a named query.\n"
@@ -79,7 +81,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         default=TIME_LIMIT_S,
         help=f"how long the database may work on it (default: {TIME_LIMIT_S:g}; inf: as long as it takes)",
     )
-    return parser.parse_args(argv)
+    return parser
 
 
 def seconds(text: str) -> float:

@@ -63,18 +63,6 @@ class ComparedTrial:
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A trial that was right in BASE and failed in NEW."""
-
-    entry: Entry
-
-    @property
-    def text(self) -> str:
-        """Return what happened, in one line."""
-        return f"{self.entry.label}: {self.entry.state.value}: {self.entry.message or 'no message'}"
-
-
-@dataclass(frozen=True)
 class Comparison:
     """What the comparison of two sides came to.
 
@@ -95,7 +83,7 @@ class Comparison:
     rows: tuple[ComparedTrial, ...]
     only_base: tuple[Entry, ...] = ()
     only_new: tuple[Entry, ...] = ()
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[Entry, ...] = ()
     one_run: tuple[Match, ...] = ()
     skipped: tuple[Match, ...] = ()
     incomparable: tuple[str, ...] = ()
@@ -144,7 +132,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
             f"{_names(base.entries)}; NEW has {_names(new.entries)})"
             + (f"; {matching.ambiguous[0]}" if matching.ambiguous else "")
         )
-    broken = tuple(Broken(pair.new) for pair in matching.matches if pair.base.series and pair.new.state in FAILED)
+    broken = tuple(pair.new for pair in matching.matches if pair.base.series and pair.new.state in FAILED)
     one_run = tuple(pair for pair in matching.matches if pair.is_one_run)
     pairs, incomparable = _pairs(matching, options)
     incomparable = (*incomparable, *matching.ambiguous)
@@ -160,6 +148,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
             noise_within(pair, measure)
             if pair.is_together(measure)
             else noise_between(noises[pair.device], pair, measure),
+            pair.bridge(measure),
         )
         for pair, measure in pairs
     ]

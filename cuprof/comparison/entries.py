@@ -27,6 +27,9 @@ class Entry:
         settings: measure → what the number means (flush, timer, …), compared between the sides.
         methods: measure → hash of the method.
         series: measure → samples; empty unless the trial is right.
+        job: what was measured in one job has the same text; empty where that is not known.
+        reference: the trial that was measured in this job and in others of the sweep; empty where there is none.
+        references: measure → its samples in this job.
     """
 
     family: str
@@ -48,6 +51,9 @@ class Entry:
     settings: Mapping[Measure, Mapping[str, Any]] = field(default_factory=dict)
     methods: Mapping[Measure, str] = field(default_factory=dict)
     series: Mapping[Measure, Series] = field(default_factory=dict)
+    job: str = ""
+    reference: str = ""
+    references: Mapping[Measure, Series] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -59,6 +65,11 @@ class Entry:
         """Return the trial for people, with the device's number where its name does not tell it."""
         number = f"device {self.device_id}" if self.device_repeats else ""
         return " · ".join(part for part in (self.name, self.problem.label, self.tunables.label, number) if part)
+
+    @property
+    def ending(self) -> str:
+        """Return in one line how it ended."""
+        return f"{self.label}: {self.state.value}: {self.message or 'no message'}"
 
     @property
     def coordinates(self) -> dict[str, str]:

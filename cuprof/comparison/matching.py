@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cuprof.comparison.entries import Entry, Side
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure, State
+from cuprof.statistics.contrast import Contrast, contrast
 from cuprof.statistics.series import are_together
 
 TUNABLES = ("best", "equal")
@@ -48,6 +49,18 @@ class Match:
     def is_skipped(self) -> bool:
         """Return whether neither side could run it."""
         return self.base.state is State.SKIPPED and self.new.state is State.SKIPPED
+
+    def bridge(self, measure: Measure) -> Contrast | None:
+        """Return the contrast of the reference between the sides' jobs; None where they share a job or no reference.
+
+        By it a comparison across jobs, which may have run on two cards, is freed of what the jobs differ by.
+        """
+        base, new = self.base, self.new
+        if base.job == new.job or not base.reference or base.reference != new.reference:
+            return None
+        if not (measure in base.references and measure in new.references):
+            return None
+        return contrast(base.references[measure], new.references[measure])
 
     def is_together(self, measure: Measure) -> bool:
         """Return whether the sides' samples of a measure, which both have, were taken side by side."""

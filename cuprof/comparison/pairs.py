@@ -89,7 +89,8 @@ class VariantComparisons:
             return None
         if base == new:
             return 1.0
-        return contrast(pair.base.series[measure], pair.new.series[measure], noise_within(pair, measure)).ratio
+        noise = noise_within(pair, measure)
+        return contrast(pair.base.series[measure], pair.new.series[measure], noise, pair.bridge(measure)).ratio
 
     def _side(self, contender: Contender) -> Side:
         fitting = [

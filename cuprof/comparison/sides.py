@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from sqlalchemy.engine import Connection
 from cuprof.comparison.entries import Side
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
+from cuprof.engine.provenance import run_git
 from cuprof.errors import UnknownNameError, UsageError
 from cuprof.passwords import hide_passwords
 from cuprof.point import Point
@@ -129,10 +129,7 @@ class Finder:
             ]
         failed = next((entry for entry in sides[0].entries if entry.state in FAILED), None)
         if failed and not any(entry.series for entry in sides[0].entries):
-            raise UsageError(
-                f"nothing is compared with a BASE that is not right: {failed.label}: {failed.state.value}: "
-                f"{failed.message or 'no message'}"
-            )
+            raise UsageError(f"nothing is compared with a BASE that is not right: {failed.ending}")
         return sides[0], sides[1]
 
     def _ran(
@@ -298,14 +295,8 @@ def _newest_common(
 
 def _resolve(revision: str) -> str:
     """Return the commit that git knows under a name such as HEAD~1 in the project; empty where it knows none."""
-    command = ["git", "-C", str(find_project().root), "rev-parse", "--verify", "--quiet", "--end-of-options"]
-    try:
-        done = subprocess.run(
-            [*command, f"{revision}^{{commit}}"], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    name = f"{revision}^{{commit}}"
+    return run_git(find_project().root, "rev-parse", "--verify", "--quiet", "--end-of-options", name) or ""
 
 
 def _describe(sweep: SweepRow) -> str:

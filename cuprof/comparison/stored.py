@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -11,6 +13,7 @@ from cuprof.backends.registry import is_host
 from cuprof.comparison.entries import Entry
 from cuprof.measure.method import relevant_settings
 from cuprof.reading.devices import DeviceRow, list_devices
+from cuprof.reading.references import Reference, list_references
 from cuprof.reading.samples import SampleArrays, iter_samples
 from cuprof.reading.sweeps import read_configurations
 from cuprof.reading.trials import TimingRow, TrialRow, list_trials
@@ -19,6 +22,8 @@ from cuprof.statistics.series import Series
 
 FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
+SAME = ("family", "variant", "problem", "tunables", "backend", "identity", "state", "message", "is_expected_wrong")
+"""What an entry is as the trial is."""
 FIRST_VERSION = "1.1"
 """The method's of timings that do not tell it: it was stored from the second on."""
 
@@ -39,8 +44,34 @@ def read_entries(connection: Connection, sweep_ids: Sequence[int], variants: Col
         rows[key] = row
     configurations = read_configurations(connection, {row.run.sweep_id for row in rows.values() if row.run})
     timings = [timing.id for row in rows.values() for timing in _timings(row).values()]
+    measured_in = {row.run.sweep_id for row in rows.values() if row.run}
+    references: dict[tuple[int, str], list[Reference]] = defaultdict(list)
+    for reference in list_references(connection, sorted(measured_in)):
+        references[reference.sweep_id, reference.job].append(reference)
+    timings += [each.timing_id for of_job in references.values() for each in of_job]
     samples = dict(iter_samples(connection, timings))
-    return [_entry(row, devices.get(row.device_id or 0), samples, configurations) for row in rows.values()]
+    return [
+        _refer(_entry(row, devices.get(row.device_id or 0), samples, configurations), row, references, samples)
+        for row in rows.values()
+    ]
+
+
+def _refer(
+    entry: Entry,
+    row: TrialRow,
+    references: Mapping[tuple[int, str], Sequence[Reference]],
+    samples: Mapping[int, SampleArrays],
+) -> Entry:
+    """Return the entry with what its job measured of the reference."""
+    if row.run is None or not row.run.job:
+        return entry
+    found = references.get((row.run.sweep_id, row.run.job), ())
+    series = {
+        each.measure: Series(samples[each.timing_id].durations_ns, samples[each.timing_id].rounds)
+        for each in found
+        if each.timing_id in samples and (samples[each.timing_id].durations_ns > 0).all()
+    }
+    return replace(entry, job=row.run.job, reference=found[0].identity if found else "", references=series)
 
 
 def _timings(row: TrialRow) -> Mapping[Measure, TimingRow]:
@@ -59,19 +90,11 @@ def _entry(
             timings[measure], series[measure] = timing, found
     measuring = configurations.get(row.run.sweep_id, {}).get("measure") or {} if row.run else {}
     return Entry(
-        family=row.family,
-        variant=row.variant,
-        problem=row.problem,
-        tunables=row.tunables,
-        backend=row.backend,
+        **{name: getattr(row, name) for name in SAME},
         device=device.facts.name if device else "",
         device_identity=device.comparable if device else "",
         on_host=device is not None and is_host(row.backend, device.facts.details),
         several_launches=Measure.COLD in timings and int(timings[Measure.COLD].details.get("batch") or 1) > 1,
-        identity=row.identity,
-        state=row.state,
-        message=row.message,
-        is_expected_wrong=row.is_expected_wrong,
         run=f"{row.identity} {row.run.started_at} {row.run.duration_ns}" if row.run else "",
         settings={
             measure: {

@@ -15,6 +15,8 @@ from cuprof.config.constraint import check_fields, one_of, within
 from cuprof.errors import ConfigError
 from cuprof.point import Coordinate
 
+MOST_DEVICES = 1024
+
 Axes = Mapping[str, tuple[Coordinate, ...]]
 """Axis or tunable name → the values asked for; arithmetic such as "2**24" is still text here."""
 
@@ -95,13 +97,14 @@ class DeviceConfig:
 
     Attributes:
         backends: trials of other back ends are skipped.
-        cuda: ordinal of the CUDA device; None takes the first one that is there.
+        cuda: ordinals of CUDA devices, which share the work; or one word: "auto" for the first one that is there, "all"
+            for all that there are, "each" to measure everything on every one of them.
         opencl: ordinal of the OpenCL device; None takes the first one that is there.
         cpu_threads: threads of parallel CPU variants; None takes every core the process may use.
     """
 
     backends: tuple[str, ...] = field(default=list_backends(), metadata=one_of(*list_backends()))
-    cuda: int | None = field(default=None, metadata=within(0, 1023))
+    cuda: tuple[str, ...] = ("auto",)
     opencl: int | None = field(default=None, metadata=within(0, 1023))
     cpu_threads: int | None = field(default=None, metadata=within(1, 65_536))
 
@@ -109,10 +112,24 @@ class DeviceConfig:
         check_fields(self, "device")
         if not self.backends:
             raise ConfigError(f"device.backends is empty; name at least one of {', '.join(list_backends())}")
+        are_ordinals = self.cuda and all(text.isdecimal() and int(text) < MOST_DEVICES for text in self.cuda)
+        if not are_ordinals and not (len(self.cuda) == 1 and self.cuda[0] in ("auto", "all", "each")):
+            raise ConfigError(
+                f"device.cuda is {','.join(self.cuda) or 'empty'}; it is auto, all, each, or ordinals from 0 to "
+                f"{MOST_DEVICES - 1} with commas between them"
+            )
+        if len(set(self.cuda)) < len(self.cuda):
+            raise ConfigError(f"device.cuda is {','.join(self.cuda)}; name each device once")
+
+    @property
+    def cuda_ordinals(self) -> tuple[int, ...]:
+        """Return the CUDA devices that are named; empty where a word stands for them."""
+        return tuple(int(text) for text in self.cuda if text.isdecimal())
 
     def numbers(self) -> dict[str, int | None]:
-        """Return back end → its number, as `BackendSpec` explains it."""
-        return {backend: getattr(self, get_spec(backend).setting) for backend in list_backends()}
+        """Return back end → its number, as `BackendSpec` explains it; of several devices the first one's."""
+        chosen = {**vars(self), "cuda": next(iter(self.cuda_ordinals), None)}
+        return {backend: chosen[get_spec(backend).setting] for backend in list_backends()}
 
 
 @dataclass(frozen=True)
@@ -213,6 +230,7 @@ class SweepConfig:
         tune: tunable → values; tunables left out take their default.
         optional: tunables that the experiment names and nobody typed; variants chosen from it need not have them.
         retry: "" leaves failed trials as they are stored, "failed" tries those again, "all" measures everything anew.
+        node: number of this job among those that share the sweep; a list makes so many jobs of one sweep.
         dry_run: list the trials and what is stored; run nothing.
         output: how the results are printed.
         command_line: what was typed, for the record.
@@ -236,6 +254,7 @@ class SweepConfig:
     ncu: NcuConfig = NcuConfig()
     report: ReportConfig = ReportConfig()
     retry: str = field(default="", metadata=one_of("", "failed", "all"))
+    node: int = field(default=0, metadata=within(0, 1_000_000))
     dry_run: bool = False
     output: str = field(default="table", metadata=one_of("table", "json"))
     command_line: str = field(default="", compare=False)

@@ -17,7 +17,8 @@ from cuprof.errors import ConfigError
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-_AXIS = re.compile(r"^(?:variants|(?:problem|tune)\.[^.=@]+)$")
+_AXIS = re.compile(r"^(?:variants|device\.cuda|(?:problem|tune)\.[^.=@]+)$")
+"""What takes a list within one job; several GPUs are no axis, but share a job as well."""
 _AXIS_PART = re.compile(r"^(?P<axis>variants|(?:problem|tune)\.[^.=@]+)\.")
 _KEY = re.compile(r"^(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?$", re.DOTALL)
 
@@ -62,7 +63,8 @@ def split_axes(overrides: Sequence[str]) -> Arguments:
             )
         key = match["key"]
         if key in ("problem", "tune") and match["prefix"] != "~":
-            raise ConfigError(f"{text!r} names no axis; write {key}.NAME=VALUE" + _preset_hint(key))
+            hint = " or problem.preset=NAME" if key == "problem" else ""
+            raise ConfigError(f"{text!r} names no axis; write {key}.NAME=VALUE{hint}")
         if match["prefix"] != "~" and (part := _AXIS_PART.match(key)):
             raise ConfigError(f"{text!r}: {part['axis']} is an axis and has no parts; write {part['axis']}=VALUE")
         if match["prefix"] != "~" and _AXIS.match(key):
@@ -152,8 +154,9 @@ def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
                     return parser.parse_override(f"{key}={quoted}")
                 except HydraException:
                     pass
+        first = str(error).strip().partition("\n")[0]
         raise ConfigError(
-            f"cannot read {typed or text!r}: {_first_line(error)}; put quotes around special characters: \"{key}='…'\""
+            f"cannot read {typed or text!r}: {first}; put quotes around special characters: \"{key}='…'\""
         ) from None
 
 
@@ -166,11 +169,3 @@ def _split_commas(value: str) -> list[str]:
         else:
             parts[-1] += character
     return parts
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
-
-
-def _preset_hint(key: str) -> str:
-    return " or problem.preset=NAME" if key == "problem" else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cuprof.config.model import SweepConfig
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
-from cuprof.engine.sweep import Sweep, SweepResult, open_runner
+from cuprof.engine.sweep import Sweep, SweepResult, open_stations
 from cuprof.project import Project
 from cuprof.records import Outcome, State, Trial
 from cuprof.store import Store
@@ -40,13 +40,12 @@ def check_trials(
         UsageError: the selection cannot be carried out; nothing has been stored.
         KeyboardInterrupt: after the sweep has been marked as interrupted.
     """
-    with open_runner(config, observer) as (runner, watcher):
-        prepared = prepare(config, project, runner, timed=False)
+    with open_stations(config) as fleet:
+        prepared = prepare(config, project, fleet.stations, timed=False)
         planned = prepared.plan.trials
         wanted = tuple(trial for trial in planned if trial.backend in backends)
-        watcher.know(wanted)
         part = replace(prepared, plan=replace(prepared.plan, trials=wanted))
-        result = Sweep(part, project, store, runner, observer).run()
+        result = Sweep(part, project, store, fleet, observer).run()
     known = part.stored(store)
     outcomes = {
         identity: Outcome(identity, stored.state, stored.message)

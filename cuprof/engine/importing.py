@@ -5,26 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
-from cuprof.engine.profiling import ProfileStore
 from cuprof.profiling.belonging import Group, Owner, group_launches
 from cuprof.profiling.contract import Profiler
-from cuprof.reading.labels import read_labels
+from cuprof.reading.imports import KnownTrial, list_taken_in, read_known
 from cuprof.records import Artifact, Conditions, Profile, State
 from cuprof.store import Store
 
 METRIC_SET = "imported"
-
-
-class ImportStore(ProfileStore, Protocol):
-    """What taking in reports needs of the store."""
-
-    def trial_devices(self, identities: Sequence[str]) -> dict[str, str]:
-        """Return identity → model of the device for the stored trials that have one."""
-
-    def taken_in(self, sha256: str) -> set[tuple[str, str]]:
-        """Return (identity, else name; cache mode) of the profiles that were read from a report with this hash."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +21,13 @@ class ImportSetting:
 
     Args:
         artifacts: folder that a copy of each report is kept in.
-        known: identity → label of the trials that are in the store, of those the reports may hold.
+        known: the trials that are in the store, by identity, of those the reports may hold.
         name: what launches that are joined to no trial go by; the file's name without its ending when empty.
         cache_mode: "cold" or "hot"; empty takes it from what the report says of how it was made.
     """
 
     artifacts: Path
-    known: Mapping[str, str]
+    known: Mapping[str, KnownTrial]
     name: str = ""
     cache_mode: str = ""
 
@@ -106,7 +94,7 @@ def import_reports(
     identities = list_identities(paths, profiler)
     with Store.open(url) as store:
         with store.snapshot() as connection:
-            known = read_labels(connection, identities)
+            known = read_known(connection, identities)
         setting = ImportSetting(artifacts, known, name, cache_mode)
         for path in paths:
             yield import_report(path, setting, store, profiler)
@@ -123,7 +111,7 @@ def list_identities(paths: Sequence[Path], profiler: Profiler) -> list[str]:
     return list(dict.fromkeys(identity for path in paths for identity in profiler.read_report(path).by_identity()))
 
 
-def import_report(path: Path, setting: ImportSetting, store: ImportStore, profiler: Profiler) -> ImportResult:
+def import_report(path: Path, setting: ImportSetting, store: Store, profiler: Profiler) -> ImportResult:
     """Store a report's launches: by trial where a range names a known one of this device, the others under a name.
 
     Each trial, and each kernel outside our ranges, is stored in a transaction of its own. What was taken in from the
@@ -137,8 +125,11 @@ def import_report(path: Path, setting: ImportSetting, store: ImportStore, profil
     name = setting.name or path.stem
     found = profiler.find_conditions(path)
     conditions = replace(found, cache_mode=setting.cache_mode or found.cache_mode)
-    groups = group_launches(report, setting.known, store.trial_devices(list(setting.known)), name)
-    before = store.taken_in(artifact.sha256)
+    labels = {identity: trial.label for identity, trial in setting.known.items()}
+    devices = {identity: trial.device for identity, trial in setting.known.items()}
+    groups = group_launches(report, labels, devices, name)
+    with store.snapshot() as connection:
+        before = list_taken_in(connection, artifact.sha256)
     taken = []
     for group in groups:
         profile = _profile(group, artifact, conditions, profiler)

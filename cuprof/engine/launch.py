@@ -7,23 +7,18 @@ before it imports and composes its own things, so both happen at once. Only the 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
-import signal
 import subprocess
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
 from cuprof.child import child_command, child_environment
-from cuprof.guardian import MARK, end_marked
+from cuprof.guardian import MARK, end_guarded
 from cuprof.interrupts import shielded
 from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.scratch import ScratchFolder
 from cuprof.worker.status_page import StatusPage
-
-END_LIMIT_S = 12.0
-"""Longer than the guardian waits for what it kills."""
 
 
 @dataclass
@@ -40,22 +35,20 @@ class Launched:
     log_path: Path
     folder: ScratchFolder
 
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs; an interrupt amid Popen's own would leave its lock taken."""
+        with shielded():
+            return self.process.poll()
+
     def kill(self) -> None:
         """End the worker and whatever it started, at once."""
         with shielded():
-            self.process.terminate()
-            try:
-                self.process.wait(END_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait()
+            end_guarded(self.process, self.folder.path)
 
     def discard(self) -> None:
         """End the worker and remove its files. What it found out has been received; nothing in it is worth a wait."""
         with shielded():
             self.kill()
-            end_marked(self.folder.path)
             self.pipe.close()
             self.page.close()
             self.folder.cleanup()
@@ -78,7 +71,7 @@ def take(sandbox: Sandbox | None = None) -> Launched:
     if sandbox is not None:
         return _launch(sandbox)
     spare, _spare = _spare, None
-    if spare is not None and spare.process.poll() is None:
+    if spare is not None and spare.poll() is None:
         return spare
     if spare is not None:
         spare.discard()

@@ -19,6 +19,9 @@ class Observer(Protocol):
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Take what a trial came to; it is stored."""
 
+    def done_elsewhere(self, count: int) -> None:
+        """Take how many trials more another process that shares the sweep has done; their outcomes are stored."""
+
     def note(self, text: str) -> None:
         """Take one line that the user should read."""
 
@@ -36,6 +39,9 @@ class SilentObserver:
         """Ignore it."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Ignore it."""
+
+    def done_elsewhere(self, count: int) -> None:
         """Ignore it."""
 
     def note(self, text: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
-from cuprof.engine.runner import JobRunner
-from cuprof.errors import WorkerError
+from cuprof.engine.enrolment import enroll
+from cuprof.engine.station import Station
 from cuprof.family import Family
 from cuprof.family.extension import Extension
 from cuprof.family.loader import get_family
@@ -29,6 +29,7 @@ class Prepared:
         methods: back end → measure → the method's hash.
         hash: of everything that decides trials and methods.
         extension: a file that adds to the family; workers load it, this process does not.
+        is_shared: whether other processes may do a part of it.
     """
 
     config: SweepConfig
@@ -38,12 +39,14 @@ class Prepared:
     methods: Mapping[str, Mapping[Measure, str]]
     hash: str
     extension: Extension | None = None
+    is_shared: bool = True
 
-    def stored(self, store: Store) -> dict[str, StoredTrial]:
-        """Return what the store has of the trials, by identity."""
+    def stored(self, store: Store, trials: Sequence[Trial] | None = None) -> dict[str, StoredTrial]:
+        """Return what the store has of the trials, all or some, by identity."""
         found: dict[str, StoredTrial] = {}
         for backend, wanted in self.methods.items():
-            identities = [trial.identity for trial in self.plan.trials if trial.backend == backend]
+            chosen = self.plan.trials if trials is None else trials
+            identities = [trial.identity for trial in chosen if trial.backend == backend]
             if identities:
                 found |= store.stored(identities, wanted)
         return found
@@ -61,10 +64,11 @@ class Prepared:
         return self.config.retry == "failed" and known.state.value == "ok"
 
 
-def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: bool = True) -> Prepared:
-    """Load the family, ask the worker for devices, and plan.
+def prepare(config: SweepConfig, project: Project, stations: list[Station], *, timed: bool = True) -> Prepared:
+    """Load the family, ask the stations' workers for devices, and plan.
 
     Args:
+        stations: are told their devices; those without one that can take part are taken out.
         timed: take the measures that the configuration names; else the trials are only checked.
 
     Raises:
@@ -88,7 +92,8 @@ def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: 
         backend: methods(config.measure, backend) if timed else {} for backend in backends
     }
     untimed = {backend for backend in backends if timed and not by_backend[backend]}
-    devices = find_devices(config, runner, tuple(backend for backend in backends if backend not in untimed))
+    notes = enroll(config, stations, tuple(backend for backend in backends if backend not in untimed))
+    devices = dict(stations[0].devices)
     modes = " and ".join(config.measure.modes)
     devices |= {
         backend: Unavailable(f"the {backend} back end has no {modes} time", "measure.modes=[cold]")
@@ -96,7 +101,7 @@ def prepare(config: SweepConfig, project: Project, runner: JobRunner, *, timed: 
     }
     planned = plan(family, selection, devices)
     if timed:
-        planned = replace(planned, notes=(*planned.notes, *_ignored(config, devices)))
+        planned = replace(planned, notes=(*planned.notes, *_ignored(config, devices), *notes))
     if not config.dry_run:
         planned.require_runnable()
     flat = {f"{backend}.{measure}": value for backend, table in by_backend.items() for measure, value in table.items()}
@@ -110,20 +115,3 @@ def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailabl
     usable = [backend for backend, device in devices.items() if isinstance(device, DeviceFacts)]
     for name in ignored_settings(config.measure, usable):
         yield f"measure.{name} has no effect on {' and '.join(usable)} variants"
-
-
-def find_devices(
-    config: SweepConfig, runner: JobRunner, backends: tuple[str, ...]
-) -> dict[str, DeviceFacts | Unavailable]:
-    """Return each back end's device, or why there is none or none is wanted."""
-    devices: dict[str, DeviceFacts | Unavailable] = {}
-    for backend in backends:  # one at a time: a driver that takes the worker down costs its own back end alone
-        if backend not in config.device.backends:
-            devices[backend] = Unavailable(f"device.backends leaves {backend} out", f"device.backends=[{backend}]")
-            continue
-        try:
-            devices |= runner.worker.describe((backend,)).devices
-        except WorkerError as error:
-            runner.replace_worker()
-            devices[backend] = Unavailable(f"the worker could not open it: {error}")
-    return devices

@@ -5,32 +5,21 @@ Importing this is cheap, as the profiler's program is started first: store and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from cuprof.config.model import SweepConfig
 from cuprof.engine.observer import Observer
 from cuprof.profiling.contract import Collector, Profiler, Request
 from cuprof.profiling.progress import Step
 from cuprof.project import Project
-from cuprof.records import FAILED, Conditions, Outcome, Profile, State, StoredProfile, Trial
+from cuprof.records import FAILED, Outcome, Profile, State, StoredProfile, Trial
 
 if TYPE_CHECKING:
-    from cuprof.reading.newest_counters import NewestCounter
-
-
-class ProfileStore(Protocol):
-    """What a collection needs of the store."""
-
-    def profiled(
-        self, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
-    ) -> dict[str, StoredProfile]:
-        """Return what is stored of those trials that were profiled for all of the metrics, failures included."""
-
-    def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
-        """Write one profile in one transaction."""
+    from cuprof.reading.counters import NewestCounter
+    from cuprof.store import Store
 
 
 @dataclass(frozen=True)
@@ -94,7 +83,7 @@ def profile_selection(
     """
     from cuprof.engine.checking import check_trials
     from cuprof.engine.sweep import store_url
-    from cuprof.reading.newest_counters import list_newest_counters
+    from cuprof.reading.counters import list_newest_counters
     from cuprof.store import Store
 
     with Store.open(store_url(config, project)) as store:
@@ -126,7 +115,7 @@ def collect(
     outcomes: Mapping[str, Outcome],
     collector: Collector,
     *,
-    store: ProfileStore,
+    store: Store,
     sweep_id: int | None,
     observer: Observer,
     retry: str = "",
@@ -175,9 +164,7 @@ def collect(
     return CollectResult(tuple(profiles), tuple(settled), (*earlier, *now), skipped, {**missing, **collector.missing})
 
 
-def find_settled(
-    trials: Sequence[Trial], request: Request, store: ProfileStore, retry: str = ""
-) -> dict[str, StoredProfile]:
+def find_settled(trials: Sequence[Trial], request: Request, store: Store, retry: str = "") -> dict[str, StoredProfile]:
     """Return, in the order of the trials, what is stored of those that need no profiling."""
     if retry == "all":
         return {}
@@ -204,7 +191,7 @@ def reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome], profiler: Prof
 
 
 def _profile_batch(
-    trials: Sequence[Trial], collector: Collector, store: ProfileStore, sweep_id: int | None, observer: Observer
+    trials: Sequence[Trial], collector: Collector, store: Store, sweep_id: int | None, observer: Observer
 ) -> Iterator[Profile]:
     """Profile a batch, and again without the trials that brought it down, until every trial is decided and stored."""
     by_identity = {trial.identity: trial for trial in trials}

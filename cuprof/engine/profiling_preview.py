@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cuprof.config.model import SweepConfig
-from cuprof.engine.observer import SilentObserver
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
-from cuprof.engine.sweep import Preview, PreviewRow, open_existing, open_runner
+from cuprof.engine.sweep import Preview, PreviewRow, open_existing, open_stations
 from cuprof.profiling.contract import Profiler
 from cuprof.project import Project
 from cuprof.records import Outcome, State, StoredProfile, Trial
@@ -21,8 +20,8 @@ def preview_profiling(config: SweepConfig, project: Project, profiler: Profiler)
         UsageError: the selection cannot be carried out.
     """
     request = profiler.make_request(config)
-    with open_runner(config, SilentObserver()) as (runner, _):
-        prepared = prepare(config, project, runner, timed=False)
+    with open_stations(config) as fleet:
+        prepared = prepare(config, project, fleet.stations, timed=False)
     trials = prepared.plan.trials
     settled: dict[str, StoredProfile] = {}
     outcomes: dict[str, Outcome] = {}

@@ -37,13 +37,13 @@ def software_versions() -> dict[str, str]:
 
 def git_state(folder: Path) -> dict[str, Any]:
     """Return commit, branch and whether there are uncommitted changes; empty outside a repository."""
-    commit = _git(folder, "rev-parse", "HEAD")
+    commit = run_git(folder, "rev-parse", "HEAD")
     if not commit:
         return {}
-    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    changes = run_git(folder, "status", "--porcelain", "--untracked-files=no")
     return {
         "commit": commit,
-        "branch": _git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "",
+        "branch": run_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "",
         "dirty": bool(changes),
     }
 
@@ -66,7 +66,8 @@ def typed_command() -> str:
     return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def run_git(folder: Path, *arguments: str) -> str | None:
+    """Return what git says in a folder; None where it fails, or is not there."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=False

@@ -20,6 +20,15 @@ MOST_IDLE_TURNS = 2
 
 Watch = Callable[[JobTrial, Phase], None]
 
+FROM_OUTSIDE = ("SIGKILL", "SIGTERM")
+"""What a process is ended with by people, batch systems and a kernel that lacks memory; seldom by what it runs."""
+MOST_KILLS = 3
+"""How often that may happen within a job before the trial that ran then is blamed."""
+
+
+class StoppedError(Exception):
+    """Report that the runner was told to stop, from another thread, while it worked."""
+
 
 class JobRunner:
     """Run jobs on one worker at a time, replacing it whenever it is lost; use as a context manager.
@@ -29,17 +38,26 @@ class JobRunner:
         limits: how long one step of a trial may take.
         watch: told what is being worked on, whenever it changes.
         sandbox: what the workers are shut into; None for our own code.
+
+    Attributes:
+        lost: why the last job's device could not be opened; empty where it could.
     """
 
     def __init__(
-        self, settings: WorkerSettings, limits: LimitsConfig, watch: Watch, sandbox: Sandbox | None = None
+        self,
+        settings: WorkerSettings,
+        limits: LimitsConfig,
+        watch: Watch = lambda trial, phase: None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.settings, self.limits, self.watch, self.sandbox = settings, limits, watch, sandbox
         self._lost_building = False
         self._clock_is_sound = False
         self._suspects: list[JobTrial] = []
         self._worker: WorkerProcess | None = None
-        self._worked = False
+        self._worked = self._stopped = False
+        self._kills = 0
+        self.lost = ""
 
     def __enter__(self) -> JobRunner:
         return self
@@ -52,6 +70,8 @@ class JobRunner:
     @property
     def worker(self) -> WorkerProcess:
         """Return the worker, starting one where there is none."""
+        if self._stopped:
+            raise StoppedError
         if self._worker is None:
             self._worker = WorkerProcess(self.settings, self.sandbox)
         return self._worker
@@ -75,6 +95,7 @@ class JobRunner:
         self._lost_building = False
         self._suspects = []
         self._clock_is_sound = False
+        self._kills, self.lost = 0, ""
         idle_turns = 0
         while left:
             alone = bool(self._suspects)
@@ -110,6 +131,8 @@ class JobRunner:
             self.worker.send(job)
             seen: Status | None = None
             for message in self.worker.messages():
+                if self._stopped:
+                    raise StoppedError
                 if isinstance(message, Ready | Executed) and witness:
                     self.worker.send(witness.answer(message))
                 elif isinstance(message, Finished):
@@ -139,6 +162,7 @@ class JobRunner:
                         self._drop()  # what an earlier job left behind may be why; a new worker will tell
                         return
                     fault = message.fault or "the worker gave no answer"
+                    self.lost = fault if message.unavailable else ""
                     state = State.SKIPPED if message.unavailable else State.CRASHED
                     yield from _all_failed(left.values(), state, fault, message.log, "inputs")
                     return
@@ -161,8 +185,10 @@ class JobRunner:
                     return
         except WorkerDiedError as death:
             self._drop()
-            if not alone and _is_doubtful(job, left, death.status):
-                self._suspects.append(left[death.status.index])
+            killed = death.cause in FROM_OUTSIDE and self._kills < MOST_KILLS
+            self._kills += killed
+            if killed or (not alone and _is_doubtful(job, left, death.status)):
+                self._suspects += [left[death.status.index]] if death.status.index in left else []
                 return
             blamed = self._blame(job, left, worked and not alone, death.status)
             message = f"{death.cause} while {PHASE_TEXT[death.status.phase]}"
@@ -194,6 +220,10 @@ class JobRunner:
         if self._worker is not None:
             self._worker.kill()
         self._drop()
+
+    def stop(self) -> None:
+        """Let whoever uses the runner in another thread meet a `StoppedError`, soon."""
+        self._stopped = True
 
     def _drop(self) -> None:
         if self._worker is not None:

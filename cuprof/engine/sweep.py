@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from threading import Thread
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.engine.device_lock import DeviceLocks
+from cuprof.engine.enrolment import make_stations
+from cuprof.engine.feed import Feed, PlannedFeed, find_references, list_jobs
+from cuprof.engine.fleet import Fleet, open_fleet
 from cuprof.engine.host_load import describe_load
-from cuprof.engine.observer import Observer, SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.plausibility import Plausibility
+from cuprof.engine.presence import Presence
 from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
-from cuprof.engine.runner import JobRunner
+from cuprof.engine.station import Station
 from cuprof.errors import EmptyStoreError, WorkerError
 from cuprof.interrupts import shielded
+from cuprof.point import Point
 from cuprof.project import Project
 from cuprof.records import ENERGY_UNAVAILABLE, FAILED, DeviceFacts, Outcome, State, SweepFacts, Trial
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.network import describe_network
+from cuprof.store.outcomes import NOWHERE, Origin
+from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
-from cuprof.worker.messages import Job, JobTrial, WorkerSettings
+from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 
 
@@ -86,17 +93,16 @@ def run_sweep(
         StoreError: the database cannot be used.
         KeyboardInterrupt: after the sweep has been marked as interrupted.
     """
-    with open_runner(config, observer) as (runner, watcher):
-        prepared = prepare(config, project, runner)
-        watcher.know(prepared.plan.trials)
+    with open_stations(config) as fleet:
+        prepared = prepare(config, project, fleet.stations)
         with Store.open(store_url(config, project)) as store:
-            return Sweep(prepared, project, store, runner, observer, meanwhile).run()
+            return Sweep(prepared, project, store, fleet, observer, meanwhile).run()
 
 
 def preview(config: SweepConfig, project: Project) -> Preview:
     """Return the trials of a sweep and what is stored of each, without running or storing anything."""
-    with open_runner(config, SilentObserver()) as (runner, _):
-        prepared = prepare(config, project, runner)
+    with open_stations(config) as fleet:
+        prepared = prepare(config, project, fleet.stations)
     with open_existing(config, project) as store:
         known = prepared.stored(store) if store is not None else {}
     rows = [_preview_row(prepared, trial, known.get(trial.identity)) for trial in prepared.plan.trials]
@@ -134,49 +140,44 @@ def _preview_row(prepared: Prepared, trial: Trial, known: StoredTrial | None) ->
     return PreviewRow(trial.label, trial.identity, "missing")
 
 
-class Watcher:
-    """Turn what the runner sees into what the observer is told."""
-
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self._trials: dict[str, Trial] = {}
-
-    def know(self, trials: Sequence[Trial]) -> None:
-        """Take the planned trials."""
-        self._trials = {trial.identity: trial for trial in trials}
-
-    def __call__(self, job: JobTrial, phase: Phase) -> None:
-        trial = self._trials.get(job.identity)
-        if trial is not None:
-            self._observer.trial_started(trial, phase.name.lower())
+def open_stations(config: SweepConfig) -> AbstractContextManager[Fleet]:
+    """Open a station for each GPU that is asked for; no worker is started yet."""
+    return open_fleet(make_stations(config))
 
 
-@contextmanager
-def open_runner(config: SweepConfig, observer: Observer) -> Iterator[tuple[JobRunner, Watcher]]:
-    watcher = Watcher(observer)
-    with JobRunner(WorkerSettings(config.device.numbers()), config.limits, watcher) as runner:
-        yield runner, watcher
+AskFor = Callable[[Station, Sequence[str]], Claim]
+"""Claim trials for a station; see `Store.claim`."""
+MakeFeed = Callable[[Prepared, Sequence[Trial], Fleet, AskFor | None], Feed]
+"""Make the feed of the trials that are left to run."""
 
 
 class Sweep:
-    """One sweep under way: the store, the worker and the plan together."""
+    """One sweep under way: the store, the stations and the plan together.
+
+    Args:
+        make_feed: makes the feed of the trials that are left to run; by default they are run in the order of the plan.
+    """
 
     def __init__(
         self,
         prepared: Prepared,
         project: Project,
         store: Store,
-        runner: JobRunner,
+        fleet: Fleet,
         observer: Observer,
         meanwhile: Callable[[], object] | None = None,
+        make_feed: MakeFeed | None = None,
     ) -> None:
         self.prepared, self.project, self.store = prepared, project, store
-        self.runner, self.observer, self.meanwhile = runner, observer, meanwhile
-        self.locks = DeviceLocks(observer.note)
+        self.fleet, self.observer, self.meanwhile = fleet, observer, meanwhile
+        self.make_feed = make_feed or plan_feed
+        self.trials = {trial.identity: trial for trial in prepared.plan.trials}
+        self.locks = DeviceLocks(partial(fleet.call, observer.note))
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
-        self._plausibility: dict[str, Plausibility] = {}
         self._medians: dict[str, dict[str, float]] = {}
+        self._concluded: set[str] = set()
+        self._granted: dict[str, Station] = {}
         self._without_energy: set[tuple[str, str]] = set()
 
     def run(self) -> SweepResult:
@@ -186,7 +187,7 @@ class Sweep:
         facts, sweep_id = self._facts(), None
         try:
             with shielded():  # no sweep is begun whose number is not known
-                sweep_id = store.begin_sweep(facts)
+                sweep_id = self._begin(facts)
             store.enlist(sweep_id, plan.trials)
             settled = [
                 trial for trial in plan.trials if self.prepared.is_settled(trial, known.get(trial.identity), sweep_id)
@@ -207,17 +208,44 @@ class Sweep:
                     self.observer.note(busy)
             elif self.meanwhile:
                 Thread(target=self.meanwhile, daemon=True).start()
-            self._measure(sweep_id, runnable)
-            self._confirm(sweep_id, runnable)
+            self._concluded |= done
+            with Presence(store, self.fleet.stations):
+                self._measure(sweep_id, runnable)
+                self._confirm(sweep_id, runnable)
             store.finish_sweep(sweep_id, "finished")
         except BaseException:
             if sweep_id is not None:
+                self.store.leave([one.number for one in self.fleet.stations if one.number is not None])
                 store.finish_sweep(sweep_id, "interrupted")
             raise
         self.observer.finished(sweep_id)
         for trial in self.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")
         return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises))
+
+    def _begin(self, facts: SweepFacts) -> int:
+        if not self.prepared.is_shared:
+            return self.store.begin_sweep(facts)
+        stations = self.fleet.stations
+        sweep_id, numbers = self.store.join_sweep(facts, [station.name for station in stations])
+        for station, number in zip(stations, numbers, strict=True):
+            station.number = number
+        return sweep_id
+
+    def _claim(self, sweep_id: int, station: Station, identities: Sequence[str]) -> Claim:
+        """Claim trials for a station, and take note of those that other processes have done."""
+        assert station.number is not None
+        found = self.store.claim(sweep_id, station.number, identities)
+        self._granted |= dict.fromkeys(found.granted, station)
+        elsewhere = found.done - self._concluded
+        if elsewhere:
+            self._concluded |= elsewhere
+            trials = [self.trials[identity] for identity in elsewhere]
+            known = self.prepared.stored(self.store, trials)
+            for trial in trials:
+                self._judge(trial, known[trial.identity].state, known[trial.identity].message)
+            self.observer.done_elsewhere(len(elsewhere))
+        return found
 
     def _skip(self, sweep_id: int, trials: Sequence[Trial], known: Mapping[str, StoredTrial]) -> None:
         skipped_before = []
@@ -232,27 +260,39 @@ class Sweep:
         self.store.reuse(sweep_id, skipped_before)
 
     def _measure(self, sweep_id: int, trials: Sequence[Trial]) -> None:
-        by_identity = {trial.identity: trial for trial in trials}
-        calibrated: set[str] = set()
-        seed = self.prepared.config.check.seed
-        for job in list_jobs(self.prepared, trials, secrets.randbits(63) if seed is None else seed):
-            with self._turn(job):
-                is_due = bool(job.methods) and job.backend not in calibrated
+        claim = partial(self._claim, sweep_id) if self.prepared.is_shared else None
+        feed, call = self.make_feed(self.prepared, trials, self.fleet, claim), self.fleet.call
+
+        def conclude(station: Station, job: str, outcome: Outcome) -> None:
+            if self._record(sweep_id, self.trials[outcome.identity], outcome, station, job):
+                feed.tell(station, outcome)
+
+        def work(station: Station, job: Job) -> None:
+            number = secrets.token_hex(8)
+            with self._turn(station, job):
+                is_due = bool(job.methods) and job.backend not in station.calibrated
                 # A GPU says first who else computes on it; measuring the host's memory has time.
-                is_early = is_due and not self._is_host(job.backend)
-                calibrated.add(job.backend)
+                is_early = is_due and not station.is_host(job.backend)
+                station.calibrated.add(job.backend)
                 if is_early:
-                    self._calibrate(sweep_id, job.backend)
-                for outcome in self.runner.run(job, partial(self._believe, by_identity)):
-                    self._record(sweep_id, by_identity[outcome.identity], outcome)
+                    self._calibrate(sweep_id, station, job.backend)
+                for outcome in station.runner.run(job, partial(self._believe, station)):
+                    if station.runner.lost and call(self._retire, station, feed, job):
+                        return
+                    call(conclude, station, number, outcome)
                 if is_due and not is_early:
-                    self._calibrate(sweep_id, job.backend)
+                    self._calibrate(sweep_id, station, job.backend)
+
+        for station in self.fleet.stations:
+            station.runner.watch = partial(call, self._show, station)
+        self.fleet.run(feed, work)
 
     def _confirm(self, sweep_id: int, trials: Sequence[Trial]) -> None:
         """Hold what is stored against what was measured, once nothing runs any more that a variant can have started."""
         if all(trial.kind == "kernel" for trial in trials if trial.identity in self._medians):
             return
-        self.runner.replace_worker()
+        for station in self.fleet.stations:
+            station.runner.replace_worker()
         stored = self.store.list_medians(sweep_id)
         for trial in trials:
             if trial.identity in self._medians and stored.get(trial.identity, {}) != self._medians[trial.identity]:
@@ -261,14 +301,24 @@ class Sweep:
                     sweep_id, trial, Outcome(trial.identity, State.IMPLAUSIBLE, message, started_at=time.time())
                 )
 
-    def _is_host(self, backend: str) -> bool:
-        device = self.prepared.devices[backend]
-        return isinstance(device, DeviceFacts) and is_host(backend, device.details)
+    def _retire(self, station: Station, feed: Feed, job: Job) -> bool:
+        """Give the work of a station whose device has failed to others; return False where there are none."""
+        if not self.fleet.retire(station, feed, job):
+            return False
+        if station.number is not None:
+            self.store.leave([station.number])
+        self.observer.note(f"{station.name} has failed ({station.runner.lost}); its work is given to the others")
+        return True
 
-    def _turn(self, job: Job) -> AbstractContextManager[None]:
+    def _show(self, station: Station, job: JobTrial, phase: Phase) -> None:
+        trial = self.trials[job.identity]
+        station.doing = f"{phase.name.lower()}: {trial.label}"
+        self.observer.trial_started(trial, phase.name.lower())
+
+    def _turn(self, station: Station, job: Job) -> AbstractContextManager[None]:
         """Return what keeps other cuprof processes off the job's device while it is timed on."""
-        device = self.prepared.devices[job.backend]
-        return self.locks.hold(device) if job.methods and isinstance(device, DeviceFacts) else nullcontext()
+        device = station.find_device(job.backend)
+        return self.locks.hold(device) if job.methods and device is not None else nullcontext()
 
     def _is_timed_on_host(self, trial: Trial) -> bool:
         return (
@@ -277,27 +327,27 @@ class Sweep:
             and bool(self.prepared.methods[trial.backend])
         )
 
-    def _calibrate(self, sweep_id: int, backend: str) -> None:
-        device = self.prepared.devices[backend]
-        if isinstance(device, DeviceFacts) and self._is_remembered(sweep_id, device):
+    def _calibrate(self, sweep_id: int, station: Station, backend: str) -> None:
+        device, call = station.find_device(backend), self.fleet.call
+        if device is not None and call(self._is_remembered, sweep_id, device):
             return
         try:
-            answer = self.runner.worker.calibrate(backend)
+            answer = station.runner.worker.calibrate(backend)
         except WorkerError as error:
-            self.runner.replace_worker()
-            self.observer.note(f"{backend}: the device could not be calibrated: {error}")
+            station.runner.replace_worker()
+            call(self.observer.note, f"{backend}: the device could not be calibrated: {error}")
             return
         others = answer.calibration.details.get("other_processes") if answer.calibration else None
         if others:
-            self.observer.note(f"{backend}: other processes compute on the device: {name_processes(others)}")
+            call(self.observer.note, f"{backend}: other processes compute on the device: {name_processes(others)}")
         if answer.calibration is None:
-            self.observer.note(f"{backend}: the device could not be calibrated: {answer.fault}")
-        elif isinstance(device, DeviceFacts):
-            self.store.save_calibration(sweep_id, device, answer.calibration)
+            call(self.observer.note, f"{backend}: the device could not be calibrated: {answer.fault}")
+        elif device is not None:
+            call(self.store.save_calibration, sweep_id, device, answer.calibration)
             cache_bytes = int(device.details.get("l2_bytes") or 0)
             on_host = is_host(backend, device.details)
             flushed = self.prepared.config.measure.flush != "none"
-            self._plausibility[backend] = Plausibility(on_host, answer.calibration, cache_bytes, flushed)
+            station.plausibility[backend] = Plausibility(on_host, answer.calibration, cache_bytes, flushed)
 
     def _is_remembered(self, sweep_id: int, device: DeviceFacts) -> bool:
         """Return whether the host's figures were taken from an earlier sweep; `retry=all` measures everything anew."""
@@ -307,17 +357,34 @@ class Sweep:
             and self.store.reuse_calibration(sweep_id, device)
         )
 
-    def _believe(self, trials: Mapping[str, Trial], outcome: Outcome) -> Outcome:
+    def _believe(self, station: Station, outcome: Outcome) -> Outcome:
         """Return the outcome, implausible where the device cannot be as fast as it says."""
         if not outcome.timings:
             return outcome
-        trial = trials[outcome.identity]
+        trial = self.trials[outcome.identity]
         outputs = self.prepared.family.signature(trial.problem).outputs.values()
-        plausibility = self._plausibility.get(trial.backend) or Plausibility(self._is_host(trial.backend))
+        plausibility = station.plausibility.get(trial.backend) or Plausibility(station.is_host(trial.backend))
         return plausibility.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
 
-    def _record(self, sweep_id: int, trial: Trial, outcome: Outcome) -> None:
-        self.store.record(sweep_id, outcome)
+    def _record(
+        self, sweep_id: int, trial: Trial, outcome: Outcome, station: Station | None = None, job: str = ""
+    ) -> bool:
+        """Store an outcome, and tell it; one of another job's trial is stored beside that job's, and False returned."""
+        origin = NOWHERE
+        if station is not None:
+            again = outcome.identity in self._concluded
+            again |= station.number is not None and self._granted.get(outcome.identity) is not station
+            origin = Origin(station.number, station.find_device(trial.backend), job, again)
+        run_id = self.store.record(sweep_id, outcome, origin)
+        if origin.again:
+            return False
+        self._concluded.add(outcome.identity)
+        if run_id is None:
+            self.observer.note(
+                f"{trial.label} had been taken over by another process; what came of it here is not kept"
+            )
+            self.observer.done_elsewhere(1)
+            return True
         if outcome.state is State.OK:
             self._medians[trial.identity] = {each.measure.value: each.summary.median_ns for each in outcome.timings}
         self._tell(trial, outcome)
@@ -326,6 +393,7 @@ class Sweep:
             if reason and (trial.backend, reason) not in self._without_energy:
                 self._without_energy.add((trial.backend, reason))
                 self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
+        return True
 
     def _tell(self, trial: Trial, outcome: Outcome) -> None:
         self._judge(trial, outcome.state, outcome.message)
@@ -356,33 +424,15 @@ class Sweep:
         )
 
 
-def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
-    """Yield a job for each problem and back end, in the order of the plan.
-
-    Where the configuration asks for it, each variant that runs its own code in the worker has a job of its own.
-    """
-    isolate = prepared.config.limits.isolate
-    folder = prepared.family.folder
-    if folder is None:
-        raise ValueError("the family was not loaded from a folder")
-    for problem, of_problem in groupby(trials, key=lambda trial: trial.problem):
-        members = list(of_problem)
-        for backend in dict.fromkeys(trial.backend for trial in members):
-            of_backend = [trial for trial in members if trial.backend == backend]
-            groups: dict[str, list[JobTrial]] = {}
-            for trial in of_backend:
-                process = trial.variant if isolate and trial.kind != "kernel" else ""
-                member = JobTrial(trial.identity, trial.variant, trial.tunables, trial.source_text)
-                groups.setdefault(process, []).append(member)
-            for process, jobs in groups.items():
-                yield Job(
-                    family_folder=folder,
-                    backend=backend,
-                    problem=problem,
-                    trials=tuple(jobs),
-                    seed=seed,
-                    measure=prepared.config.measure,
-                    methods=prepared.methods[backend],
-                    extension=prepared.extension,
-                    isolated=bool(process),
-                )
+def plan_feed(prepared: Prepared, trials: Sequence[Trial], fleet: Fleet, claim: AskFor | None) -> Feed:
+    """Return the feed that runs trials in the order of the plan; of several stations see `PlannedFeed`."""
+    seed = prepared.config.check.seed
+    count = len(fleet.stations)
+    if count > 1:
+        # What takes longest does not come last: at the end the others would wait for it.
+        weights = Counter[Point]()
+        for trial in trials:
+            weights[trial.problem] += trial.useful_bytes or 1
+        trials = sorted(trials, key=lambda trial: -weights[trial.problem])
+    jobs = list_jobs(prepared, trials, secrets.randbits(63) if seed is None else seed)
+    return PlannedFeed(jobs, count, find_references(prepared), fleet.first.is_host, claim)

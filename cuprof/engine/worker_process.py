@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +16,10 @@ from cuprof.worker.status_page import Phase, Status
 from cuprof.worker.wire import NonsenseError, Wire
 
 POLL_S = 0.05
+SHORT_POLL_S = 0.002
 START_LIMIT_S = 120.0
+END_LIMIT_S = 10.0
+"""How long a worker that said its last word may take to end."""
 LOG_TAIL_BYTES = 8192
 
 
@@ -41,7 +44,7 @@ class WorkerProcess:
     def __init__(self, settings: WorkerSettings, sandbox: Sandbox | None = None) -> None:
         self._launched = take(sandbox)
         self.page, self.pipe = self._launched.page, Wire(self._launched.pipe)
-        self._process, self._log_path = self._launched.process, self._launched.log_path
+        self._log_path = self._launched.log_path
         try:
             self.send(settings)
         except WorkerDiedError:
@@ -57,7 +60,7 @@ class WorkerProcess:
     @property
     def pid(self) -> int:
         """Return the process id of the worker's guardian, which ends with it."""
-        return self._process.pid
+        return self._launched.process.pid
 
     def describe(self, backends: tuple[str, ...]) -> Described:
         """Ask for the devices of these back ends."""
@@ -93,7 +96,7 @@ class WorkerProcess:
             try:
                 message = self.pipe.receive() if self.pipe.poll(POLL_S) else None
                 # A process that the worker forked may hold the pipe open after the worker's death.
-                ended = message is None and self._process.poll() is not None and not self.pipe.poll()
+                ended = message is None and self._launched.poll() is not None and not self.pipe.poll()
             except (EOFError, ConnectionResetError):
                 raise self._died() from None
             except NonsenseError:
@@ -135,10 +138,10 @@ class WorkerProcess:
 
     def _died(self) -> WorkerDiedError:
         status = self.page.read()  # at once: a worker that merely lost its pipe goes on with other trials
-        try:
-            code = self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            code = self._process.wait()
+        give_up = time.monotonic() + END_LIMIT_S
+        while (code := self._launched.poll()) is None:
+            if time.monotonic() > give_up:
+                self.kill()
+            time.sleep(SHORT_POLL_S)
         cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return WorkerDiedError(cause, status, self.log_tail())

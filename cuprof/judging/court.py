@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import SweepConfig
-from cuprof.engine.observer import Observer, SilentObserver
-from cuprof.engine.planning import find_devices
-from cuprof.engine.sweep import open_runner
+from cuprof.engine.enrolment import find_devices
+from cuprof.engine.observer import Observer
+from cuprof.engine.sweep import open_stations
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.errors import UsageError
 from cuprof.family import Family
@@ -140,8 +140,8 @@ class _Trial:
             needed |= {variant.backend for variant in family.variants.values()}
         if self.request.baseline:
             needed.add(family.variant(self.request.baseline).backend)
-        with open_runner(config, SilentObserver()) as (runner, _):
-            return find_devices(config, runner, tuple(sorted(needed)))
+        with open_stations(config) as fleet:
+            return find_devices(config, fleet.first.runner, tuple(sorted(needed)))
 
     def _race(
         self, course: Course, contenders: Sequence[Contender], baselines: dict[str, tuple[Trial, ...]]

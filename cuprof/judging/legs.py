@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.fleet import open_fleet
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
 from cuprof.engine.runner import JobRunner
-from cuprof.engine.sweep import Sweep, Watcher
+from cuprof.engine.station import Station
+from cuprof.engine.sweep import Sweep
 from cuprof.family import Family
 from cuprof.family.extension import Extension
 from cuprof.judging.contenders import Devices
@@ -33,7 +35,7 @@ PURPOSE = "judging"
 class _Leg(Prepared):
     """A planned sweep that measures everything anew, however often it has been measured."""
 
-    def stored(self, store: Store) -> dict[str, StoredTrial]:
+    def stored(self, store: Store, trials: Sequence[Trial] | None = None) -> dict[str, StoredTrial]:
         """Return nothing: no leg takes another one's results for its own."""
         return {}
 
@@ -85,13 +87,12 @@ class Course:
             methods={backend: by_measure},
             hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
             extension=extension,
+            is_shared=False,
         )
         observer = _Listener(self.observer, self.logs, self.told)
-        watcher = Watcher(observer)
-        watcher.know(trials)
-        settings = WorkerSettings(config.device.numbers())
-        with JobRunner(settings, config.limits, watcher, sandbox) as runner:
-            return Sweep(leg, self.project, self.store, runner, observer).run().sweep_id
+        runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)
+        with open_fleet([Station(runner, self.devices)]) as fleet:
+            return Sweep(leg, self.project, self.store, fleet, observer).run().sweep_id
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,9 @@ class _Listener:
         if outcome.log:
             self.logs[outcome.identity] = outcome.log
         self.observer.trial_finished(trial, outcome)
+
+    def done_elsewhere(self, count: int) -> None:
+        """Legs are nobody else's."""
 
     def note(self, text: str) -> None:
         if text not in self.told:

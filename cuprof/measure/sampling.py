@@ -11,7 +11,6 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.special  # noqa: F401  (statistics needs it: read in before sampling, as a pause amid rounds changes a clock)
 
 from cuprof.backends.contract import CLOCKS_DISAGREE, PHASES_MATTER_NS, Draw, Reading, Runnable, Session
 from cuprof.backends.device_state import DeviceState, StateMonitor

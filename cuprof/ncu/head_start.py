@@ -6,17 +6,17 @@ Meanwhile trials are planned and checked; the process waits for its task file.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cuprof.child import child_environment
+from cuprof.interrupts import shielded
 from cuprof.ncu.command import build_command
 from cuprof.ncu.process import NcuProcess
 from cuprof.ncu.setting import BACKEND, Setting
 from cuprof.profiling.task import TaskFiles, write_owner
+from cuprof.scratch import ScratchFolder
 
 
 class Batch:
@@ -32,18 +32,19 @@ class Batch:
         self, setting: Setting, device_index: int = 0, prepare: Callable[[TaskFiles], None] = lambda _: None
     ) -> None:
         self.setting = setting
-        self._folder = tempfile.TemporaryDirectory(prefix="cuprof-ncu-")
-        self.files = TaskFiles(Path(self._folder.name))
-        write_owner(self.files, BACKEND, device_index)
-        command = build_command(
-            setting.executable.path, setting.collection, self.report, [*setting.target, str(self.files.task)]
-        )
-        try:
-            prepare(self.files)
-            self.process = NcuProcess(command, self.files.folder / "ncu.log", child_environment())
-        except BaseException:
-            self._folder.cleanup()
-            raise
+        with shielded():
+            self._folder = ScratchFolder()
+            self.files = TaskFiles(self._folder.path)
+            write_owner(self.files, BACKEND, device_index)
+            command = build_command(
+                setting.executable.path, setting.collection, self.report, [*setting.target, str(self.files.task)]
+            )
+            try:
+                prepare(self.files)
+                self.process = NcuProcess(command, self.files.folder)
+            except BaseException:
+                self._folder.cleanup()
+                raise
 
     @property
     def report(self) -> Path:
@@ -60,5 +61,6 @@ class Batch:
 
     def close(self) -> None:
         """End the process and remove the files."""
-        self.process.kill()
-        self._folder.cleanup()
+        with shielded():
+            self.process.kill()
+            self._folder.cleanup()

@@ -1,19 +1,47 @@
-"""What is known of Nsight Compute's metrics, those included that are known by their name alone."""
+"""What is known of Nsight Compute's metrics, those included that are known by their name alone.
+
+metrics.csv describes metrics, a row each: name and unit are Nsight Compute's; the sentences follow NVIDIA's Kernel
+Profiling Guide ("Metrics Reference"). A rule stands where the name does not imply the right one (`cuprof.ncu.rules`).
+kinds.csv says what the change of a metric means, for all whose name has a pattern in it: the first one counts.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from cuprof.ncu.catalog import METRICS, TOPICS
-from cuprof.ncu.kinds import KINDS, ORDER
 from cuprof.ncu.rules import derive_rule
-from cuprof.profiling.metric import Catalog, Metric
+from cuprof.profiling.metric import Catalog, Kind, Metric
+
+TOPICS = ("Grid", "DRAM traffic", "Shared memory", "Coalescing", "Instructions", "Occupancy")
+"""What an analysis goes through, in this order."""
+
+ORDER = (
+    r"^launch__grid",
+    r"dram",
+    r"^launch__shared",
+    r"bytes_per_sector|sectors_per_request",
+    r"^launch__",
+    r"^lts",
+    r"^l1tex",
+)
+"""Metrics are listed in this order: geometry, DRAM traffic, shared memory, coalescing, then the rest by name."""
+
+
+def _read(name: str) -> Iterator[dict[str, Any]]:
+    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def _metric(row: dict[str, Any]) -> Metric:
+    rule = row.pop("rule") or derive_rule(row["name"], row["unit"])
+    return Metric(rule=rule, telling=int(row.pop("telling") or 0), **row)
+
 
 CATALOG = Catalog(
-    tuple(replace(metric, rule=metric.rule or derive_rule(metric.name, metric.unit)) for metric in METRICS),
-    KINDS,
-    TOPICS,
-    ORDER,
+    tuple(map(_metric, _read("metrics.csv"))), tuple(Kind(**row) for row in _read("kinds.csv")), TOPICS, ORDER
 )
 
 

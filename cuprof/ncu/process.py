@@ -1,23 +1,27 @@
-"""Run one ncu process and watch over it: output, progress of its trials, time limits, and its whole process group."""
+"""Run one ncu process under a guardian and watch over it: output, progress of its trials, time limits."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuprof.child import child_command, child_environment
 from cuprof.errors import ProfilerError
+from cuprof.guardian import MARK, end_guarded
+from cuprof.interrupts import shielded
 
 POLL_S = 0.05
 STARTUP_S = 120.0
 """What ncu and the profiled process may take until the first trial begins, beyond one trial's time limit."""
 GRACE_S = 10.0
-"""What ncu may take to write its report when it is asked to stop."""
+"""What ncu may take to write its report when it is asked to stop, after a trial that stood still."""
+INTERRUPTED_GRACE_S = 1.0
+"""The same where somebody waits for the command's end."""
 
 
 @dataclass(frozen=True)
@@ -50,35 +54,34 @@ class ProcessResult:
 
 
 class NcuProcess:
-    """One ncu process with a process group of its own: Ctrl-C reaches only us, and nothing is left behind.
+    """One ncu process under a guardian: Ctrl-C reaches only us, and nothing of it outlives it or us.
 
     Args:
         command: the full argument list.
-        log: file for its output.
-        environment: of the process; our own when None.
+        folder: of its files, which the guardian removes where we are gone; its output goes to `ncu.log` there.
 
     Raises:
         ProfilerError: the program cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
-        self.command, self._log = tuple(command), log
-        with log.open("wb") as sink:
-            try:
-                self._process = subprocess.Popen(
-                    list(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=sink,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    env=None if environment is None else dict(environment),
-                )
-            except OSError as error:
-                raise ProfilerError(f"{command[0]} could not be started ({error}); check ncu.path") from error
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        self.command, self._folder, self._log = tuple(command), folder, folder / "ncu.log"
+        if not os.access(command[0], os.X_OK):
+            raise ProfilerError(f"{command[0]} could not be started (it is no program); check ncu.path")
+        guarded = child_command("cuprof.guardian", str(os.getpid()), str(folder), *command)
+        with self._log.open("wb") as sink:
+            self._process = subprocess.Popen(
+                guarded,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**child_environment(), MARK: str(folder)},
+            )
 
     @property
     def pid(self) -> int:
-        """Return the process id."""
+        """Return the process id of ncu's guardian, which ends with it."""
         return self._process.pid
 
     def watch(self, progress: Path, limit_s: float, tick: Callable[[], None] = lambda: None) -> ProcessResult:
@@ -92,42 +95,45 @@ class NcuProcess:
         began = time.monotonic()
         timed_out = interrupted = False
         try:
-            timed_out = _watch(self._process, progress, limit_s, tick)
+            timed_out = self._watch(progress, limit_s, tick)
+            if timed_out:
+                self._ask_to_stop(GRACE_S)
         except KeyboardInterrupt:
             interrupted = True
+            self._ask_to_stop(INTERRUPTED_GRACE_S)
         finally:
-            _stop(self._process)
+            self.kill()
         output = self._log.read_text(encoding="utf-8", errors="replace")
         duration_ns = int((time.monotonic() - began) * 1e9)
         return ProcessResult(self.command, self._process.returncode, output, timed_out, interrupted, duration_ns)
 
     def kill(self) -> None:
         """End ncu and what it profiles at once, if they still run."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        with shielded():
+            end_guarded(self._process, self._folder)
 
+    def _ask_to_stop(self, grace_s: float) -> None:
+        """Let ncu write what it has."""
+        give_up = time.monotonic() + grace_s
+        with shielded():
+            self._process.send_signal(signal.SIGINT)
+        while self._is_running() and time.monotonic() < give_up:
+            time.sleep(POLL_S)
 
-def _watch(process: subprocess.Popen[bytes], progress: Path, limit_s: float, tick: Callable[[], None]) -> bool:
-    """Wait for the process; return True when no trial began or ended for too long."""
-    size, since, allowed = 0, time.monotonic(), limit_s + STARTUP_S
-    while process.poll() is None:
-        tick()
-        now_size = progress.stat().st_size if progress.exists() else 0
-        if now_size != size:
-            size, since, allowed = now_size, time.monotonic(), limit_s
-        elif time.monotonic() - since > allowed:
-            return True
-        time.sleep(POLL_S)
-    return False
+    def _is_running(self) -> bool:
+        """Return whether ncu runs; an interrupt amid Popen's own would leave its lock taken."""
+        with shielded():
+            return self._process.poll() is None
 
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End the process group: asked first, so that ncu may write what it has; then killed, whatever is left of it."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_S)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    def _watch(self, progress: Path, limit_s: float, tick: Callable[[], None]) -> bool:
+        """Wait for the process; return True when no trial began or ended for too long."""
+        size, since, allowed = 0, time.monotonic(), limit_s + STARTUP_S
+        while self._is_running():
+            tick()
+            now_size = progress.stat().st_size if progress.exists() else 0
+            if now_size != size:
+                size, since, allowed = now_size, time.monotonic(), limit_s
+            elif time.monotonic() - since > allowed:
+                return True
+            time.sleep(POLL_S)
+        return False

@@ -61,7 +61,7 @@ class NsightCompute(Profiler):
         """Return a collector whose ncu process is starting already."""
         setting = make_setting(config.ncu, project)
         check_folder(setting.artifacts)
-        return NcuCollector(self, setting, Batch(setting, config.device.cuda or 0))
+        return NcuCollector(self, setting, Batch(setting, config.device.numbers()["cuda"] or 0))
 
     def mark(self, identity: str) -> AbstractContextManager[None]:
         """Return an NVTX range that carries the identity."""

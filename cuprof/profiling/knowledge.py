@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuprof.profiling.metric import Catalog, Metric, Sentence
+from cuprof.profiling.metric import Catalog, Kind, Metric
 from cuprof.profiling.registry import list_profilers
 
 
@@ -26,10 +26,9 @@ def find_metric(name: str) -> Metric | None:
     return next((catalog.by_name[name] for catalog in _catalogs() if name in catalog.by_name), None)
 
 
-def find_sentence(name: str) -> Sentence | None:
-    """Return what is said of a metric's change, or None where nothing but the change is known to be said."""
-    found = (catalog.find_sentence(name) for catalog in _catalogs())
-    return next((sentence for sentence in found if sentence is not None), None)
+def find_kind(name: str) -> Kind | None:
+    """Return what is known of metrics like this one, or None where nothing but its change can be said."""
+    return next(filter(None, (catalog.find_kind(name) for catalog in _catalogs())), None)
 
 
 def is_profiled(backend: str) -> bool:

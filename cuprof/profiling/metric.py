@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -39,71 +40,26 @@ class Metric:
         return self.rule.partition(":")[2]
 
 
-@dataclass(frozen=True)
-class Amount:
-    """The change of a quantity is said by its subject, and what more or less of it means."""
-
-    subject: str
-    more: str = ""
-    less: str = ""
-
-
-@dataclass(frozen=True)
-class ShareOfPeak:
-    """The change of a unit's use is said in percent of its peak.
-
-    Args:
-        far: below this share in both trials, the unit was not the limit in either.
-        near: from this share on, the unit's limit is close.
-    """
-
-    unit: str
-    far: float = 30.0
-    near: float = 80.0
-
-
-@dataclass(frozen=True)
-class SectorUse:
-    """The change of how many bytes of each sector are used is said as coalescing of accesses ("loads", "stores")."""
-
-    accesses: str
-    sector_bytes: int = 32
-
-
-@dataclass(frozen=True)
-class SectorsPerRequest:
-    """The change of how many sectors a warp's request touches is said as how its accesses lie."""
-
-
-@dataclass(frozen=True)
-class BlockMemory:
-    """The change of a kind of shared memory a block is said with its bound on resident blocks."""
-
-    kind: str
-
-
-@dataclass(frozen=True)
-class GridDepth:
-    """The change of the grid's depth is said as work along z."""
-
-
-@dataclass(frozen=True)
-class ActiveThreads:
-    """The change of threads active in an instruction is said as divergence."""
-
-    warp_threads: int = 32
-
-
-Sentence = Amount | ShareOfPeak | SectorUse | SectorsPerRequest | BlockMemory | GridDepth | ActiveThreads
-"""What is said of a metric's change; `cuprof.analysis.counter_sentences` writes it."""
+Sentence = Literal[
+    "amount", "share_of_peak", "sector_use", "sectors_per_request", "block_memory", "grid_depth", "active_threads"
+]
+"""How the change of a metric is said; `cuprof.analysis.counter_sentences` writes each."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Metrics that are alike, described or not: a part of their name says what their change means."""
+    """Metrics that are alike, described or not: a part of their name says what their change means.
+
+    Args:
+        subject: what the sentence is about: a quantity, a unit of the chip, a kind of shared memory, or accesses.
+        more, less: of an amount: what more or less of it means.
+    """
 
     pattern: str
     sentence: Sentence
+    subject: str = ""
+    more: str = ""
+    less: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,9 +83,9 @@ class Catalog:
         """Return the described metrics by name, in order of their names."""
         return {metric.name: metric for metric in sorted(self.metrics, key=lambda metric: metric.name)}
 
-    def find_sentence(self, name: str) -> Sentence | None:
-        """Return what is said of a metric's change, or None where no kind fits."""
-        return next((kind.sentence for kind in self.kinds if re.search(kind.pattern, name)), None)
+    def find_kind(self, name: str) -> Kind | None:
+        """Return what is known of metrics like this one, or None where no kind fits."""
+        return next((kind for kind in self.kinds if re.search(kind.pattern, name)), None)
 
     def rank(self, name: str) -> int:
         """Return the place of a metric among those listed together."""

@@ -5,14 +5,18 @@ These come by the hundred thousand and mostly become frames, so a row is a named
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.reading.intact import intact
+from cuprof.records import Conditions
 from cuprof.store import counter_models as tables
-from cuprof.store.models import SweepTrial
+from cuprof.store.models import SweepTrial, Trial
+from cuprof.store.rows import chunks
 
 
 class TrialCounter(NamedTuple):
@@ -68,17 +72,23 @@ class ProfileDuration(NamedTuple):
     duration_ns: float | None
 
 
+class NewestCounter(NamedTuple):
+    """One metric of one trial, rolled up over its launches; `value` is None for text or no number."""
+
+    identity: str
+    metric: str
+    unit: str
+    value: float | None
+    text: str
+
+
 @intact
 def list_trial_counters(connection: Connection, sweep_id: int) -> list[TrialCounter]:
     """Return every stored value of the trials of a sweep, whichever sweep it was collected in, by profile and name."""
-    rolled = tables.TrialCounter
     rows = connection.execute(
-        sa.select(
-            *(_PROFILE.trial_id, _PROFILE.id, *_NAMED, _METRIC.meaning),
-            *(rolled.cache_mode, _PROFILE.clock_control, rolled.value, rolled.text),
-        )
-        .join(rolled, rolled.profile_id == _PROFILE.id)
-        .join(_METRIC, _METRIC.id == rolled.metric_id)
+        _select(TrialCounter, _ROLLED)
+        .join(_ROLLED, _ROLLED.profile_id == _PROFILE.id)
+        .join(_METRIC, _METRIC.id == _ROLLED.metric_id)
         .where(_of_sweep(sweep_id))
         .order_by(_PROFILE.id, _METRIC.name)
     )
@@ -90,9 +100,7 @@ def list_launch_counters(connection: Connection, sweep_id: int) -> list[LaunchCo
     """Return every stored value of the launches of a sweep's trials, by profile, launch and name."""
     counter = tables.Counter
     rows = connection.execute(
-        sa.select(
-            *(_PROFILE.trial_id, _PROFILE.id, _LAUNCH.ordinal, _LAUNCH.kernel, *_NAMED, counter.value, counter.text)
-        )
+        _select(LaunchCounter, counter)
         .join(_LAUNCH, _LAUNCH.profile_id == _PROFILE.id)
         .join(counter, counter.launch_id == _LAUNCH.id)
         .join(_METRIC, _METRIC.id == counter.metric_id)
@@ -105,16 +113,12 @@ def list_launch_counters(connection: Connection, sweep_id: int) -> list[LaunchCo
 @intact
 def list_advice(connection: Connection, sweep_id: int) -> list[LaunchAdvice]:
     """Return the advice about the launches of a sweep's trials, by profile and launch, in the profiler's order."""
-    advice = tables.Advice
     rows = connection.execute(
-        sa.select(
-            *(_PROFILE.trial_id, _PROFILE.id, _PROFILE.cache_mode, _LAUNCH.kernel),
-            *(advice.rule, advice.severity, advice.title, advice.text, advice.speedup),
-        )
+        _select(LaunchAdvice, tables.Advice)
         .join(_LAUNCH, _LAUNCH.profile_id == _PROFILE.id)
-        .join(advice, advice.launch_id == _LAUNCH.id)
+        .join(tables.Advice, tables.Advice.launch_id == _LAUNCH.id)
         .where(_of_sweep(sweep_id))
-        .order_by(_PROFILE.id, _LAUNCH.ordinal, advice.ordinal)
+        .order_by(_PROFILE.id, _LAUNCH.ordinal, tables.Advice.ordinal)
     )
     return [LaunchAdvice._make(row) for row in rows]
 
@@ -124,7 +128,7 @@ def list_profile_durations(connection: Connection, sweep_id: int) -> list[Profil
     """Return the duration of every profile of a sweep's trials that saw a launch."""
     # half a sum is not a sum
     whole = sa.case((sa.func.count() == sa.func.count(_LAUNCH.duration_ns), sa.func.sum(_LAUNCH.duration_ns)))
-    facts = (_PROFILE.trial_id, _PROFILE.id, _PROFILE.cache_mode, _PROFILE.clock_control)
+    facts = [_COLUMNS[name] for name in ProfileDuration._fields[:-1]]
     rows = connection.execute(
         sa.select(*facts, whole)
         .join(_LAUNCH, _LAUNCH.profile_id == _PROFILE.id)
@@ -135,8 +139,41 @@ def list_profile_durations(connection: Connection, sweep_id: int) -> list[Profil
     return [ProfileDuration._make(row) for row in rows]
 
 
-_PROFILE, _LAUNCH, _METRIC = tables.Profile, tables.Launch, tables.Metric
-_NAMED = (_METRIC.name, _METRIC.unit, _METRIC.rollup)
+def list_newest_counters(
+    connection: Connection, identities: Sequence[str], conditions: Conditions
+) -> list[NewestCounter]:
+    """Return one value a trial and metric, that of the newest profile; in no order that means anything."""
+    found: dict[tuple[str, str], NewestCounter] = {}
+    for chunk in chunks(list(dict.fromkeys(identities))):
+        rows = connection.execute(
+            _select(NewestCounter, _ROLLED)
+            .join(_PROFILE, _PROFILE.trial_id == Trial.id)
+            .join(_ROLLED, _ROLLED.profile_id == _PROFILE.id)
+            .join(_METRIC, _METRIC.id == _ROLLED.metric_id)
+            .where(Trial.identity.in_(chunk))
+            .where(*(getattr(_PROFILE, name) == value for name, value in asdict(conditions).items()))
+            .order_by(_PROFILE.id)
+        )
+        for identity, name, unit, value, text in rows:
+            found[identity, name] = NewestCounter(identity, name, unit or "", value, text or "")
+    return list(found.values())
+
+
+_PROFILE, _LAUNCH, _METRIC, _ROLLED = tables.Profile, tables.Launch, tables.Metric, tables.TrialCounter
+_COLUMNS = {
+    **{name: getattr(_PROFILE, name) for name in ("trial_id", "cache_mode", "clock_control")},
+    **{name: getattr(_LAUNCH, name) for name in ("ordinal", "kernel")},
+    **{name: getattr(_METRIC, name) for name in ("unit", "rollup", "meaning")},
+    "profile_id": _PROFILE.id,
+    "metric": _METRIC.name,
+    "identity": Trial.identity,
+}
+
+
+def _select(row: Any, table: Any) -> sa.Select[Any]:
+    """Select the fields of a row: those that tell of which profile, launch and metric, the others from a table."""
+    columns: list[Any] = [_COLUMNS[name] if name in _COLUMNS else getattr(table, name) for name in row._fields]
+    return sa.select(*columns)
 
 
 def _of_sweep(sweep_id: int) -> sa.ColumnElement[bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -37,22 +38,12 @@ def list_devices(connection: Connection, sweep_ids: Collection[int]) -> list[Dev
     calibrated = sa.select(CalibrationTable.device_id).where(CalibrationTable.sweep_id.in_(sweep_ids))
     chosen = sa.or_(*(Device.id.in_(each) for each in (planned, trials, runs, calibrated)))
     rows = connection.execute(sa.select(*Device.__table__.c).where(chosen).order_by(Device.id))
-    return [
-        DeviceRow(
-            id=row.id,
-            comparable=row.comparable,
-            facts=DeviceFacts(
-                backend=row.backend,
-                index=row.ordinal,
-                name=row.name,
-                uuid=row.uuid,
-                memory_bytes=row.memory_bytes,
-                identity=row.identity or {},
-                details=row.details or {},
-            ),
-        )
-        for row in rows
-    ]
+    return [DeviceRow(row.id, row.comparable, _facts(row)) for row in rows]
+
+
+def _facts(row: Any) -> DeviceFacts:
+    about = (row.identity or {}, row.details or {})
+    return DeviceFacts(row.backend, row.ordinal, row.name, row.uuid, row.memory_bytes, *about)
 
 
 @intact

@@ -7,34 +7,24 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
-from cuprof.errors import MissingDependencyError, StoreError, UnknownNameError, UsageError
+from cuprof.errors import MissingDependencyError, StoreError, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Format = Literal["csv", "json", "parquet"]
-FORMATS: tuple[str, ...] = get_args(Format)
 
-
-def write_frame(frame: pd.DataFrame, form: str, target: BinaryIO | Path) -> None:
-    """Write the frame to an open binary stream or a file.
-
-    Args:
-        form: one of `FORMATS`.
+def to_bytes(frame: pd.DataFrame, form: str) -> bytes:
+    """Return the frame as "csv", "json" or "parquet"; text is UTF-8 and ends in a newline.
 
     Raises:
-        UnknownNameError: no such format.
         MissingDependencyError: Parquet without pyarrow.
         UsageError: rows that the format has no form for: columns of one name, bytes in JSON, mixed types in Parquet.
-        StoreError: the file cannot be written.
     """
-    data = to_parquet(frame) if form == "parquet" else to_text(frame, form).encode()
-    if isinstance(target, Path):
-        write_file(data, target)
-    else:
-        target.write(data)
+    if form == "parquet":
+        return to_parquet(frame)
+    return (to_json(frame) if form == "json" else frame.to_csv(index=False, lineterminator="\n")).encode()
 
 
 def write_file(data: bytes, path: Path) -> None:
@@ -49,21 +39,8 @@ def write_file(data: bytes, path: Path) -> None:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def to_text(frame: pd.DataFrame, form: str) -> str:
-    """Return the frame as "csv" or "json" text that ends in a newline."""
-    if form == "csv":
-        return str(frame.to_csv(index=False, lineterminator="\n"))
-    if form == "json":
-        return to_json(frame)
-    raise UnknownNameError("format", form, FORMATS)
-
-
 def to_json(frame: pd.DataFrame) -> str:
-    """Return a list of objects as strict JSON: no value is null, infinities are the strings "Infinity", "-Infinity".
-
-    Raises:
-        UsageError: two columns of one name, or a value such as bytes that JSON has no form for.
-    """
+    """Return a list of objects as strict JSON: no value is null, infinities are the strings "Infinity", "-Infinity"."""
     names = _distinct_names(frame, "JSON")
     rows = (dict(zip(names, map(_json_value, row), strict=True)) for row in frame.itertuples(index=False, name=None))
     lines = ",\n  ".join(map(_json_object, rows))
@@ -71,12 +48,7 @@ def to_json(frame: pd.DataFrame) -> str:
 
 
 def to_parquet(frame: pd.DataFrame) -> bytes:
-    """Return the frame as a Parquet file.
-
-    Raises:
-        MissingDependencyError: pyarrow is not installed.
-        UsageError: two columns of one name, or a column of several types.
-    """
+    """Return the frame as a Parquet file."""
     try:
         import pyarrow
     except ImportError:

@@ -37,12 +37,8 @@ def list_standings(connection: Connection, family: str) -> list[Standing]:
         .where(Timing.run_id == Run.id, Sample.excluded == "", Sample.duration_ns > 0)
         .exists()
     )
-    problems = {
-        key: Point(coordinates)
-        for key, coordinates in connection.execute(
-            sa.select(Problem.id, Problem.coordinates).where(Problem.family == family)
-        )
-    }
+    points = connection.execute(sa.select(Problem.id, Problem.coordinates).where(Problem.family == family))
+    problems = {key: Point(coordinates) for key, coordinates in points}
     rows = connection.execute(
         sa.select(SweepTrial.sweep_id, Variant.name, Variant.expected, Trial.problem_id, Run.state, timed)
         .join(Trial, Trial.id == SweepTrial.trial_id)
@@ -51,13 +47,8 @@ def list_standings(connection: Connection, family: str) -> list[Standing]:
         .where(Variant.family == family)
         .order_by(SweepTrial.sweep_id, SweepTrial.ordinal)
     )
-    return [
-        Standing(
-            sweep_id=sweep_id,
-            variant=variant,
-            is_expected_wrong=expected == "wrong",
-            problem=problems[problem_id],
-            is_tried=State(state) in FAILED or (state == State.OK and is_timed),
-        )
-        for sweep_id, variant, expected, problem_id, state, is_timed in rows
-    ]
+    found = []
+    for sweep_id, variant, expected, problem_id, state, is_timed in rows:
+        is_tried = State(state) in FAILED or (state == State.OK and is_timed)
+        found.append(Standing(sweep_id, variant, expected == "wrong", problems[problem_id], is_tried))
+    return found

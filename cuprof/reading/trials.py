@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -42,6 +42,7 @@ class RunRow:
     Args:
         sweep_id: the sweep that made it, which may be an earlier one than that which goes by it.
         started_at: seconds since the epoch, None where it is not known.
+        job: equal for what was measured in one job; empty where that is not known.
     """
 
     id: int
@@ -55,6 +56,7 @@ class RunRow:
     duration_ns: int
     check: Check | None
     build: BuildFacts | None
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +120,29 @@ def list_trials(connection: Connection, sweep_ids: Sequence[int], variants: Coll
     """
     chosen = [SweepTrial.sweep_id.in_(sweep_ids), *([Variant.name.in_(variants)] if variants else [])]
     families = {
-        row.id: row for row in connection.execute(_VARIANTS.where(Variant.id.in_(_of(Trial.variant_id, chosen))))
+        row.id: {name: getattr(row, name) for name in _OF_VARIANT}
+        for row in connection.execute(_VARIANTS.where(Variant.id.in_(_of(Trial.variant_id, chosen))))
     }
     points = connection.execute(_PROBLEMS.where(Problem.id.in_(_of(Trial.problem_id, chosen))))
     problems = {key: Point(coordinates) for key, coordinates in points}
+    runs = {row.id: row for row in connection.execute(_RUNS.where(Run.id.in_(_of(SweepTrial.run_id, chosen))))}
     timings: dict[int, dict[Measure, TimingRow]] = {}
     for row in connection.execute(_TIMINGS.where(Timing.run_id.in_(_of(SweepTrial.run_id, chosen)))):
         timings.setdefault(row.run_id, {})[Measure(row.measure)] = _timing(row)
     found: dict[int, list[TrialRow]] = {sweep_id: [] for sweep_id in sweep_ids}
     for row in connection.execute(_MEMBERS.where(*chosen)):
-        trial = _trial(row, families[row.variant_id], problems[row.problem_id], timings.get(row.run_id, {}))
+        run = None if row.run_id is None else _run(runs[row.run_id])
+        reason = row.unavailable_reason
+        trial = TrialRow(
+            **{name: getattr(row, name) for name in _OF_TRIAL},
+            **families[row.variant_id],
+            problem=problems[row.problem_id],
+            tunables=Point(row.tunables),
+            device_id=next(filter(None, (run and run.device_id, row.device_id, row.trial_device_id)), None),
+            unavailable=None if reason is None else Unavailable(reason, row.unavailable_remedy or ""),
+            run=run,
+            timings=timings.get(row.run_id, {}),
+        )
         found[row.sweep_id].append(trial)
     return [trial for trials in found.values() for trial in trials]
 
@@ -138,43 +153,18 @@ def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> li
     return list(connection.scalars(sa.select(Variant.name).where(Variant.id.in_(members)).distinct()))
 
 
-_VARIANTS = sa.select(
-    *(Variant.id, Variant.family, Variant.name, Variant.ordinal, Variant.kind, Variant.backend),
-    *(Variant.expected, Variant.description, Variant.origin),
-)
+_OF_VARIANT = ("family", "variant", "order", "kind", "backend", "expected", "description", "origin")
+_OF_TRIAL = ("id", "sweep_id", "ordinal", "identity", "label", "useful_bytes", "flops")
+_VARIANTS = sa.select(*Variant.__table__.c, Variant.name.label("variant"), Variant.ordinal.label("order"))
 _PROBLEMS = sa.select(Problem.id, Problem.coordinates)
-_RUN = (
-    Run.sweep_id.label("run_sweep_id"),
-    Run.device_id.label("run_device_id"),
-    *(Run.state, Run.phase, Run.message, Run.log, Run.started_at, Run.duration_ns),
-    *(Run.check_passed, Run.check_error, Run.check_error_absolute, Run.check_error_relative),
-    *(Run.check_message, Run.check_seed),
-    *(Run.build_registers, Run.build_shared_bytes, Run.build_spill_bytes, Run.build_cached),
-    *(Run.build_ns, Run.build_log),
-)
+_RUNS = sa.select(*Run.__table__.c)
+_TIMINGS = sa.select(*Timing.__table__.c).order_by(Timing.id)
 _MEMBERS = (
-    sa.select(
-        *(SweepTrial.sweep_id, SweepTrial.ordinal, SweepTrial.device_id, SweepTrial.run_id),
-        *(SweepTrial.unavailable_reason, SweepTrial.unavailable_remedy),
-        *(Trial.id, Trial.identity, Trial.label, Trial.variant_id, Trial.problem_id, Trial.tunables),
-        Trial.device_id.label("trial_device_id"),
-        *(Trial.useful_bytes, Trial.flops),
-        *_RUN,
-    )
+    sa.select(*SweepTrial.__table__.c, *Trial.__table__.c, Trial.device_id.label("trial_device_id"))
     .join(Trial, Trial.id == SweepTrial.trial_id)
     .join(Variant, Variant.id == Trial.variant_id)
-    .outerjoin(Run, Run.id == SweepTrial.run_id)
     .order_by(SweepTrial.ordinal)
 )
-_FIGURES = (
-    *(Timing.median_ns, Timing.low_ns, Timing.high_ns, Timing.confidence, Timing.mean_ns),
-    *(Timing.stdev_ns, Timing.min_ns, Timing.max_ns, Timing.q1_ns, Timing.q3_ns),
-)
-_TIMINGS = sa.select(
-    *(Timing.id, Timing.run_id, Timing.measure, Timing.method, Timing.stopped_by),
-    *(Timing.details, Timing.rotation, Timing.energy_j, Timing.mean_w, Timing.idle_w),
-    *(Timing.sample_count, Timing.excluded_count, *_FIGURES),
-).order_by(Timing.id)
 
 
 def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
@@ -188,77 +178,20 @@ def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]
     )
 
 
-def _trial(row: Any, variant: Any, problem: Point, timings: Mapping[Measure, TimingRow]) -> TrialRow:
-    reason = row.unavailable_reason
-    return TrialRow(
-        id=row.id,
-        sweep_id=row.sweep_id,
-        ordinal=row.ordinal,
-        identity=row.identity,
-        label=row.label,
-        family=variant.family,
-        variant=variant.name,
-        order=variant.ordinal,
-        kind=variant.kind,
-        backend=variant.backend,
-        expected=variant.expected,
-        description=variant.description,
-        origin=variant.origin,
-        problem=problem,
-        tunables=Point(row.tunables),
-        useful_bytes=row.useful_bytes,
-        flops=row.flops,
-        device_id=next(filter(None, (row.run_device_id, row.device_id, row.trial_device_id)), None),
-        unavailable=None if reason is None else Unavailable(reason, row.unavailable_remedy or ""),
-        run=None if row.run_id is None else _run(row),
-        timings=timings,
-    )
-
-
 def _run(row: Any) -> RunRow:
-    return RunRow(
-        id=row.run_id,
-        sweep_id=row.run_sweep_id,
-        device_id=row.run_device_id,
-        state=State(row.state),
-        phase=row.phase,
-        message=row.message,
-        log=row.log,
-        started_at=row.started_at,
-        duration_ns=row.duration_ns,
-        check=_check(row),
-        build=_build(row),
-    )
-
-
-def _check(row: Any) -> Check | None:
-    if row.check_passed is None:
-        return None
-    return Check(
-        passed=row.check_passed,
-        error=_number(row.check_error),
-        error_absolute=_number(row.check_error_absolute),
-        error_relative=_number(row.check_error_relative),
-        message=row.check_message or "",
-        seed=int(row.check_seed or 0),
-    )
-
-
-def _build(row: Any) -> BuildFacts | None:
-    if row.build_cached is None:
-        return None
-    return BuildFacts(
-        registers=row.build_registers,
-        shared_bytes=row.build_shared_bytes,
-        spill_bytes=row.build_spill_bytes,
-        cached=row.build_cached,
-        build_ns=row.build_ns or 0,
-        log=row.build_log or "",
-    )
+    check = build = None
+    if row.check_passed is not None:
+        errors = (_number(row.check_error), _number(row.check_error_absolute), _number(row.check_error_relative))
+        check = Check(row.check_passed, *errors, row.check_message or "", int(row.check_seed or 0))
+    if row.build_cached is not None:
+        used = (row.build_registers, row.build_shared_bytes, row.build_spill_bytes)
+        build = BuildFacts(*used, row.build_cached, row.build_ns or 0, row.build_log or "")
+    facts = {field.name: getattr(row, field.name) for field in fields(RunRow) if field.name not in ("check", "build")}
+    return RunRow(**{**facts, "state": State(row.state), "job": row.job or ""}, check=check, build=build)
 
 
 def _timing(row: Any) -> TimingRow:
-    figures = map(_number, row[-len(_FIGURES) :])
+    figures = (_number(getattr(row, field.name)) for field in fields(Summary)[2:])
     return TimingRow(
         id=row.id,
         run_id=row.run_id,

@@ -22,11 +22,14 @@ from cuprof.analysis.quantities import format_ratio
 from cuprof.errors import StoreError
 from cuprof.interrupts import shielded
 from cuprof.project import bundled
+from cuprof.report.distribution_figure import distribution_figure
 from cuprof.report.figure import Figure, Styles
 from cuprof.report.markdown import to_html
 from cuprof.report.provenance import moment, provenance
-from cuprof.report.standard_figures import standard_figures
+from cuprof.report.scaling_figure import scaling_figure
 from cuprof.report.study_figures import study_figure
+from cuprof.report.tunable_figures import tunables_figures
+from cuprof.report.variant_figures import memory_or_rate_figure, time_figure
 from cuprof.visible import visible
 
 TEMPLATES = "templates"
@@ -128,6 +131,13 @@ def study_figures(study: Study) -> list[Figure]:
         elif (figure := study_figure(study, spec, styles, index)) is not None:
             figures.append(figure)
     return figures
+
+
+def standard_figures(study: Study, styles: Styles) -> list[Figure]:
+    """Return the standard figures that this study has data for."""
+    makers = (time_figure, memory_or_rate_figure, scaling_figure, distribution_figure)
+    found = [figure for make in makers if (figure := make(study, styles)) is not None]
+    return [*found, *tunables_figures(study, styles)]
 
 
 def comparison_data(study: Study) -> list[dict[str, Any]]:

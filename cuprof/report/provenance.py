@@ -11,6 +11,7 @@ import yaml
 
 from cuprof.analysis.quantities import format_value
 from cuprof.analysis.study import Device, Study
+from cuprof.store.columns import plain
 
 GIT_FACTS = ("commit", "branch", "dirty")
 
@@ -45,7 +46,7 @@ def provenance(study: Study) -> Provenance:
     groups.append(("Software", dict(sorted(sweep.software.items()))))
     return Provenance(
         tuple((title, _pairs(facts)) for title, facts in groups if _pairs(facts)),
-        yaml.safe_dump(_plain(study.configuration), sort_keys=True, allow_unicode=True) if study.configuration else "",
+        yaml.safe_dump(plain(study.configuration), sort_keys=True, allow_unicode=True) if study.configuration else "",
     )
 
 
@@ -82,9 +83,3 @@ def _text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
     return str(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value

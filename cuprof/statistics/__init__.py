@@ -5,22 +5,19 @@ question. SciPy is imported by the functions that need it: its import takes long
 """
 
 from cuprof.statistics.contrast import Contrast, contrast
-from cuprof.statistics.median import is_mere_range, least_count, summarise
+from cuprof.statistics.median import is_mere_range
 from cuprof.statistics.noise import Noise
-from cuprof.statistics.series import Quartiles, Series
+from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
 
 __all__ = [
     "Contrast",
     "Judgement",
     "Noise",
-    "Quartiles",
     "Rule",
     "Series",
     "Verdict",
     "contrast",
     "is_mere_range",
     "judge",
-    "least_count",
-    "summarise",
 ]

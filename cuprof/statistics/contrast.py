@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.statistics.critical import critical
-from cuprof.statistics.noise import NO_NOISE, Noise
+from cuprof.statistics.noise import NO_NOISE, Noise, critical
 from cuprof.statistics.series import Series, are_together
 from cuprof.statistics.shift import Shift, shift_between, shift_of_pairs
 from cuprof.statistics.ticks import spread_ties
@@ -43,6 +42,8 @@ class Contrast:
         known_error: standard error of the log ratio of series that are known by a summary.
         resolution: what the timer's ticks leave unknown of the log ratio.
         noise: of each side's time.
+        bridge: how many times as long a reference took beside NEW as beside BASE, where the two were measured apart and
+            the reference beside each; the ratio is freed of it, at the cost of its error.
     """
 
     paired: bool
@@ -50,6 +51,7 @@ class Contrast:
     known_error: float = 0.0
     resolution: float = 0.0
     noise: Noise = NO_NOISE
+    bridge: Contrast | None = None
 
     @property
     def ratio(self) -> float:
@@ -59,7 +61,7 @@ class Contrast:
     @property
     def log_ratio(self) -> float:
         """Return the natural logarithm of the ratio NEW / BASE."""
-        return self.shift.estimate
+        return self.shift.estimate - (self.bridge.log_ratio if self.bridge else 0.0)
 
     def log_bounds(self, error_rate: float) -> tuple[float, float]:
         """Return the interval of the log ratio that misses the truth with a chance of `error_rate`.
@@ -68,17 +70,23 @@ class Contrast:
         Zou & Donner, Statistics in Medicine 27, 2008).
         """
         low, high = self.shift.bounds(error_rate)
+        down, up = self.shift.estimate - low, high - self.shift.estimate
+        if self.bridge:
+            farther = self.bridge.log_bounds(error_rate)
+            down = math.hypot(down, farther[1] - self.bridge.log_ratio)
+            up = math.hypot(up, self.bridge.log_ratio - farther[0])
         summaries = critical(error_rate, math.inf) * self.known_error
         known = math.hypot(summaries, math.sqrt(2.0) * self.noise.reach(error_rate))
-        below, above = math.hypot(self.log_ratio - low, known), math.hypot(high - self.log_ratio, known)
+        below, above = math.hypot(down, known), math.hypot(up, known)
         return self.log_ratio - below - self.resolution, self.log_ratio + above + self.resolution
 
 
-def contrast(base: Series, new: Series, noise: Noise = NO_NOISE) -> Contrast:
+def contrast(base: Series, new: Series, noise: Noise = NO_NOISE, bridge: Contrast | None = None) -> Contrast:
     """Return the contrast of two series.
 
     Args:
         noise: of either time, beside what its samples show.
+        bridge: see `Contrast`; not heeded where the series were taken together.
     """
     base_log, base_tick = _logarithms(base, BASE_SEED)
     new_log, new_tick = _logarithms(new, NEW_SEED)
@@ -89,7 +97,7 @@ def contrast(base: Series, new: Series, noise: Noise = NO_NOISE) -> Contrast:
             return _of_shared_rounds(base_log[ours], new_log[theirs], resolution, noise)
     known = math.hypot(base.relative_error, new.relative_error)
     shift = _unpaired(base, new, base_log, new_log)
-    return Contrast(False, shift, known, resolution, noise)
+    return Contrast(False, shift, known, resolution, noise, bridge)
 
 
 def _of_shared_rounds(base_log: np.ndarray, new_log: np.ndarray, resolution: float, noise: Noise) -> Contrast:

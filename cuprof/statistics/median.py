@@ -88,8 +88,8 @@ def is_mere_range(count: int, confidence: float) -> bool:
 @functools.lru_cache(maxsize=8192)
 def interval_rank(count: int, confidence: float) -> int:
     """Return the zero-based rank of the interval's lower end among `count` ascending samples."""
-    from scipy import special
-
-    ranks = np.arange(max(1, count // 2))
-    below = special.bdtr(ranks, count, 0.5)  # P(Binomial(count, ½) <= rank)
-    return max(0, int(np.searchsorted(below, (1.0 - confidence) / 2.0, side="right")) - 1)
+    ranks = np.arange(1, max(1, count // 2))
+    choices = np.concatenate(([0.0], np.cumsum(np.log((count + 1 - ranks) / ranks))))  # ln (count over rank), from 0 on
+    below = np.cumsum(np.exp(choices - count * math.log(2.0)))  # P(Binomial(count, ½) <= rank)
+    level = (1.0 - confidence) / 2.0 * (1.0 + 1e-9)  # rounding; what is exactly at the level is below it
+    return max(0, int(np.searchsorted(below, level, side="right")) - 1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cuprof.statistics.critical import critical
+MOST_FREEDOM = 1e6
+"""Above it, Student's t is the normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -63,3 +64,15 @@ class NoiseModel:
         absolute = f"{factor * self.absolute_ns:.0f} ns" if self.absolute_ns else ""
         figures = " and ".join(filter(None, (relative, absolute)))
         return f"{figures} of a time" + (f" ({self.what})" if self.what else "")
+
+
+def critical(error_rate: float, freedom: float) -> float:
+    """Return the t that |T| exceeds with this probability; the normal distribution's for infinite freedom.
+
+    Of freedoms that are no whole number, the next whole one below is taken.
+    """
+    from scipy import special
+
+    if freedom > MOST_FREEDOM:
+        return float(-special.ndtri(error_rate / 2))
+    return float(-special.stdtrit(max(1, math.floor(freedom + 1e-9)), error_rate / 2))

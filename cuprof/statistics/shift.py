@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cuprof.statistics.critical import critical
+from cuprof.statistics.noise import critical
 from cuprof.statistics.sums import Sums
 
 MOST_LAGS = 400

@@ -195,6 +195,11 @@ def _can_share(path: Path) -> bool:
     return os.access(path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size > 0)
 
 
+def is_unreachable(error: exc.OperationalError) -> bool:
+    """Return whether a server could not be asked at all; what it answered has a code."""
+    return getattr(error.orig, "sqlstate", None) is None
+
+
 @contextmanager
 def explained(url: URL) -> Iterator[None]:
     """Turn the database's errors into `StoreError`s of one line."""
@@ -216,20 +221,12 @@ def explain(url: URL, error: Exception) -> str:
         if "unable to open database file" in low:
             if path.is_dir():
                 return f"database {where} is a folder; name a file with --store"
-            if not path.parent.is_dir():
-                return (
-                    f"database {where}: there is no folder {path.parent}; make it, or name another place with --store"
-                )
+            if not (folder := path.parent).is_dir():
+                return f"database {where}: there is no folder {folder}; make it, or name another place with --store"
             return f"database {where} cannot be opened; check the permissions of the file and of its folder"
         if "readonly" in low:
             return f"database {where} is not writable; change its permissions, or name another place with --store"
-        if (
-            "not a database" in low
-            or "malformed" in low
-            or "disk image" in low
-            or "file format" in low
-            or "decode" in low
-        ):
+        if any(word in low for word in ("not a database", "malformed", "disk image", "file format", "decode")):
             return f"database {where} is damaged or no SQLite database ({text}); move it, or name another with --store"
         if "disk is full" in low or "disk i/o" in low:
             return f"database {where} cannot be written ({text}); free space on that disk, then run the command again"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +17,7 @@ from cuprof.store.counter_models import Advice, Counter, Launch, Metric, TrialCo
 from cuprof.store.counter_models import Artifact as ArtifactRow
 from cuprof.store.counter_models import Profile as ProfileRow
 from cuprof.store.models import Trial
-from cuprof.store.rows import chunks, insert_row, upsert
+from cuprof.store.rows import chunks, columns_of, insert_row, upsert
 from cuprof.store.trials import find_keys
 
 MetricKey = tuple[str, str, str]
@@ -29,35 +30,22 @@ def record_profile(connection: Connection, sweep_id: int | None, profile: Profil
         trial_id = find_keys(connection, [profile.identity]).get(profile.identity)
         if trial_id is None:
             raise StoreError(f"trial {profile.identity} is not in the database; counters belong to stored trials")
-    row = {
-        "trial_id": trial_id,
-        "sweep_id": sweep_id,
-        "artifact_id": save_artifact(connection, profile.artifact) if profile.artifact else None,
-        "name": profile.name,
-        "state": profile.state.value,
-        "message": profile.message,
-        "log": profile.log,
-        "metric_set": profile.metric_set,
-        "metrics": profile.metrics,
-        "missing": profile.missing,
-        **_condition_columns(profile.conditions),
-        "started_at": profile.started_at,
-        "duration_ns": profile.duration_ns,
-        "recorded_at": time.time(),
-    }
+    row = columns_of(
+        ProfileRow,
+        profile,
+        trial_id=trial_id,
+        sweep_id=sweep_id,
+        artifact_id=save_artifact(connection, profile.artifact) if profile.artifact else None,
+        recorded_at=time.time(),
+        **asdict(profile.conditions),
+    )
     profile_id = insert_row(connection, ProfileRow, row)
     values = [counter for launch in profile.launches for counter in launch.counters]
     metrics = _save_metrics(connection, [*values, *profile.rolled])
     for launch in profile.launches:
         _record_launch(connection, profile_id, launch, metrics, profile.conditions.cache_mode)
-    rolled = [
-        {
-            "profile_id": profile_id,
-            "trial_id": trial_id,
-            **_value_columns(value, metrics, profile.conditions.cache_mode),
-        }
-        for value in profile.rolled
-    ]
+    place = {"profile_id": profile_id, "trial_id": trial_id}
+    rolled = [place | _value_columns(value, metrics, profile.conditions.cache_mode) for value in profile.rolled]
     if rolled:
         connection.execute(sa.insert(TrialCounter), rolled)
     return profile_id
@@ -65,14 +53,7 @@ def record_profile(connection: Connection, sweep_id: int | None, profile: Profil
 
 def save_artifact(connection: Connection, artifact: Artifact) -> int:
     """Insert the artifact, or note its new place where the same contents are known, and return its key."""
-    row = {
-        "sha256": artifact.sha256,
-        "path": artifact.path,
-        "kind": artifact.kind,
-        "size_bytes": artifact.size_bytes,
-        "tool_version": artifact.tool_version,
-        "command": hide_in_data(artifact.command),
-    }
+    row = columns_of(ArtifactRow, artifact, command=hide_in_data(artifact.command))
     upsert(connection, ArtifactRow, [row], key=["sha256"], update=["path"])
     return int(connection.execute(sa.select(ArtifactRow.id).where(ArtifactRow.sha256 == artifact.sha256)).scalar_one())
 
@@ -91,7 +72,7 @@ def profiled(
             .join(ProfileRow, ProfileRow.trial_id == Trial.id)
             .where(
                 Trial.identity.in_(chunk),
-                *(getattr(ProfileRow, name) == value for name, value in _condition_columns(conditions).items()),
+                *(getattr(ProfileRow, name) == value for name, value in asdict(conditions).items()),
             )
             .order_by(ProfileRow.id)
         )
@@ -108,45 +89,17 @@ def profiled(
     return settled
 
 
-def _condition_columns(conditions: Conditions) -> dict[str, str]:
-    return {
-        "cache_mode": conditions.cache_mode,
-        "clock_control": conditions.clock_control,
-        "replay": conditions.replay,
-    }
-
-
 def _record_launch(
     connection: Connection, profile_id: int, launch: LaunchRecord, metrics: dict[MetricKey, int], cache_mode: str
 ) -> None:
-    row = {
-        "profile_id": profile_id,
-        "ordinal": launch.ordinal,
-        "kernel": launch.kernel,
-        **dict(zip(("grid_x", "grid_y", "grid_z"), launch.grid, strict=True)),
-        **dict(zip(("block_x", "block_y", "block_z"), launch.block, strict=True)),
-        "registers": launch.registers,
-        "shared_static_bytes": launch.shared_static_bytes,
-        "shared_dynamic_bytes": launch.shared_dynamic_bytes,
-        "duration_ns": launch.duration_ns,
-        "details": launch.details,
-    }
-    launch_id = insert_row(connection, Launch, row)
+    names = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
+    sizes = dict(zip(names, (*launch.grid, *launch.block), strict=True))
+    launch_id = insert_row(connection, Launch, columns_of(Launch, launch, profile_id=profile_id, **sizes))
     counters = [{"launch_id": launch_id, **_value_columns(value, metrics, cache_mode)} for value in launch.counters]
     if counters:
         connection.execute(sa.insert(Counter), counters)
     advice = [
-        {
-            "launch_id": launch_id,
-            "ordinal": ordinal,
-            "rule": piece.rule,
-            "severity": piece.severity,
-            "title": piece.title,
-            "text": piece.text,
-            "section": piece.section,
-            "speedup": piece.speedup,
-        }
-        for ordinal, piece in enumerate(launch.advice)
+        columns_of(Advice, piece, launch_id=launch_id, ordinal=ordinal) for ordinal, piece in enumerate(launch.advice)
     ]
     if advice:
         connection.execute(sa.insert(Advice), advice)
@@ -154,13 +107,7 @@ def _record_launch(
 
 def _save_metrics(connection: Connection, values: Iterable[CounterValue]) -> dict[MetricKey, int]:
     rows: dict[MetricKey, dict[str, Any]] = {
-        _metric_key(value): {
-            "name": value.metric,
-            "unit": value.unit,
-            "rollup": value.rollup,
-            "meaning": value.meaning,
-        }
-        for value in values
+        _metric_key(value): columns_of(Metric, value, name=value.metric) for value in values
     }
     known = _find_metrics(connection, rows)
     fresh = [row for key, row in rows.items() if known.get(key, (0, ""))[1] != row["meaning"] or key not in known]

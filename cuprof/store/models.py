@@ -12,7 +12,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from cuprof.store.columns import BigId, Json, Real, Text, UtcTime, Whole
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest migration; a database that says so needs no look at the migrations."""
 
 NAMING = {
@@ -96,6 +96,22 @@ class Sweep(Base):
     process_host: Mapped[str]
     process_id: Mapped[int]
     process_started: Mapped[float]
+
+
+class Station(Base):
+    """A worker and its devices, which takes part in a sweep; its process says now and then that it is still there."""
+
+    __tablename__ = "station"
+    id: Mapped[Key]
+    sweep_id: Mapped[int] = reference("sweep.id", owned=True, index=True)
+    name: Mapped[str]
+    process_host: Mapped[str]
+    process_id: Mapped[int]
+    process_started: Mapped[float]
+    doing: Mapped[str]
+    joined_at: Mapped[float] = mapped_column(UtcTime)
+    seen_at: Mapped[float] = mapped_column(UtcTime)
+    left_at: Mapped[float | None] = mapped_column(UtcTime)
 
 
 class Calibration(Base):
@@ -186,6 +202,7 @@ class Run(Base):
     build_cached: Mapped[bool | None]
     build_ns: Mapped[int | None]
     build_log: Mapped[str | None]
+    job: Mapped[Word | None]
 
 
 class SweepTrial(Base):
@@ -200,6 +217,7 @@ class SweepTrial(Base):
     reused: Mapped[bool] = mapped_column(server_default=text("false"))
     unavailable_reason: Mapped[str | None]
     unavailable_remedy: Mapped[str | None]
+    station_id: Mapped[int | None] = mapped_column(BigId)
 
 
 class Timing(Base):

@@ -3,47 +3,71 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
-from cuprof.records import BuildFacts, Check, Outcome, State, Timing
+from cuprof.records import BuildFacts, Check, DeviceFacts, Outcome, State, Timing
 from cuprof.store.models import Run, SweepTrial, Trial
 from cuprof.store.models import Sample as SampleRow
 from cuprof.store.models import Timing as TimingRow
-from cuprof.store.rows import insert_row
+from cuprof.store.rows import columns_of, insert_row
+from cuprof.store.sweeps import save_device
 
 _FIND = (
-    sa.select(Trial.id, Trial.state, SweepTrial.device_id)
+    sa.select(Trial.id, Trial.state, SweepTrial.device_id, SweepTrial.run_id, SweepTrial.station_id)
     .join(SweepTrial, SweepTrial.trial_id == Trial.id)
     .where(SweepTrial.sweep_id == sa.bindparam("sweep"), Trial.identity == sa.bindparam("identity"))
+    .with_for_update(of=SweepTrial)
 )
 
 
-def record(connection: Connection, sweep_id: int, outcome: Outcome) -> int:
+@dataclass(frozen=True)
+class Origin:
+    """Say where an outcome comes from.
+
+    Args:
+        station_id: what has claimed the trial; None where nobody else may have.
+        device: what it ran on, where that is not the device that the trial was planned for.
+        job: equal for what was measured in one job.
+        again: the trial has a run that the sweep goes by, and keeps it.
+    """
+
+    station_id: int | None = None
+    device: DeviceFacts | None = None
+    job: str | None = None
+    again: bool = False
+
+
+NOWHERE = Origin()
+
+
+def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Origin = NOWHERE) -> int | None:
     """Write a run and make it the one that the sweep goes by; see `Store.record`."""
     trial = connection.execute(_FIND, {"sweep": sweep_id, "identity": outcome.identity}).first()
     if trial is None:
         raise StoreError(f"trial {outcome.identity} is not among those enlisted for sweep {sweep_id}")
-    run = {
+    is_claimed = origin.station_id is not None and not origin.again
+    if is_claimed and (trial.station_id != origin.station_id or trial.run_id is not None):
+        return None
+    place = {
         "trial_id": trial.id,
         "sweep_id": sweep_id,
-        "device_id": trial.device_id,
-        "state": outcome.state.value,
-        "phase": outcome.phase,
-        "message": outcome.message,
-        "log": outcome.log,
-        "started_at": outcome.started_at,
-        "duration_ns": outcome.duration_ns,
+        "device_id": trial.device_id if origin.device is None else save_device(connection, origin.device),
+        "job": origin.job,
         "recorded_at": time.time(),
-        **_check_columns(outcome.check),
-        **_build_columns(outcome.build),
     }
-    run_id = insert_row(connection, Run, run)
+    found = {**_prefixed("check_", outcome.check), **_prefixed("build_", outcome.build)}
+    if outcome.check is not None:  # a seed may be wider than 64 bits, the widest integer of the databases
+        found["check_seed"] = str(outcome.check.seed)
+    run_id = insert_row(connection, Run, columns_of(Run, outcome, **place, **found))
     for timing in outcome.timings:
         _record_timing(connection, run_id, timing)
+    if origin.again:
+        return run_id
     if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
         connection.execute(
             sa.update(Trial).where(Trial.id == trial.id).values(state=outcome.state.value, message=outcome.message)
@@ -72,19 +96,9 @@ def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, f
 
 def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
     summary = timing.summary
-    row = {
-        "run_id": run_id,
-        "measure": timing.measure.value,
-        "method": timing.method,
-        "stopped_by": timing.stopped_by,
-        "sample_count": summary.count,
-        "excluded_count": summary.excluded,
-        **{name: getattr(summary, name) for name in _FIGURES},
-        "details": timing.details,
-        "rotation": timing.rotation,
-        **{name: getattr(timing.energy, name, None) for name in _ENERGY},
-    }
-    timing_id = insert_row(connection, TimingRow, row)
+    figures = columns_of(TimingRow, summary, sample_count=summary.count, excluded_count=summary.excluded)
+    figures |= columns_of(TimingRow, timing.energy)
+    timing_id = insert_row(connection, TimingRow, columns_of(TimingRow, timing, run_id=run_id, **figures))
     samples = [
         {
             "timing_id": timing_id,
@@ -100,39 +114,6 @@ def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
         connection.execute(sa.insert(SampleRow), samples)
 
 
-_ENERGY = ("energy_j", "mean_w", "idle_w")
-_FIGURES = (
-    "median_ns",
-    "low_ns",
-    "high_ns",
-    "confidence",
-    "mean_ns",
-    "stdev_ns",
-    "min_ns",
-    "max_ns",
-    "q1_ns",
-    "q3_ns",
-)
-
-
-def _check_columns(check: Check | None) -> dict[str, Any]:
-    return {
-        "check_passed": None if check is None else bool(check.passed),
-        "check_error": None if check is None else check.error,
-        "check_error_absolute": None if check is None else check.error_absolute,
-        "check_error_relative": None if check is None else check.error_relative,
-        "check_message": None if check is None else check.message,
-        # A seed may be wider than 64 bits, the widest integer of the databases.
-        "check_seed": None if check is None else str(check.seed),
-    }
-
-
-def _build_columns(build: BuildFacts | None) -> dict[str, Any]:
-    return {
-        "build_registers": None if build is None else build.registers,
-        "build_shared_bytes": None if build is None else build.shared_bytes,
-        "build_spill_bytes": None if build is None else build.spill_bytes,
-        "build_cached": None if build is None else bool(build.cached),
-        "build_ns": None if build is None else build.build_ns,
-        "build_log": None if build is None else build.log,
-    }
+def _prefixed(prefix: str, facts: Check | BuildFacts | None) -> dict[str, Any]:
+    known = vars(facts) if facts is not None else {}
+    return {prefix + name.removeprefix(prefix): value for name, value in known.items()}

@@ -47,6 +47,12 @@ def upsert(
     connection.execute(statement, sorted(rows, key=lambda row: tuple(str(row[name]) for name in key)))
 
 
+def columns_of(model: type[Base], record: object, **others: Any) -> dict[str, Any]:
+    """Return the columns of a table that a record has under the same names, with others beside or in place of them."""
+    known = {column.name: getattr(record, column.name, model) for column in model.__table__.c}
+    return {name: value for name, value in known.items() if value is not model} | others
+
+
 def insert_row(connection: Connection, model: type[Base], row: Mapping[str, Any]) -> int:
     """Insert one row and return its key."""
     key = connection.execute(sa.insert(model), dict(row)).inserted_primary_key

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
+from typing import TypeVar
 
+from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine
 
 from cuprof.errors import EmptyStoreError, StoreError
-from cuprof.interrupts import shielded
+from cuprof.interrupts import shielded, stop_if_deferred
 from cuprof.records import (
     Calibration,
     Conditions,
@@ -22,10 +25,18 @@ from cuprof.records import (
     SweepFacts,
     Trial,
 )
-from cuprof.store import counters, imports, migrate, outcomes, sweeps, trials
-from cuprof.store.connection import READING, database_file, explained, make_engine, parse_url, show
+from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
+from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
 from cuprof.store.models import REVISION
+from cuprof.store.outcomes import NOWHERE, Origin
+from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
+
+T = TypeVar("T")
+
+AWAY_SECONDS = 120.0
+"""How long a server that was there may be away: it is restarted, or its network is."""
+RETRY_SECONDS = 0.2
 
 
 class Store:
@@ -107,31 +118,62 @@ class Store:
         Raises:
             UsageError: that process is alive on this host.
         """
-        with self._begin() as connection:
-            return sweeps.begin(connection, facts)
+        return self._write(lambda connection: sweeps.begin(connection, facts))
+
+    def join_sweep(self, facts: SweepFacts, names: Sequence[str]) -> tuple[int, list[int]]:
+        """Begin a sweep as `begin_sweep` does, or join one that others work on, and enter stations into it.
+
+        Args:
+            names: the stations', for people.
+
+        Returns:
+            The sweep, and the stations' keys in the order of their names.
+        """
+
+        def begin_and_join(connection: Connection) -> tuple[int, list[int]]:
+            sweep_id = sweeps.begin(connection, facts, shared=True)
+            return sweep_id, stations.join(connection, sweep_id, names)
+
+        return self._write(begin_and_join)
+
+    def claim(self, sweep_id: int, station_id: int, identities: Sequence[str]) -> Claim:
+        """Claim those of some trials that are not done and that no other station has claimed which is still there."""
+        return self._write(lambda connection: stations.claim(connection, sweep_id, station_id, identities))
+
+    def beat(self, doing: Mapping[int, str]) -> None:
+        """Say that stations are still there, and what each of them does."""
+        self._write(lambda connection: stations.beat(connection, doing))
+
+    def leave(self, station_ids: Sequence[int]) -> None:
+        """Let stations go; what they have claimed and not done is free."""
+        self._write(lambda connection: stations.leave(connection, station_ids))
 
     def finish_sweep(self, sweep_id: int, state: str) -> None:
         """Note that the sweep ended: "finished" (never taken up again) or "interrupted"."""
-        with self._begin() as connection:
-            sweeps.finish(connection, sweep_id, state)
+        self._write(lambda connection: sweeps.finish(connection, sweep_id, state))
 
     def save_calibration(self, sweep_id: int, facts: DeviceFacts, calibration: Calibration) -> None:
         """Keep what was measured of a device in this sweep, in place of what was kept before."""
-        with self._begin() as connection:
-            sweeps.save_calibration(connection, sweep_id, sweeps.save_device(connection, facts), calibration)
+        self._write(
+            lambda connection: sweeps.save_calibration(
+                connection, sweep_id, sweeps.save_device(connection, facts), calibration
+            )
+        )
 
     def reuse_calibration(self, sweep_id: int, facts: DeviceFacts) -> bool:
         """Give the sweep what was last measured of this device on the sweep's host; return False where nothing was."""
-        with self._begin() as connection:
-            return sweeps.reuse_calibration(connection, sweep_id, sweeps.save_device(connection, facts))
+        return self._write(
+            lambda connection: sweeps.reuse_calibration(connection, sweep_id, sweeps.save_device(connection, facts))
+        )
 
     def enlist(self, sweep_id: int, planned: Sequence[Trial]) -> None:
         """Write the sweep's trials in the order given; those that are there already stay as they are."""
-        with self._begin() as connection:
-            trials.enlist(connection, sweep_id, planned)
+        self._write(lambda connection: trials.enlist(connection, sweep_id, planned))
 
-    def record(self, sweep_id: int, outcome: Outcome) -> int:
+    def record(self, sweep_id: int, outcome: Outcome, origin: Origin = NOWHERE) -> int | None:
         """Write what became of a trial, with all samples, and return the run's key.
+
+        Nothing is written, and None returned, where another station has taken the trial over.
 
         The run becomes the one that this sweep goes by, and its state the trial's (a skipped run does not hide the
         state of an earlier one that was more than that).
@@ -139,8 +181,7 @@ class Store:
         Raises:
             StoreError: the trial was not enlisted for this sweep.
         """
-        with self._begin() as connection:
-            return outcomes.record(connection, sweep_id, outcome)
+        return self._write(lambda connection: outcomes.record(connection, sweep_id, outcome, origin))
 
     def list_medians(self, sweep_id: int) -> dict[str, dict[str, float | None]]:
         """Return the medians in ns of the runs that a sweep goes by: trial's identity → measure → median."""
@@ -153,8 +194,9 @@ class Store:
         Raises:
             StoreError: a trial was not enlisted for this sweep.
         """
-        with self._begin() as connection:
-            trials.reuse(connection, sweep_id, [(entry.identity, entry.run_id) for entry in reused])
+        self._write(
+            lambda connection: trials.reuse(connection, sweep_id, [(entry.identity, entry.run_id) for entry in reused])
+        )
 
     def stored(self, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
         """Return what is stored of those trials that have been run; others are left out.
@@ -162,8 +204,7 @@ class Store:
         A trial is complete when its newest run failed (it would fail again), or one ok run has a timing of every
         measure by the method wanted. A skipped trial is never complete.
         """
-        with self._begin() as connection:
-            return trials.stored(connection, identities, methods)
+        return self._write(lambda connection: trials.stored(connection, identities, methods))
 
     def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
         """Write one profile with its launches, counters and advice, and return its key.
@@ -175,8 +216,7 @@ class Store:
         Raises:
             StoreError: the trial is not in the database.
         """
-        with self._begin() as connection:
-            return counters.record_profile(connection, sweep_id, profile)
+        return self._write(lambda connection: counters.record_profile(connection, sweep_id, profile))
 
     def profiled(
         self, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
@@ -188,21 +228,7 @@ class Store:
         Args:
             metrics: names as in `Profile.metrics`.
         """
-        with self._begin() as connection:
-            return counters.profiled(connection, identities, conditions, metrics)
-
-    def trial_devices(self, identities: Sequence[str]) -> dict[str, str]:
-        """Return identity → model of the device for those trials that are stored and have one."""
-        with self._begin() as connection:
-            return imports.trial_devices(connection, identities)
-
-    def taken_in(self, sha256: str) -> set[tuple[str, str]]:
-        """Return whose counters were stored from the report with this hash, and in which cache mode.
-
-        The owner is the trial's identity, or the profile's name where it belongs to no trial.
-        """
-        with self._begin() as connection:
-            return imports.taken_in(connection, sha256)
+        return self._write(lambda connection: counters.profiled(connection, identities, conditions, metrics))
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -214,11 +240,26 @@ class Store:
         with explained(self.parsed_url), self.engine.connect() as connection:
             yield connection.execution_options(**{READING: True})
 
-    @contextmanager
-    def _begin(self) -> Iterator[Connection]:
+    def _write(self, transact: Callable[[Connection], T]) -> T:
+        """Run a transaction; one that loses its connection to a server is run again, until that has been away too long.
+
+        A server may have committed what it could not confirm any more, so what is written twice must come to the same.
+        """
         self._check_process()
-        with shielded(), explained(self.parsed_url), self.engine.begin() as connection:
-            yield connection
+        give_up = time.monotonic() + AWAY_SECONDS
+        with shielded(), explained(self.parsed_url):
+            while True:
+                try:
+                    with self.engine.begin() as connection:
+                        return transact(connection)
+                except exc.DBAPIError as error:
+                    is_away = error.connection_invalidated or (
+                        isinstance(error, exc.OperationalError) and is_unreachable(error)
+                    )
+                    if database_file(self.parsed_url) or not is_away or time.monotonic() > give_up:
+                        raise
+                stop_if_deferred()
+                time.sleep(RETRY_SECONDS)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

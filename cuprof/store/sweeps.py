@@ -1,61 +1,29 @@
-"""Sweeps, the devices they ran on, and whether the process that runs one is still alive."""
+"""Sweeps and the devices they ran on."""
 
 from __future__ import annotations
 
-import os
-import platform
 import time
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError, UsageError
 from cuprof.passwords import hide_in_command, hide_in_data
-from cuprof.records import Calibration, DeviceFacts, SweepFacts
+from cuprof.records import Calibration, DeviceFacts, State, SweepFacts
+from cuprof.store import stations
 from cuprof.store.models import Calibration as CalibrationRow
-from cuprof.store.models import Device, Sweep
-from cuprof.store.rows import fingerprint, insert_row, upsert
-
-SAME_START_SECONDS = 2.0
-"""Start times are computed from the boot time, which moves when the clock is set; pids do not return so fast."""
+from cuprof.store.models import Device, Run, Sweep, SweepTrial
+from cuprof.store.processes import Process, this_process
+from cuprof.store.rows import columns_of, fingerprint, insert_row, upsert
 
 
-@dataclass(frozen=True)
-class Process:
-    """Name one process for good: a pid alone is used again."""
+def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> int:
+    """Resume the newest unfinished sweep of the same plan, or make a new one; see `Store.begin_sweep`.
 
-    host: str
-    pid: int
-    started: float
-
-    def is_alive(self) -> bool:
-        """Return whether this very process still runs; False where that cannot be known (another host)."""
-        import psutil
-
-        if self.host != platform.node():
-            return False
-        try:
-            process = psutil.Process(self.pid)
-            alive: bool = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-            return alive and abs(process.create_time() - self.started) < SAME_START_SECONDS
-        except psutil.NoSuchProcess:
-            return False
-        except psutil.AccessDenied:
-            return True
-
-
-def this_process() -> Process:
-    """Return the process that runs this code."""
-    import psutil
-
-    return Process(platform.node(), os.getpid(), psutil.Process().create_time())
-
-
-def begin(connection: Connection, facts: SweepFacts) -> int:
-    """Resume the newest unfinished sweep of the same plan, or make a new one; see `Store.begin_sweep`."""
-    if connection.dialect.name == "postgresql":  # SQLite's write transaction excludes other writers already
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(facts.plan_hash))))
+    Args:
+        shared: join one that others work on.
+    """
+    lock(connection, facts.plan_hash)
     me, now = this_process(), time.time()
     mine = {
         "state": "running",
@@ -64,19 +32,8 @@ def begin(connection: Connection, facts: SweepFacts) -> int:
         "process_started": me.started,
         "finished_at": None,
     }
-    described = {
-        "name": facts.name,
-        "experiment": facts.experiment,
-        "family": facts.family,
-        "baseline": facts.baseline,
-        "purpose": facts.purpose,
-        "plan_hash": facts.plan_hash,
-        "command_line": hide_in_command(facts.command_line),
-        "configuration": hide_in_data(facts.configuration),
-        "host": facts.host,
-        "git": facts.git,
-        "software": facts.software,
-    }
+    shown = {"command_line": hide_in_command(facts.command_line), "configuration": hide_in_data(facts.configuration)}
+    described = columns_of(Sweep, facts, **shown)
     unfinished = connection.execute(
         sa.select(Sweep.id, Sweep.state, Sweep.process_host, Sweep.process_id, Sweep.process_started)
         .where(Sweep.plan_hash == facts.plan_hash, Sweep.state != "finished")
@@ -84,13 +41,17 @@ def begin(connection: Connection, facts: SweepFacts) -> int:
     ).all()
     for row in unfinished:
         process = Process(row.process_host, row.process_id, row.process_started)
+        others = stations.list_present(connection, row.id)
+        if shared and others:
+            return int(row.id)
         if row.state == "running" and process != me:
-            if process.is_alive():
+            if process.is_alive() or others:
                 raise UsageError(
                     f"the same sweep is running (pid {process.pid}, sweep {row.id}); let it end or stop it first"
                 )
-            if process.host != me.host:
+            if process.host != me.host and not stations.is_known(connection, row.id):
                 continue  # it may be alive there, and its trials are reused anyhow
+        _forget_skipped(connection, row.id)
         connection.execute(
             sa.update(Sweep)
             .where(Sweep.id == row.id)
@@ -100,10 +61,28 @@ def begin(connection: Connection, facts: SweepFacts) -> int:
     return insert_row(connection, Sweep, {**described, **mine, "invocations": 1, "started_at": now})
 
 
+def lock(connection: Connection, what: str) -> None:
+    """Let others who lock the same wait until the transaction's end; on SQLite all who write do."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(what))))
+
+
+def _forget_skipped(connection: Connection, sweep_id: int) -> None:
+    """Let a sweep that goes on go by no run that was skipped, since that trial is tried again."""
+    skipped = sa.select(Run.id).where(Run.sweep_id == sweep_id, Run.state == State.SKIPPED.value)
+    connection.execute(
+        sa.update(SweepTrial)
+        .where(SweepTrial.sweep_id == sweep_id, SweepTrial.run_id.in_(skipped))
+        .values(run_id=None, station_id=None)
+    )
+
+
 def finish(connection: Connection, sweep_id: int, state: str) -> None:
-    """Set the state that a sweep ended with."""
+    """Set the state that a sweep ended with; it is not interrupted while others go on with it."""
     if state not in ("finished", "interrupted"):
         raise ValueError(f"a sweep ends 'finished' or 'interrupted', not {state!r}")
+    if state == "interrupted" and stations.list_present(connection, sweep_id):
+        return
     changed = connection.execute(
         sa.update(Sweep).where(Sweep.id == sweep_id).values(state=state, finished_at=time.time())
     )
@@ -114,32 +93,21 @@ def finish(connection: Connection, sweep_id: int, state: str) -> None:
 def save_device(connection: Connection, facts: DeviceFacts) -> int:
     """Insert the device, or bring its details up to date, and return its key."""
     identity = dict(facts.identity)
-    row = {
-        "fingerprint": fingerprint([facts.backend, facts.name, facts.uuid or f"#{facts.index}", identity]),
-        "comparable": fingerprint([facts.backend, facts.name, identity]),
-        "backend": facts.backend,
-        "ordinal": facts.index,
-        "name": facts.name,
-        "uuid": facts.uuid,
-        "memory_bytes": facts.memory_bytes,
-        "identity": identity,
-        "details": facts.details,
-    }
+    row = columns_of(
+        Device,
+        facts,
+        fingerprint=fingerprint([facts.backend, facts.name, facts.uuid or f"#{facts.index}", identity]),
+        comparable=fingerprint([facts.backend, facts.name, identity]),
+        ordinal=facts.index,
+    )
     upsert(connection, Device, [row], key=["fingerprint"], update=["ordinal", "memory_bytes", "details"])
     return int(connection.execute(sa.select(Device.id).where(Device.fingerprint == row["fingerprint"])).scalar_one())
 
 
 def save_calibration(connection: Connection, sweep_id: int, device_id: int, calibration: Calibration) -> None:
     """Keep what was measured of the device; a resumed sweep replaces the figures of its first start."""
-    row = {
-        "sweep_id": sweep_id,
-        "device_id": device_id,
-        "backend": calibration.backend,
-        "read_bandwidth": calibration.read_bandwidth,
-        "event_overhead_ns": calibration.event_overhead_ns,
-        "details": calibration.details,
-        "measured_at": time.time(),
-    }
+    place = {"sweep_id": sweep_id, "device_id": device_id, "measured_at": time.time()}
+    row = columns_of(CalibrationRow, calibration, **place)
     key = ["sweep_id", "device_id"]
     upsert(connection, CalibrationRow, [row], key=key, update=[name for name in row if name not in key])
 

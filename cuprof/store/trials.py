@@ -13,7 +13,7 @@ from cuprof.errors import StoreError
 from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow
-from cuprof.store.rows import chunks, fingerprint, upsert
+from cuprof.store.rows import chunks, columns_of, fingerprint, upsert
 from cuprof.store.sweeps import save_device
 
 VARIANT_KEY = ("family", "name", "backend", "kind", "source_hash")
@@ -45,15 +45,11 @@ def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial]) -> No
     problems = _save_problems(connection, trials)
     rows = [
         {
-            "identity": trial.identity,
+            **{name: getattr(trial, name) for name in ("identity", "tunables", "label", "useful_bytes", "flops")},
             "variant_id": variants[_variant_key(trial)],
             "problem_id": problems[trial.family, trial.problem],
             "device_id": devices.get(id(trial.device)),
-            "tunables": trial.tunables,
             "tunables_label": trial.tunables.label,
-            "label": trial.label,
-            "useful_bytes": trial.useful_bytes,
-            "flops": trial.flops,
         }
         for trial in trials
     ]
@@ -164,15 +160,7 @@ def _variant_key(trial: Trial) -> tuple[str, ...]:
 
 def _save_variants(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[str, ...], int]:
     rows = {
-        _variant_key(trial): {
-            **dict(zip(VARIANT_KEY, _variant_key(trial), strict=True)),
-            "source_text": trial.source_text,
-            "description": trial.description,
-            "origin": trial.origin,
-            "expected": trial.expected,
-            "ordinal": trial.order,
-        }
-        for trial in trials
+        _variant_key(trial): columns_of(Variant, trial, name=trial.variant, ordinal=trial.order) for trial in trials
     }
     descriptive = ["description", "origin", "expected", "ordinal"]
     upsert(connection, Variant, list(rows.values()), key=VARIANT_KEY, update=descriptive)

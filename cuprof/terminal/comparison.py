@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from cuprof.comparison.entries import Entry, Side
     from cuprof.statistics.sweep_noise import SweepNoise
 
-FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
 STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim"}
@@ -48,7 +47,7 @@ def comparison_lines(comparison: Comparison, width: int, everything: bool = Fals
     if hidden:
         lines.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
     lines.append(Line(""))
-    lines += [Line(f"BROKEN {broken.text}", "bold red") for broken in comparison.broken]
+    lines += [Line(f"BROKEN {entry.ending}", "bold red") for entry in comparison.broken]
     lines += [Line(text, "dim") for text in _left_out(comparison)]
     lines += [Line(f"warning: {text}", "yellow") for text in comparison.warnings]
     lines += [Line(text, "dim") for text in _noises(comparison)]
@@ -70,7 +69,7 @@ def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator
         yield ""
     if hidden:
         yield f"- and {hidden} more that are the same"
-    yield from (f"- broken: {broken.text}" for broken in comparison.broken)
+    yield from (f"- broken: {entry.ending}" for entry in comparison.broken)
     yield from (f"- {text}" for text in _left_out(comparison))
     yield from (f"- warning: {text}" for text in comparison.warnings)
     yield from (f"- {text}" for text in _noises(comparison))
@@ -99,7 +98,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "nothing_changed": comparison.nothing_changed,
         "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
         "rows": [_row(row) for row in comparison.rows],
-        "broken": [{**_entry(each.entry), "message": each.entry.message} for each in comparison.broken],
+        "broken": [{**_entry(entry), "message": entry.message} for entry in comparison.broken],
         "one_run": len(comparison.one_run),
         "skipped": len(comparison.skipped),
         "incomparable": list(comparison.incomparable),
@@ -211,13 +210,7 @@ def ratio_text(value: float) -> str:
 
 
 def _side(side: Side) -> dict[str, Any]:
-    return {
-        "text": side.text,
-        "kind": side.kind,
-        "description": side.description,
-        "sweeps": list(side.sweeps),
-        "trials": len(side.entries),
-    }
+    return {**_picked(side, "text", "kind", "description", "sweeps"), "trials": len(side.entries)}
 
 
 def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
@@ -238,28 +231,20 @@ def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
     }
 
 
+def _picked(source: object, *names: str) -> dict[str, Any]:
+    """Return what is under these names, as JSON has it."""
+    return {name: getattr(source, name) for name in names}
+
+
 def _entry(entry: Entry) -> dict[str, Any]:
-    return {
-        "family": entry.family,
-        "variant": entry.variant,
-        "problem": dict(entry.problem),
-        "tunables": dict(entry.tunables),
-        "device": entry.device,
-        "identity": entry.identity,
-        "state": entry.state.value,
-    }
+    return _picked(entry, "family", "variant", "problem", "tunables", "device", "identity", "state")
 
 
 def _row(row: ComparedTrial) -> dict[str, Any]:
-    judgement = row.judgement
     return {
-        "verdict": judgement.verdict.value,
-        "measure": row.measure.value,
-        "ratio": judgement.ratio,
-        "low": judgement.low,
-        "high": judgement.high,
-        "error_rate": judgement.error_rate,
-        "paired": judgement.paired,
+        "verdict": row.verdict,
+        "measure": row.measure,
+        **_picked(row.judgement, "ratio", "low", "high", "error_rate", "paired"),
         "base_ns": row.base_ns,
         "new_ns": row.new_ns,
         "unchanged": row.match.is_unchanged,

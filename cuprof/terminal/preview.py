@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
 
-
-class PreviewRow(Protocol):
-    """One trial, or one combination that the plan leaves out."""
-
-    @property
-    def label(self) -> str:
-        """Return the trial's label."""
-
-    @property
-    def identity(self) -> str:
-        """Return its identity; empty for what is left out."""
-
-    @property
-    def state(self) -> str:
-        """Return "stored", "missing", "unavailable" or "excluded"."""
-
-    @property
-    def reason(self) -> str:
-        """Return why it is unavailable or left out, or what is stored."""
-
-
-class Preview(Protocol):
-    """The trials of a plan, and what it leaves out."""
-
-    @property
-    def rows(self) -> Sequence[PreviewRow]:
-        """Return the trials in order, then what is left out."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Return what the selection makes of settings that have no effect."""
+if TYPE_CHECKING:
+    from cuprof.engine.sweep import Preview
 
 
 def print_preview(preview: Preview, output: str) -> None:
     """Print a plan to the standard output, as a table or as JSON."""
     if output == "json":
-        names = ("label", "identity", "state", "reason")
-        print_json([{name: getattr(row, name) for name in names} for row in preview.rows])
+        print_json([asdict(row) for row in preview.rows])
     else:
         print_lines(preview_lines(preview, terminal_width()))
 

@@ -47,7 +47,7 @@ class _Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._begun = clock()
-        self.planned = self.reused = self.done = self.failed = self.expected_wrong = self.skipped = 0
+        self.planned = self.reused = self.done = self.failed = self.expected_wrong = self.skipped = self.elsewhere = 0
 
     def __enter__(self) -> Self:
         return self
@@ -75,13 +75,18 @@ class _Progress:
         self.failed += outcome.state in FAILED and not as_expected
         self.skipped += outcome.state is State.SKIPPED
 
+    def done_elsewhere(self, count: int) -> None:
+        """Count what other processes that share the sweep have done."""
+        self.elsewhere += count
+
     def finished(self, sweep_id: int) -> None:
         """Show the end."""
 
     @property
     def seconds_left(self) -> float | None:
         """Return the time left at the pace of the trials that ran, or None before the first of them and at the end."""
-        measured, left = self.done - self.skipped, self.planned - self.reused - self.done
+        measured = self.done + self.elsewhere - self.skipped
+        left = self.planned - self.reused - self.done - self.elsewhere
         if measured <= 0 or left <= 0:
             return None
         return (self._clock() - self._begun) / measured * left
@@ -92,6 +97,8 @@ class _Progress:
         parts = [f"{self.done - self.skipped - self.failed - self.expected_wrong} measured"]
         if self.reused:
             parts.append(f"{self.reused} stored before")
+        if self.elsewhere:
+            parts.append(f"{self.elsewhere} by other processes")
         if self.expected_wrong:
             parts.append(f"{self.expected_wrong} wrong as expected")
         if self.failed:
@@ -116,7 +123,7 @@ class PlainProgress(_Progress):
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Write the trial's line: place, state, label, time or message, time left."""
         super().trial_finished(trial, outcome)
-        place, width = self.reused + self.done, len(str(self.planned))
+        place, width = self.reused + self.done + self.elsewhere, len(str(self.planned))
         left = self.seconds_left
         tail = f"  [{format_duration(left)} left]" if left else ""
         mark = mark_of(outcome.state, trial.expected)
@@ -169,7 +176,9 @@ class LiveProgress(_Progress):
         """Advance; a failure leaves a line, and so does a result that is wrong as expected."""
         super().trial_finished(trial, outcome)
         left = self.seconds_left
-        self._update(completed=self.reused + self.done, left=f"{format_duration(left)} left" if left else "")
+        self._update(
+            completed=self.reused + self.done + self.elsewhere, left=f"{format_duration(left)} left" if left else ""
+        )
         if outcome.state in FAILED:
             self.note(f"{mark_of(outcome.state, trial.expected)} {trial.label}: {_result(outcome)}")
 

@@ -32,7 +32,7 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest() -> None:
 
 
 def test_the_settings_give_each_back_end_its_number() -> None:
-    numbers = DeviceConfig(cuda=1, cpu_threads=4).numbers()
+    numbers = DeviceConfig(cuda=("1",), cpu_threads=4).numbers()
     assert tuple(numbers) == list_backends()
     assert (numbers["cuda"], numbers["opencl"], numbers["cpu"]) == (1, None, 4)
 

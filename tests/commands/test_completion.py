@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
 from cuprof.commands.init import make_project
+from cuprof.commands.main import COMMANDS
 from cuprof.project import Project
 from tests.conftest import Result
 
@@ -91,3 +93,9 @@ def test_an_unknown_shell_is_refused(cli: Cli) -> None:
     result = cli("-sc", "install=tcsh")
     assert result.exit_code == 2
     assert "install=SHELL" in result.err
+
+
+@pytest.mark.parametrize("command", [name for name, command in COMMANDS.items() if not command.is_hydra])
+def test_every_option_of_a_command_is_completed(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    offered = set(re.findall(r"^  (--[a-z-]+)", cli(command, "--help").out, re.MULTILINE))
+    assert offered == set(complete(cli, monkeypatch, f"cuprof {command} --"))

@@ -19,8 +19,14 @@ from cuprof.commands.diagnosis import (
     examine_opencl,
     examine_python,
 )
-from cuprof.commands.health import Diagnosis, Health
-from cuprof.commands.host_diagnosis import examine_database, examine_disk, examine_locks, examine_memory
+from cuprof.commands.host_diagnosis import (
+    Diagnosis,
+    Health,
+    examine_database,
+    examine_disk,
+    examine_locks,
+    examine_memory,
+)
 from cuprof.project import Project
 from cuprof.store import Store
 from tests.conftest import Result

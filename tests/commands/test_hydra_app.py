@@ -50,8 +50,10 @@ def test_the_process_is_left_as_it_was(project: Project) -> None:
 
 @pytest.mark.parametrize("launcher", ["basic", "joblib"])
 def test_a_list_on_another_key_makes_jobs(project: Project, launcher: str) -> None:
-    argv = ["measure=quick,precise", "problem.n=1,2", f"hydra/launcher={launcher}"]
+    secret = "store.url='postgresql://me:hunter2@host/base'"
+    argv = ["measure=quick,precise", "problem.n=1,2", f"hydra/launcher={launcher}", secret]
     assert run("sweep", argv, tasks.note) == 0
+    assert [path for path in (project.root / "db").rglob("*") if path.is_file() and "hunter2" in path.read_text()] == []
     facts = tasks.noted(project.root)
     assert [each["target"] for each in facts] == [0.001, 0.02]
     assert all(each["problem"] == {"n": [1, 2], "dtype": ["float32"]} for each in facts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from cuprof.commands import completion
 from cuprof.judging.report import Candidate, Evidence, Report, Row, Ruling
 from cuprof.point import Point
 from cuprof.project import Project
@@ -95,8 +93,3 @@ def test_bad_input_is_one_line_and_2(cli: Cli, asked: list[Any], words: tuple[st
     assert message in done.err
     assert done.err.count("\n") == 1
     assert not asked
-
-
-def test_the_shell_completes_every_option(cli: Cli) -> None:
-    offered = set(re.findall(r"--[a-z-]+", cli("judge", "--help").out)) - {"--help"}
-    assert offered == {word for word in completion.WORDS["judge"] if word.startswith("--")}

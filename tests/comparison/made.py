@@ -13,6 +13,7 @@ from cuprof.point import Point
 from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, SweepFacts, Timing, Trial
 from cuprof.statistics.median import summarise
 from cuprof.store import Store
+from cuprof.store.outcomes import Origin
 
 GPU = DeviceFacts("cuda", 0, "Test GPU 9000", "u0", 2**34, {"name": "Test GPU 9000", "driver": "999.1"})
 OTHER_GPU = DeviceFacts("cuda", 0, "Test GPU 8000", "u1", 2**33, {"name": "Test GPU 8000", "driver": "999.1"})
@@ -42,6 +43,8 @@ class Made:
     excluded: int = 0
     batch: int = 1
     version: str = ""
+    job: str = ""
+    again: bool = False
 
 
 def fill(
@@ -76,7 +79,7 @@ def fill(
         )
     )
     trials = [_trial(each, family) for each in made]
-    store.enlist(sweep, trials)
+    store.enlist(sweep, list({trial.identity: trial for trial in trials}.values()))
     for each, trial in zip(made, trials, strict=True):
         measures = each.measures if each.state is State.OK else ()
         timings = tuple(_timing(each, measure, rng, f"{mark} {each.rotation}") for measure in measures)
@@ -90,6 +93,7 @@ def fill(
                 started_at=START + 1000 * sweep,
                 duration_ns=seed,
             ),
+            Origin(job=each.job or None, again=each.again),
         )
     if finish:
         store.finish_sweep(sweep, finish)

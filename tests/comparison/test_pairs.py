@@ -150,3 +150,26 @@ def test_a_comparison_is_made_once(store: Store) -> None:
     pair = Contender("first"), Contender("second")
     assert comparisons.rows(*pair) is comparisons.rows(*pair)
     assert all(math.isfinite(row.judgement.high) for row in comparisons.rows(*pair))
+
+
+def test_variants_measured_on_two_cards_are_compared_by_the_reference_that_both_measured(store: Store) -> None:
+    on_slower = {"job": "b", "rotation": "two", "device": GPU}
+    made = [
+        Made("first", 50.0, job="a"),
+        Made("second", 56.0, job="a"),
+        Made("third", 51.5, **on_slower),  # type: ignore[arg-type]
+        Made("first", 51.5, again=True, **on_slower),  # type: ignore[arg-type]
+    ]
+    sweep = fill(store, made)
+    with store.snapshot() as connection:
+        entries = read_entries(connection, [sweep])
+    assert [entry.reference != "" for entry in entries] == [True, True, True]
+    pairs = VariantComparisons(entries)
+    across = pairs.find(pick(entries, "first"), pick(entries, "third"), Measure.COLD)
+    within = pairs.find(pick(entries, "first"), pick(entries, "second"), Measure.COLD)
+    assert across is not None
+    assert within is not None
+    assert across.judgement.ratio == pytest.approx(1.0, abs=0.003)
+    assert across.verdict is Verdict.SAME
+    assert within.judgement.ratio == pytest.approx(1.12, abs=0.003)
+    assert within.verdict is Verdict.SLOWER

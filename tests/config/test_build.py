@@ -41,8 +41,8 @@ def test_an_axis_typed_by_hand_replaces_the_experiments_presets() -> None:
 
 def test_auto_and_null_mean_no_choice() -> None:
     device = build(device={"cuda": "auto", "opencl": None, "cpu_threads": "auto"}).device
-    assert (device.cuda, device.opencl, device.cpu_threads) == (None, None, None)
-    assert build(device={"cuda": 1}).device.cuda == 1
+    assert (device.cuda, device.opencl, device.cpu_threads) == (("auto",), None, None)
+    assert build(device={"cuda": 1}).device.cuda == ("1",)
     assert build(device={"opencl": [2]}).device.opencl == 2
 
 
@@ -72,7 +72,9 @@ def test_numbers_are_read_as_their_kind() -> None:
         ({"measure": {"flush": "drty"}}, "did you mean dirty"),
         ({"measure": {"blocking": "yes"}}, "it must be true or false"),
         ({"device": {"cuda": -1}}, "device.cuda is -1"),
-        ({"device": {"cuda": [0, 2]}}, "device.cuda is [0, 2]; it takes one value, and device.cuda=0,2 runs a job"),
+        ({"device": {"cuda": [0, 0]}}, "device.cuda is 0,0; name each device once"),
+        ({"device": {"cuda": [0, "all"]}}, "device.cuda is 0,all; it is auto, all, each, or ordinals from 0 to 1023"),
+        ({"device": {"opencl": [0, 2]}}, "device.opencl is [0, 2]; it takes one value, and device.opencl=0,2 runs a"),
         ({"device": {"backends": ["cudda"]}}, "did you mean cuda"),
         ({"limits": {"trial_s": 0}}, "limits.trial_s is 0.0"),
         ({"ncu": {"cache_control": "cold"}}, "unknown value of ncu.cache_control 'cold'"),

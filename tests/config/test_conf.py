@@ -8,8 +8,16 @@ from itertools import product
 import pytest
 
 from cuprof.commands.hydra_app import compose
-from cuprof.config import CheckConfig, DeviceConfig, LimitsConfig, MeasureConfig, NcuConfig, ReportConfig, StoreConfig
 from cuprof.config.explain import GROUPS
+from cuprof.config.model import (
+    CheckConfig,
+    DeviceConfig,
+    LimitsConfig,
+    MeasureConfig,
+    NcuConfig,
+    ReportConfig,
+    StoreConfig,
+)
 from cuprof.project import bundled
 
 CHOICES = [

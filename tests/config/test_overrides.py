@@ -57,7 +57,7 @@ def test_any_name_is_read_back_as_it_was(text: str) -> None:
     [
         (["measure=quick"], 1),
         (["measure=quick,precise"], 2),
-        (["measure=quick,precise", "device.cuda=0,1,2"], 6),
+        (["measure=quick,precise", "device.opencl=0,1,2", "device.cuda=0,1"], 6),
         (["measure=quick,precise", "problem.n=1,2,3"], 2),
         (["measure.max_samples=range(100,400,100)"], 3),
         (["measure=glob(*)"], None),

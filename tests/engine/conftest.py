@@ -32,6 +32,7 @@ class Listener:
 
     planned: int = 0
     reused: int = 0
+    elsewhere: int = 0
     begun: list[tuple[str, str]] = field(default_factory=list)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -50,6 +51,9 @@ class Listener:
         self.outcomes[trial.label] = outcome
         if self.on_finished:
             self.on_finished(trial)
+
+    def done_elsewhere(self, count: int) -> None:
+        self.elsewhere += count
 
     def note(self, text: str) -> None:
         self.notes.append(text)

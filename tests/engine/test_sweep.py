@@ -14,9 +14,11 @@ import psutil
 import pytest
 
 from cuprof.config.model import LimitsConfig
+from cuprof.engine.enrolment import find_devices
 from cuprof.engine.observer import SilentObserver
-from cuprof.engine.planning import find_devices, prepare
+from cuprof.engine.planning import prepare
 from cuprof.engine.runner import JobRunner
+from cuprof.engine.station import Station
 from cuprof.engine.sweep import Sweep, preview, run_sweep
 from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.errors import SelectionError, UnknownNameError, UsageError
@@ -68,13 +70,14 @@ def test_a_setting_that_one_of_the_back_ends_heeds_needs_no_word(bench: Any, mon
         "cuda": DeviceFacts("cuda", 0, "it"),
         "cpu": DeviceFacts("cpu", 0, "it"),
     }
-    monkeypatch.setattr("cuprof.engine.planning.find_devices", lambda config, runner, backends: dict(found))
+    monkeypatch.setattr("cuprof.engine.enrolment.find_devices", lambda config, runner, backends: dict(found))
     config = bench.config("sound_first", "cuda_sound_first", measure=replace(bench.config().measure, energy=True))
-    assert prepare(config, bench.project, None).plan.notes == ()  # type: ignore[arg-type]
+    stations = [Station(JobRunner(WorkerSettings(), config.limits))]
+    assert prepare(config, bench.project, stations).plan.notes == ()
     found["cuda"] = Unavailable("no NVIDIA driver on this machine")
-    notes = prepare(config, bench.project, None).plan.notes  # type: ignore[arg-type]
+    notes = prepare(config, bench.project, stations).plan.notes
     assert notes == ("measure.energy has no effect on cpu variants",)
-    assert prepare(config, bench.project, None, timed=False).plan.notes == ()  # type: ignore[arg-type]
+    assert prepare(config, bench.project, stations, timed=False).plan.notes == ()
 
 
 def test_what_is_stored_is_not_measured_again(bench: Any) -> None:
@@ -195,7 +198,7 @@ def test_a_gpu_only_selection_without_a_gpu_says_why_and_stores_nothing(
 ) -> None:
     none = Unavailable("no NVIDIA driver on this machine")
     monkeypatch.setattr(
-        "cuprof.engine.planning.find_devices", lambda config, runner, backends: dict.fromkeys(backends, none)
+        "cuprof.engine.enrolment.find_devices", lambda config, runner, backends: dict.fromkeys(backends, none)
     )
     with pytest.raises(UsageError, match="no NVIDIA driver on this machine"):
         bench.sweep("cuda_sound_first", "cuda_trap")
@@ -265,18 +268,18 @@ def test_trying_again_goes_on_where_it_was_interrupted(
     bench: Any, make_listener: Callable[..., Any], retry: str, variant: str
 ) -> None:
     def interrupt(trial: Any) -> None:
-        if trial.problem.n == 2:
+        if trial.problem.n == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    sizes = {"n": (1, 2, 3)}
+    sizes = {"n": (1, 2)}
     bench.sweep(variant, problem=sizes)
     with pytest.raises(KeyboardInterrupt):
         bench.sweep(variant, problem=sizes, retry=retry, listener=make_listener(on_finished=interrupt))
     _, heard = bench.sweep(variant, problem=sizes, retry=retry)
-    assert (heard.reused, len(heard.outcomes)) == (2, 1)
-    assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(6, 3)]
+    assert (heard.reused, len(heard.outcomes)) == (1, 1)
+    assert bench.query("SELECT COUNT(*), COUNT(DISTINCT trial_id) FROM run") == [(4, 2)]
     _, heard = bench.sweep(variant, problem=sizes, retry=retry)
-    assert (heard.reused, len(heard.outcomes)) == (0, 3)
+    assert (heard.reused, len(heard.outcomes)) == (0, 2)
 
 
 def test_a_database_on_a_network_is_told_of_once(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,9 +318,9 @@ def test_samples_of_what_is_stored_are_not_kept(bench: Any) -> None:
             self.alive.append(sum(type(each) is Timing for each in gc.get_objects()) - before)
 
     before = sum(type(each) is Timing for each in gc.get_objects())
-    sizes = {"n": tuple(range(1, 9))}
-    run_sweep(bench.config("sound_first", "raises", problem=sizes), bench.project, Counter())
-    assert len(Counter.alive) == 16
+    sizes = {"n": tuple(range(1, 5))}
+    run_sweep(bench.config("sound_first", "sound_between", problem=sizes), bench.project, Counter())
+    assert len(Counter.alive) == 8
     assert max(Counter.alive) <= 1
 
 

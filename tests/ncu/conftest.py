@@ -156,18 +156,6 @@ class MemoryStore:
         self.profiles.append(profile)
         return len(self.profiles)
 
-    def trial_devices(self, identities: Sequence[str]) -> dict[str, str]:
-        """Return nothing: of no trial the device is known here."""
-        return {}
-
-    def taken_in(self, sha256: str) -> set[tuple[str, str]]:
-        """Return whose profiles of this report are kept."""
-        return {
-            (profile.identity or profile.name, profile.conditions.cache_mode)
-            for profile in self.profiles
-            if profile.artifact is not None and profile.artifact.sha256 == sha256
-        }
-
     def by_identity(self) -> dict[str | None, Profile]:
         """Return the newest profile of each trial."""
         return {profile.identity: profile for profile in self.profiles}

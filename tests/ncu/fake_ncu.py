@@ -95,6 +95,7 @@ def main() -> None:
     print(play.get("console", ""), flush=True)
     if "report" in play:
         shutil.copyfile(play["report"], options["--export"])
+    (FOLDER / "played").touch()
     time.sleep(play.get("sleep_s", 0))
     if "kill" in play:
         os.kill(os.getpid(), play["kill"])

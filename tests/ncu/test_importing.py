@@ -13,6 +13,7 @@ from cuprof.commands import ncu_import
 from cuprof.engine.importing import ImportSetting, import_report, list_identities
 from cuprof.errors import ProfilerError
 from cuprof.ncu.profiler import PROFILER
+from cuprof.reading.imports import KnownTrial
 from cuprof.reading.queries import query
 from cuprof.records import DeviceFacts, State, SweepFacts, Trial
 from cuprof.store import Store
@@ -53,7 +54,7 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
     report = recorded / "crash.ncu-rep"
     assert list_identities([report], PROFILER) == [ONE, CRASH]
     with Store.open(url) as store:
-        setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1"}, "by hand")
+        setting = ImportSetting(tmp_path / "artifacts", {ONE: KnownTrial("scale/v1")}, "by hand")
         result = import_report(report, setting, store, PROFILER)
         assert (result.joined, result.foreign, result.name, result.cache_mode) == ((ONE,), 1, "by hand", "cold")
         rows = query(
@@ -66,12 +67,13 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
     assert kept.read_bytes() == report.read_bytes()
 
 
-def test_the_same_report_is_kept_once(recorded: Path, tmp_path: Path, memory_store) -> None:
-    setting = ImportSetting(tmp_path, {})
-    for _ in range(2):
-        import_report(recorded / "study_alone.ncu-rep", setting, memory_store, PROFILER)
-    assert len(list(tmp_path.iterdir())) == 1
-    assert [profile.name for profile in memory_store.profiles] == ["study_alone/11111111"]
+def test_the_same_report_is_kept_once(recorded: Path, tmp_path: Path, url: str) -> None:
+    setting = ImportSetting(tmp_path / "artifacts", {})
+    with Store.open(url) as store:
+        for _ in range(2):
+            import_report(recorded / "study_alone.ncu-rep", setting, store, PROFILER)
+    assert len(list(setting.artifacts.iterdir())) == 1
+    assert query(url, "SELECT name FROM profile").name.tolist() == ["study_alone/11111111"]
 
 
 def test_trials_that_are_not_in_the_database_stay_apart(recorded: Path, tmp_path: Path, url: str) -> None:
@@ -111,7 +113,7 @@ def test_a_report_of_another_device_is_not_joined(
 ) -> None:
     enlist(ONE, device=DeviceFacts("cuda", 0, "Tesla T4"))
     with Store.open(url) as store:
-        setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1"})
+        setting = ImportSetting(tmp_path / "artifacts", {ONE: KnownTrial("scale/v1", "Tesla T4")})
         result = import_report(recorded / "study_alone.ncu-rep", setting, store, PROFILER)
         (row,) = query(store.url, "SELECT trial_id, name, state, message FROM profile").itertuples()
         assert (row.trial_id, row.name, row.state) == (None, "study_alone/11111111", "ok")
@@ -126,7 +128,7 @@ def test_a_launch_that_crashed_makes_a_crashed_profile(
 ) -> None:
     enlist(ONE, CRASH)
     with Store.open(url) as store:
-        setting = ImportSetting(tmp_path / "artifacts", {ONE: "scale/v1", CRASH: "scale/vc"})
+        setting = ImportSetting(tmp_path / "artifacts", {ONE: KnownTrial("scale/v1"), CRASH: KnownTrial("scale/vc")})
         result = import_report(recorded / "crash.ncu-rep", setting, store, PROFILER)
         good, bad = query(store.url, PROFILES).itertuples(index=False)
     assert (good.identity, good.state, good.message) == (ONE, State.OK, "")
@@ -142,7 +144,7 @@ def test_what_was_taken_in_is_not_taken_in_again(
     report = recorded / "crash.ncu-rep"
     with Store.open(url) as store:
 
-        def take_in(known: dict[str, str], cache_mode: str = "") -> str:
+        def take_in(known: dict[str, KnownTrial], cache_mode: str = "") -> str:
             return import_report(
                 report, ImportSetting(tmp_path / "a", known, "x", cache_mode), store, PROFILER
             ).describe()
@@ -155,19 +157,21 @@ def test_what_was_taken_in_is_not_taken_in_again(
         assert take_in({}) == "already taken in (cold)"
         assert query(store.url, count).values.tolist() == before
         enlist(ONE)
-        assert take_in({ONE: "scale/v1"}) == "1 trial joined; 1 already taken in (cold)"
-        assert take_in({ONE: "scale/v1"}) == "already taken in (cold)"
-        assert take_in({ONE: "scale/v1"}, "hot").startswith("1 trial joined; 1 trial of cuprof's not in this database")
+        assert take_in({ONE: KnownTrial("scale/v1")}) == "1 trial joined; 1 already taken in (cold)"
+        assert take_in({ONE: KnownTrial("scale/v1")}) == "already taken in (cold)"
+        assert take_in({ONE: KnownTrial("scale/v1")}, "hot").startswith(
+            "1 trial joined; 1 trial of cuprof's not in this database"
+        )
 
 
-def test_cold_and_hot_come_from_the_report_unless_said(recorded: Path, tmp_path: Path, memory_store) -> None:
-    import_report(recorded / "memory_hot.ncu-rep", ImportSetting(tmp_path, {}), memory_store, PROFILER)
-    import_report(recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}), memory_store, PROFILER)
-    import_report(
-        recorded / "memory_cold.ncu-rep", ImportSetting(tmp_path, {}, cache_mode="hot"), memory_store, PROFILER
-    )
-    assert [profile.conditions.cache_mode for profile in memory_store.profiles] == ["hot", "cold", "hot"]
-    assert {profile.conditions.clock_control for profile in memory_store.profiles} == {"none"}
+def test_cold_and_hot_come_from_the_report_unless_said(recorded: Path, tmp_path: Path, url: str) -> None:
+    with Store.open(url) as store:
+        for name, cache_mode in (("memory_hot", ""), ("memory_cold", ""), ("memory_cold", "hot")):
+            setting = ImportSetting(tmp_path / "artifacts", {}, cache_mode=cache_mode)
+            import_report(recorded / f"{name}.ncu-rep", setting, store, PROFILER)
+    found = query(url, "SELECT DISTINCT cache_mode, clock_control, artifact_id FROM profile ORDER BY id")
+    assert found.cache_mode.tolist() == ["hot", "cold", "hot"]
+    assert set(found.clock_control) == {"none"}
 
 
 def test_the_command_says_what_it_took_in(

@@ -281,11 +281,11 @@ def test_faults_in_a_family_say_where(make_scale, devices, old, new, said):
         assert "planner.py" not in caught.value.trace
 
 
-def test_a_hundred_thousand_trials_are_planned_in_seconds(make_scale, devices):
+def test_twenty_thousand_trials_are_planned_in_a_second_or_two(make_scale, devices):
     family = make_scale()
-    start = time.perf_counter()
-    made = plan(family, Selection("scale", ("plain",), {"n": tuple(range(1, 33335))}, {"block": ("all",)}), devices)
-    elapsed = time.perf_counter() - start
-    assert len(made.trials) == 100_002
-    assert len({trial.identity for trial in made.trials}) == 100_002
-    assert elapsed < 30  # about 4 s on one core; the bound allows for a busy machine
+    start = time.process_time()
+    made = plan(family, Selection("scale", ("plain",), {"n": tuple(range(1, 6668))}, {"block": ("all",)}), devices)
+    elapsed = time.process_time() - start
+    assert len(made.trials) == 20_001
+    assert len({trial.identity for trial in made.trials}) == 20_001
+    assert elapsed < 6  # about 1 s

@@ -8,7 +8,6 @@ import pytest
 from store_samples import CPU, FACTS, METHOD, UNAVAILABLE, make_outcome, make_timing, make_trial
 
 from cuprof.errors import StoreError
-from cuprof.reading.labels import read_labels
 from cuprof.reading.trials import list_trials, list_variant_names
 from cuprof.records import Measure, Outcome, State, Unavailable
 from cuprof.store import Store
@@ -77,14 +76,6 @@ def test_sweeps_come_in_the_order_asked_for_and_variants_are_chosen(store: Store
         assert [row.problem.n for row in list_trials(connection, sweeps, ["last_warp"])] == [2**24] * 2
         assert sorted(list_variant_names(connection, sweeps)) == ["interleaved", "last_warp"]
         assert list_variant_names(connection, []) == list_trials(connection, [99]) == []
-
-
-def test_labels_are_those_of_stored_trials(store: Store) -> None:
-    trial = make_trial()
-    store.enlist(store.begin_sweep(FACTS), [trial])
-    strangers = [f"{number:032x}" for number in range(40_000)]
-    with store.snapshot() as connection:
-        assert read_labels(connection, [*strangers, trial.identity]) == {trial.identity: trial.label}
 
 
 @pytest.mark.parametrize(

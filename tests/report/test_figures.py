@@ -182,7 +182,7 @@ def test_thinning_keeps_the_ends() -> None:
 
 
 def test_standard_is_the_default() -> None:
-    from cuprof.analysis import Experiment
+    from cuprof.analysis.experiment import Experiment
 
     assert Experiment("x").figures == (STANDARD,)
 

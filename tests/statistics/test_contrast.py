@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,3 +80,23 @@ def test_the_inverse_comparison_has_the_inverse_interval() -> None:
     low, high = contrast(base, new).log_bounds(0.01)
     back_low, back_high = contrast(new, base).log_bounds(0.01)
     assert (-back_high, -back_low) == pytest.approx((low, high), abs=1e-6)
+
+
+def test_a_bridge_frees_a_ratio_of_what_two_cards_differ_by_and_adds_its_error() -> None:
+    rng = np.random.default_rng(5)
+
+    def times(factor: float) -> Series:
+        return Series(factor * 50_000 * np.exp(rng.normal(0, 0.01, 40)))
+
+    covered, wider = 0, 0
+    for _ in range(300):
+        bridge = contrast(times(1.0), times(1.03))
+        plain = contrast(times(1.0), times(1.03 * 1.02))
+        bridged = replace(plain, bridge=bridge)
+        low, high = bridged.log_bounds(0.05)
+        covered += low <= math.log(1.02) <= high
+        bounds = plain.log_bounds(0.05)
+        wider += high - low > bounds[1] - bounds[0]
+        assert bridged.log_ratio == pytest.approx(plain.log_ratio - bridge.log_ratio)
+    assert covered >= 0.92 * 300
+    assert wider == 300

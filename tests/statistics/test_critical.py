@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from cuprof.statistics.critical import critical
+from cuprof.statistics.noise import critical
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 40, 1000])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from cuprof.records import Sample
 from cuprof.statistics.median import (
@@ -144,3 +147,16 @@ def test_equal_readings_have_an_interval_as_wide_as_their_tick_allows() -> None:
 
 def test_the_interval_of_readings_near_zero_does_not_go_below() -> None:
     assert summarise(samples(*[0.0] * 20), 0.95, 32.0).low_ns == 0.0
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.75, 0.9, 0.95, 0.99, 0.999])
+def test_ranks_are_those_of_the_exact_distribution(confidence: float) -> None:
+    for count in (*range(1, 300), 1000, 4999, 10_000, 100_000):
+        below = special.bdtr(np.arange(max(1, count // 2)), count, 0.5)
+        exact = max(0, int(np.searchsorted(below, (1 - confidence) / 2, side="right")) - 1)
+        assert interval_rank(count, confidence) == exact, count
+
+
+def test_a_worker_starts_without_scipy() -> None:
+    code = "import sys, cuprof.worker.service; sys.exit('scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

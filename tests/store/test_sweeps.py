@@ -17,7 +17,7 @@ from store_samples import FACTS
 from cuprof.errors import UsageError
 from cuprof.reading.queries import query
 from cuprof.store import Store
-from cuprof.store.sweeps import Process, this_process
+from cuprof.store.processes import Process, this_process
 
 
 @pytest.fixture

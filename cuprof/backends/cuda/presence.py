@@ -65,6 +65,22 @@ def list_devices() -> Iterator[ListedDevice]:
         yield ListedDevice(gpu.index, gpu.name, details)
 
 
+def count_devices() -> int:
+    """Return how many GPUs this process may open, which CUDA_VISIBLE_DEVICES may make fewer than there are.
+
+    Raises:
+        CuprofError: there is no driver, or no GPU.
+    """
+    driver = _load_driver()
+    status = driver.cuInit(0)
+    count = ctypes.c_int(0)
+    if status == 0:
+        driver.cuDeviceGetCount(ctypes.byref(count))
+    if count.value == 0:
+        raise CuprofError(f"the NVIDIA driver reports no usable GPU (cuInit returned {status})")
+    return count.value
+
+
 def require_device(index: int) -> None:
     """Raise in the order in which a person would mend things: driver, device, Python packages.
 
@@ -72,18 +88,9 @@ def require_device(index: int) -> None:
         CuprofError: there is no driver, or no such device.
         MissingDependencyError: a Python package is not installed.
     """
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        raise CuprofError("no NVIDIA driver on this machine (libcuda.so.1 is not found)") from None
-    status = driver.cuInit(0)
-    count = ctypes.c_int(0)
-    if status == 0:
-        driver.cuDeviceGetCount(ctypes.byref(count))
-    if count.value == 0:
-        raise CuprofError(f"the NVIDIA driver reports no usable GPU (cuInit returned {status})")
-    if index >= count.value:
-        raise CuprofError(f"device.cuda={index}: there are {count.value} CUDA devices, numbered from 0")
+    driver, count = _load_driver(), count_devices()
+    if index >= count:
+        raise CuprofError(f"device.cuda={index}: there are {count} CUDA devices, numbered from 0")
     version = ctypes.c_int(0)
     driver.cuDriverGetVersion(ctypes.byref(version))
     remedy = f"pip install 'cuprof[cuda{13 if version.value >= 13000 else 12}]'"
@@ -94,6 +101,13 @@ def require_device(index: int) -> None:
             found = False
         if not found:
             raise MissingDependencyError(what, remedy)
+
+
+def _load_driver() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise CuprofError("no NVIDIA driver on this machine (libcuda.so.1 is not found)") from None
 
 
 def _gpu(nvml: Any, index: int) -> Gpu:

@@ -13,6 +13,7 @@ SPEC = BackendSpec(
     setting="cuda",
     opener="cuprof.backends.cuda.backend:open_backend",
     facts_reader="cuprof.backends.cuda.facts:find_facts",
+    counter="cuprof.backends.cuda.presence:count_devices",
     lister="cuprof.backends.cuda.presence:list_devices",
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same from 5.0 to 12.x.
     limits=LaunchLimits(grid=(2**31 - 1, 65535, 65535), block=(1024, 1024, 64), block_threads=1024),

@@ -6,16 +6,19 @@ from dataclasses import replace
 
 from store_samples import ARTIFACT, FACTS, make_counter, make_profile, make_trial
 
+from cuprof.reading.imports import list_taken_in, read_known
 from cuprof.store import Store
 
 
-def test_the_devices_of_stored_trials(store: Store) -> None:
+def test_known_are_stored_trials_with_their_devices(store: Store) -> None:
     here, nowhere, stranger = make_trial(), replace(make_trial("warp"), device=None), make_trial("stranger")
     store.enlist(store.begin_sweep(FACTS), [here, nowhere])
     assert here.device is not None
-    found = store.trial_devices([here.identity, nowhere.identity, stranger.identity])
-    assert found == {here.identity: here.device.name}
-    assert store.trial_devices([]) == {}
+    strangers = [f"{number:032x}" for number in range(40_000)]
+    with store.snapshot() as connection:
+        found = read_known(connection, [*strangers, here.identity, nowhere.identity, stranger.identity])
+        assert found == {here.identity: (here.label, here.device.name), nowhere.identity: (nowhere.label, "")}
+        assert read_known(connection, []) == {}
 
 
 def test_what_a_report_was_taken_in_as(store: Store) -> None:
@@ -26,5 +29,6 @@ def test_what_a_report_was_taken_in_as(store: Store) -> None:
     store.record_profile(None, make_profile(None, counter, name="theirs/k", cache_mode="hot"))
     other = replace(ARTIFACT, sha256="f" * 64)
     store.record_profile(None, replace(make_profile(None, counter, name="other"), artifact=other))
-    assert store.taken_in(ARTIFACT.sha256) == {(trial.identity, "cold"), ("theirs/k", "hot")}
-    assert store.taken_in("0" * 64) == set()
+    with store.snapshot() as connection:
+        assert list_taken_in(connection, ARTIFACT.sha256) == {(trial.identity, "cold"), ("theirs/k", "hot")}
+        assert list_taken_in(connection, "0" * 64) == set()

@@ -1,0 +1,67 @@
+"""`cuprof status`: how far sweeps are, from another terminal or another machine."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cuprof.commands.arguments import CommandParser, add_store
+
+if TYPE_CHECKING:
+    from cuprof.reading.progress import Progress
+    from cuprof.store import Store
+
+EXAMPLES = """\
+examples:
+  cuprof status
+  cuprof status --every 10
+  cuprof status --sweep 12 --json
+  cuprof status --store postgresql+psycopg://cuprof@db.example/cuprof"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print what the database tells of sweeps under way, once or again and again until they are done."""
+    arguments = _parse(argv)
+    from cuprof.errors import SelectionError
+    from cuprof.project import find_project
+    from cuprof.store import Store
+    from cuprof.terminal.output import print_json, print_lines, terminal_width
+    from cuprof.terminal.status import status_lines
+
+    url = arguments.store or find_project().database_url
+    while True:
+        with Store.open(url, create=False, read_only=True) as store:
+            found = _read(store, arguments.sweep)
+        if arguments.sweep is not None and not found:
+            raise SelectionError(f"there is no sweep {arguments.sweep}; cuprof query sweeps lists them")
+        if arguments.json:
+            print_json([dataclasses.asdict(each) for each in found])
+        else:
+            print_lines(status_lines(found, terminal_width()))
+        if not arguments.every or all(each.state != "running" for each in found):
+            return 0
+        time.sleep(arguments.every)
+
+
+def _read(store: Store, sweep_id: int | None) -> list[Progress]:
+    from cuprof.reading.progress import list_progress
+
+    with store.snapshot() as connection:
+        return list_progress(connection, sweep_id)
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = CommandParser(
+        "status",
+        "Say of sweeps that are not finished what runs where, what has failed, and how long they still take; where\n"
+        "there is none, what became of the newest.",
+        EXAMPLES,
+    )
+    parser.add_argument("--sweep", metavar="ID", type=int, help="this sweep alone")
+    parser.add_argument("--every", metavar="SECONDS", type=float, default=0.0, help="again and again until it is done")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_store(parser)
+    return parser.parse_args(argv)

@@ -1,0 +1,98 @@
+"""Which stations a sweep has, and which devices each of them works on."""
+
+from __future__ import annotations
+
+from cuprof.backends.registry import count_devices, is_host
+from cuprof.config.model import DeviceConfig, SweepConfig
+from cuprof.engine.device_lock import lock_name
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.station import Station
+from cuprof.errors import CuprofError, UsageError, WorkerError
+from cuprof.records import DeviceFacts, Unavailable
+from cuprof.worker.messages import WorkerSettings
+
+
+def make_stations(config: SweepConfig) -> list[Station]:
+    """Return a station for each GPU that is asked for, at least one; no worker is started yet."""
+    numbers, ordinals = config.device.numbers(), list_ordinals(config.device)
+    every = [numbers]
+    if len(ordinals) > 1:
+        # OpenCL numbers GPUs as CUDA does, as a rule; where it does not, they are told apart when they are described.
+        opencl = numbers["opencl"]
+        every = [{**numbers, "cuda": each, "opencl": each if opencl is None else opencl} for each in ordinals]
+    return [Station(JobRunner(WorkerSettings(each), config.limits)) for each in every]
+
+
+def list_ordinals(device: DeviceConfig) -> tuple[int, ...]:
+    """Return the CUDA devices that are named, or those that "all" or "each" stand for."""
+    if device.cuda[0] in ("all", "each") and "cuda" in device.backends:
+        try:
+            return tuple(range(count_devices("cuda")))
+        except CuprofError:
+            return ()  # the plan tells why
+    return device.cuda_ordinals
+
+
+def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ...]) -> list[str]:
+    """Tell each station its devices, take out those that cannot take part, and return why, a line each.
+
+    Trials are planned for the devices of the first station. So what the others' have of a trial's identity has to be
+    the same, and of two stations with one physical device the second does without it.
+
+    Raises:
+        UsageError: a GPU that was named cannot take part.
+    """
+    for station in stations[1:]:
+        _ = station.runner.worker  # all of them start at once
+    taken: set[str] = set()
+    notes: list[str] = []
+    first = stations[0]
+    for station in list(stations):
+        station.devices = find_devices(config, station.runner, backends)
+        if station is not first:
+            reasons = [reason for backend in backends if (reason := _withdraw(station, first, backend, taken))]
+            if not station.accelerators:
+                stations.remove(station)
+                station.runner.replace_worker()
+                if not first.accelerators:
+                    continue  # nothing that takes part runs on a GPU, or the plan tells why none is there
+                note = f"device.cuda={station.runner.settings.numbers['cuda']} takes no part: {'; '.join(reasons)}"
+                if config.device.cuda_ordinals:
+                    raise UsageError(f"{note}; leave it out of device.cuda")
+                notes.append(note)
+        taken |= {lock_name(device) for device in station.accelerators}
+    return notes
+
+
+def _withdraw(station: Station, first: Station, backend: str, taken: set[str]) -> str:
+    """Take a device from a station where it cannot share the first one's work; return why, or the empty text."""
+    device, wanted = station.devices[backend], first.devices[backend]
+    if not isinstance(device, DeviceFacts):
+        return str(device) if isinstance(wanted, DeviceFacts) else ""
+    reason = ""
+    if not isinstance(wanted, DeviceFacts):
+        reason = f"the first station has no {backend} device"
+    elif device.identity != wanted.identity:
+        reason = f"{device.name} is not equal to the first device, {wanted.name}"
+    elif not is_host(backend, device.details) and lock_name(device) in taken:
+        reason = f"its {backend} device is another station's"
+    if reason:
+        station.devices = {**station.devices, backend: Unavailable(reason)}
+    return reason
+
+
+def find_devices(
+    config: SweepConfig, runner: JobRunner, backends: tuple[str, ...]
+) -> dict[str, DeviceFacts | Unavailable]:
+    """Return each back end's device, or why there is none or none is wanted."""
+    devices: dict[str, DeviceFacts | Unavailable] = {}
+    for backend in backends:  # one at a time: a driver that takes the worker down costs its own back end alone
+        if backend not in config.device.backends:
+            devices[backend] = Unavailable(f"device.backends leaves {backend} out", f"device.backends=[{backend}]")
+            continue
+        try:
+            devices |= runner.worker.describe((backend,)).devices
+        except WorkerError as error:
+            runner.replace_worker()
+            devices[backend] = Unavailable(f"the worker could not open it: {error}")
+    return devices

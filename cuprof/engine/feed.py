@@ -1,0 +1,250 @@
+"""Where stations get their work from: the jobs of a plan, or of whatever else decides as results come in."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from itertools import groupby
+from types import MappingProxyType
+from typing import Protocol
+
+from cuprof.engine.planning import Prepared
+from cuprof.engine.station import Station
+from cuprof.point import Point
+from cuprof.records import Outcome, Trial
+from cuprof.store.stations import Claim
+from cuprof.worker.messages import Job, JobTrial
+
+BLOCKS_A_STATION = 2
+"""A block is what is left, divided by so many times the stations, so blocks get smaller towards the end (guided
+self-scheduling: Polychronopoulos & Kuck, IEEE Transactions on Computers C-36, 1987)."""
+LEAST_BLOCK = 16
+"""Trials; a reference more costs them a sixteenth."""
+ASK_AGAIN_S = 1.0
+"""How often it is asked whether other processes have done, or lost, what they have claimed."""
+LEAST_CUT = 2
+"""What has fewer trials than so many blocks stays whole."""
+
+
+class Later(Enum):
+    """Answer a station that there is nothing now, but that there may be."""
+
+    LATER = "later"
+
+
+LATER = Later.LATER
+
+
+class Feed(Protocol):
+    """Hand jobs to stations that are free, and hear what came of them; always called from one thread.
+
+    A feed may make its next job of what it was told: each outcome is told, durable in the store already, before the
+    same station is given another job. A station that is answered `LATER` asks again soon.
+    """
+
+    def take(self, station: Station) -> Job | Later | None:
+        """Return the station's next job, `LATER`, or None where there will never be one for it again."""
+
+    def tell(self, station: Station, outcome: Outcome) -> None:
+        """Take what came of one trial of the station's job; not of one that was measured beside the job's own."""
+
+    def give_back(self, station: Station, job: Job) -> None:
+        """Take back the trials of a job that nothing was told of; the station will take no further one."""
+
+
+class PlannedFeed:
+    """Feed the jobs of a plan: to one station in the plan's order, to several the heaviest problems first.
+
+    A problem that a station has begun stays with it, so that what is compared is measured on one device. One that has
+    too many trials for that is cut into blocks, each of which has the problem's reference besides: what the stations'
+    devices differ by is then known. What is timed on the host is timed at the end, while no other station works.
+
+    Args:
+        jobs: those of one problem follow one another.
+        stations: how many share them.
+        references: problem and back end → the trial that blocks share.
+        is_host: whether a back end's device is the host's own processor.
+        claim: asks for trials that other processes may ask for, too; None where there can be none.
+    """
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        stations: int = 1,
+        references: Mapping[tuple[Point, str], JobTrial] = MappingProxyType({}),
+        is_host: Callable[[str], bool] = lambda backend: False,
+        claim: Callable[[Station, Sequence[str]], Claim] | None = None,
+    ) -> None:
+        self.stations, self.references, self.claim = stations, references, claim
+        shared: list[Job] = []
+        self._alone: deque[Job] = deque()
+        for job in jobs:
+            (self._alone if stations > 1 and job.methods and is_host(job.backend) else shared).append(job)
+        self._problems = [deque(of_problem) for _, of_problem in groupby(shared, key=lambda job: job.problem)]
+        self._begun: dict[Station, deque[Job]] = {}
+        self._held: dict[Station, Job] = {}
+        self._alone_at: Station | None = None
+        self._cut: set[tuple[Point, str]] = set()
+        self._told: set[str] = set()
+        self._asked: set[str] = set()
+        self._elsewhere: dict[str, Job] = {}
+        self._asked_at = 0.0
+
+    def take(self, station: Station) -> Job | Later | None:
+        """Return the next job of the station's problem, or the first of the next problem that it has a device for."""
+        self._held.pop(station, None)
+        if self._alone_at is station:
+            self._alone_at = None
+        while self._alone_at is None:
+            if jobs := self._begun.get(station) or self._begin(station):
+                job = self._cut_block(jobs.popleft())
+            elif self._held or self._problems:
+                return LATER  # the work of a station that fails is for the others
+            elif self._alone:
+                job = self._alone.popleft()
+                self._alone_at = station
+            elif self._elsewhere:
+                if not self._ask_again(station):
+                    return LATER
+                continue
+            else:
+                return None
+            claimed = self._claim(station, job)
+            if claimed.trials:
+                self._held[station] = claimed
+                return claimed
+            self._alone_at = None
+        return LATER
+
+    def tell(self, station: Station, outcome: Outcome) -> None:
+        """Keep what needs not be done again."""
+        self._told.add(outcome.identity)
+
+    def give_back(self, station: Station, job: Job) -> None:
+        """Put the job's open trials, and what else there was of its problem, ahead of everything."""
+        again = deque(self._begun.pop(station, ()))
+        left = tuple(trial for trial in self._held.pop(station).trials if trial.identity not in self._told)
+        self._asked -= {trial.identity for trial in left}
+        if left:
+            again.appendleft(replace(job, trials=left))
+        if self._alone_at is station:
+            self._alone.extendleft(again)
+            self._alone_at = None
+        elif again:
+            self._problems.insert(0, again)
+
+    def _claim(self, station: Station, job: Job) -> Job:
+        """Return the job with those trials that the station may do; a reference is measured beside them."""
+        if self.claim is None:
+            return job
+        key = (job.problem, job.backend)
+        reference = self.references[key].identity if key in self._cut else ""
+        wanted = [trial for trial in job.trials if trial.identity != reference or reference not in self._asked]
+        self._asked.add(reference)
+        found = self.claim(station, [trial.identity for trial in wanted])
+        self.stations = max(found.stations, 1)
+        for trial in wanted:
+            if trial.identity not in found.granted | found.done:
+                self._elsewhere[trial.identity] = replace(job, trials=(trial,))
+        granted = tuple(trial for trial in job.trials if trial.identity in {reference, *found.granted})
+        return replace(job, trials=granted if found.granted else ())
+
+    def _ask_again(self, station: Station) -> bool:
+        """Ask what other processes have claimed and not done; return whether anything has come of it."""
+        assert self.claim is not None
+        if time.monotonic() - self._asked_at < ASK_AGAIN_S:
+            return False
+        self._asked_at = time.monotonic()
+        before = len(self._elsewhere)
+        found = self.claim(station, list(self._elsewhere))
+        free = [job for identity, job in self._elsewhere.items() if identity in found.granted]
+        self._elsewhere = {
+            identity: job for identity, job in self._elsewhere.items() if identity not in found.granted | found.done
+        }
+        for _, jobs in groupby(free, key=lambda job: (job.problem, job.backend)):
+            parts = list(jobs)
+            trials = tuple(trial for job in parts for trial in job.trials)
+            self._problems.append(deque([replace(parts[0], trials=trials)]))
+        return len(self._elsewhere) < before
+
+    def _begin(self, station: Station) -> deque[Job] | None:
+        """Let a station begin the next problem; what it has no device for is left to others."""
+        for place, jobs in enumerate(self._problems):
+            mine = deque(job for job in jobs if station.can_do(job.backend))
+            if mine:
+                others = deque(job for job in jobs if not station.can_do(job.backend))
+                self._problems[place : place + 1] = [others] if others else []
+                self._begun[station] = mine
+                return mine
+        self._begun.pop(station, None)
+        return None
+
+    def _cut_block(self, job: Job) -> Job:
+        """Return as much of a job as one station should do now; the rest is the next one's."""
+        open_trials = sum(len(each.trials) for jobs in self._problems for each in jobs) + len(job.trials)
+        size = max(math.ceil(open_trials / (BLOCKS_A_STATION * self.stations)), LEAST_BLOCK)
+        key = (job.problem, job.backend)
+        reference = self.references.get(key)
+        if self.stations > 1 and reference is not None and len(job.trials) > size * LEAST_CUT:
+            self._cut.add(key)
+            self._problems.insert(0, deque([replace(job, trials=job.trials[size:])]))
+            job = replace(job, trials=job.trials[:size])
+        if key in self._cut and reference is not None:
+            others = tuple(trial for trial in job.trials if trial.identity != reference.identity)
+            job = replace(job, trials=(reference, *others))
+        return job
+
+
+def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
+    """Yield a job for each problem and back end, in the order of the plan.
+
+    Where the configuration asks for it, each variant that runs its own code in the worker has a job of its own.
+    """
+    for problem, of_problem in groupby(trials, key=lambda trial: trial.problem):
+        members = list(of_problem)
+        for backend in dict.fromkeys(trial.backend for trial in members):
+            yield from make_jobs(prepared, problem, [trial for trial in members if trial.backend == backend], seed)
+
+
+def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
+    """Yield the job, or where variants are isolated the jobs, of trials of one problem on one back end."""
+    isolate = prepared.config.limits.isolate
+    folder = prepared.family.folder
+    if folder is None:
+        raise ValueError("the family was not loaded from a folder")
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.variant if isolate and trial.kind != "kernel" else "", []).append(trial)
+    for process, members in groups.items():
+        backend = members[0].backend
+        yield Job(
+            family_folder=folder,
+            backend=backend,
+            problem=problem,
+            trials=tuple(_job_trial(trial) for trial in members),
+            seed=seed,
+            measure=prepared.config.measure,
+            methods=prepared.methods[backend],
+            extension=prepared.extension,
+            isolated=bool(process),
+        )
+
+
+def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
+    """Return problem and back end → the trial that blocks share: the baseline's first, or the first that is right."""
+    baseline = prepared.config.baseline or prepared.family.get_baseline()
+    found: dict[tuple[Point, str], Trial] = {}
+    for trial in prepared.plan.trials:
+        if trial.unavailable is None and trial.expected != "wrong":
+            key = (trial.problem, trial.backend)
+            if key not in found or (trial.variant == baseline != found[key].variant):
+                found[key] = trial
+    return {key: _job_trial(trial) for key, trial in found.items()}
+
+
+def _job_trial(trial: Trial) -> JobTrial:
+    return JobTrial(trial.identity, trial.variant, trial.tunables, trial.source_text)

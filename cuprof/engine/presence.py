@@ -1,0 +1,39 @@
+"""Tell the store that this process's stations are there, for as long as a sweep goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Event, Thread
+from types import TracebackType
+
+from cuprof.engine.station import Station
+from cuprof.errors import StoreError
+from cuprof.store import Store
+from cuprof.store.stations import BEAT_S
+
+
+class Presence:
+    """Keep the claims of stations alive from a thread; use as a context manager, which gives them up at its end."""
+
+    def __init__(self, store: Store, stations: Sequence[Station]) -> None:
+        self._store, self._stations = store, stations
+        self._ended = Event()
+        self._thread = Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> Presence:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._store.leave([station.number for station in self._stations if station.number is not None])
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_S):
+            try:
+                self._store.beat({one.number: one.doing for one in self._stations if one.number and not one.is_lost})
+            except StoreError:
+                continue  # the store is away for a moment; what matters is whether it is back before the claims end

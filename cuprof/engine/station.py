@@ -1,0 +1,60 @@
+"""One worker and the devices that it drives, as the engine deals with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cuprof.backends.registry import is_host
+from cuprof.engine.plausibility import Plausibility
+from cuprof.engine.runner import JobRunner
+from cuprof.records import DeviceFacts, Unavailable
+
+
+@dataclass(eq=False)
+class Station:
+    """Where jobs are run; a sweep has one for each GPU that takes part.
+
+    Args:
+        runner: replaces the worker whenever it is lost.
+        devices: back end → the device that the worker opens, or why there is none; filled when the sweep is planned.
+        plausibility: back end → what holds its times, where the device has been calibrated.
+        calibrated: back ends whose device is measured, or will not be.
+        is_lost: it works no more, its device has failed.
+        number: its key in the store, by which it claims trials; None where nobody else may have them.
+        doing: what it works on, for people.
+    """
+
+    runner: JobRunner
+    devices: Mapping[str, DeviceFacts | Unavailable] = field(default_factory=dict)
+    plausibility: dict[str, Plausibility] = field(default_factory=dict)
+    calibrated: set[str] = field(default_factory=set)
+    is_lost: bool = False
+    number: int | None = None
+    doing: str = ""
+
+    def find_device(self, backend: str) -> DeviceFacts | None:
+        """Return the device of a back end, None where there is none."""
+        device = self.devices.get(backend)
+        return device if isinstance(device, DeviceFacts) else None
+
+    def can_do(self, backend: str) -> bool:
+        """Return whether jobs of a back end can be run here, as far as that is known."""
+        return not isinstance(self.devices.get(backend), Unavailable)
+
+    @property
+    def name(self) -> str:
+        """Return what people call it: its devices that are not the host's, else the host."""
+        ordinals = [f"{device.backend}:{device.index} ({device.name})" for device in self.accelerators]
+        return " and ".join(ordinals) or "host"
+
+    @property
+    def accelerators(self) -> list[DeviceFacts]:
+        """Return the devices that are not the host's own processor."""
+        found = [device for device in self.devices.values() if isinstance(device, DeviceFacts)]
+        return [device for device in found if not is_host(device.backend, device.details)]
+
+    def is_host(self, backend: str) -> bool:
+        """Return whether the back end's device here is the host's own processor."""
+        device = self.find_device(backend)
+        return device is not None and is_host(backend, device.details)

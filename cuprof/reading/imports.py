@@ -1,0 +1,48 @@
+"""What taking in reports asks of the database: which trials it knows, and what has been taken in already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.store.counter_models import Artifact, Profile
+from cuprof.store.models import Device, Trial
+from cuprof.store.rows import chunks
+
+
+class KnownTrial(NamedTuple):
+    """A stored trial's label, and the model of the device that it is of; empty where that is not known."""
+
+    label: str
+    device: str = ""
+
+
+def read_known(connection: Connection, identities: Sequence[str]) -> dict[str, KnownTrial]:
+    """Return those of the trials that are stored, by identity."""
+    found: dict[str, KnownTrial] = {}
+    for chunk in chunks(list(dict.fromkeys(identities))):
+        rows = connection.execute(
+            sa.select(Trial.identity, Trial.label, Device.name)
+            .outerjoin(Device, Device.id == Trial.device_id)
+            .where(Trial.identity.in_(chunk))
+        )
+        found |= {identity: KnownTrial(label, device or "") for identity, label, device in rows}
+    return found
+
+
+def list_taken_in(connection: Connection, sha256: str) -> set[tuple[str, str]]:
+    """Return whose counters are stored from the report with this hash, and in which cache mode.
+
+    The owner is the trial's identity, or the profile's name where it belongs to no trial.
+    """
+    rows = connection.execute(
+        sa.select(Trial.identity, Profile.name, Profile.cache_mode)
+        .select_from(Profile)
+        .join(Artifact, Artifact.id == Profile.artifact_id)
+        .outerjoin(Trial, Trial.id == Profile.trial_id)
+        .where(Artifact.sha256 == sha256)
+    )
+    return {(identity or name, cache_mode) for identity, name, cache_mode in rows}

@@ -1,0 +1,116 @@
+"""Who works on a sweep, and who has claimed which of its trials.
+
+A process says of its stations every few seconds that they are there. One that has not been seen for `LEASE_S`, or whose
+process is known to be gone, has lost its claims: others may take its trials over, and what it should still have to say
+of them is not kept. Times are those of the database's server, where there is one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.store.models import Station, SweepTrial, Trial
+from cuprof.store.processes import Process, this_process
+from cuprof.store.rows import chunks, insert_row
+
+LEASE_S = 60.0
+BEAT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What came of asking for trials, by identity.
+
+    Args:
+        granted: are the station's now.
+        done: have a run that the sweep goes by; all others are claimed elsewhere.
+        stations: how many work on the sweep.
+    """
+
+    granted: frozenset[str]
+    done: frozenset[str]
+    stations: int
+
+
+def join(connection: Connection, sweep_id: int, names: Sequence[str]) -> list[int]:
+    """Enter stations of this process into a sweep and return their keys."""
+    me, now = this_process(), clock(connection)
+    process = {"process_host": me.host, "process_id": me.pid, "process_started": me.started}
+    row = {"sweep_id": sweep_id, **process, "doing": "", "joined_at": now, "seen_at": now}
+    return [insert_row(connection, Station, {**row, "name": name}) for name in names]
+
+
+def beat(connection: Connection, doing: Mapping[int, str]) -> None:
+    """Say that stations are there, and what they do."""
+    for station_id, text in doing.items():
+        values = {"seen_at": clock(connection), "doing": text}
+        connection.execute(sa.update(Station).where(Station.id == station_id).values(**values))
+
+
+def leave(connection: Connection, station_ids: Collection[int]) -> None:
+    """Give up whatever these stations have claimed and not done."""
+    connection.execute(
+        sa.update(Station)
+        .where(Station.id.in_(station_ids), Station.left_at.is_(None))
+        .values(left_at=clock(connection), doing="")
+    )
+
+
+def list_present(connection: Connection, sweep_id: int) -> list[int]:
+    """Return the stations that work on a sweep; those whose process is gone are noted to have left."""
+    rows = connection.execute(
+        sa.select(*Station.__table__.c).where(Station.sweep_id == sweep_id, Station.left_at.is_(None))
+    )
+    now, me = clock(connection), this_process()
+    present: list[int] = []
+    gone: list[int] = []
+    for row in rows.all():
+        process = Process(row.process_host, row.process_id, row.process_started)
+        is_here = process.host == me.host
+        is_seen = now - row.seen_at < LEASE_S
+        (present if is_seen and (not is_here or process.is_alive()) else gone).append(row.id)
+    if gone:
+        leave(connection, gone)
+    return present
+
+
+def is_known(connection: Connection, sweep_id: int) -> bool:
+    """Return whether a sweep's stations were ever told of, so that it is known when nobody works on it."""
+    return connection.execute(sa.select(Station.id).where(Station.sweep_id == sweep_id)).first() is not None
+
+
+def claim(connection: Connection, sweep_id: int, station_id: int, identities: Sequence[str]) -> Claim:
+    """Claim those of some trials that are not done and that nobody has claimed who is still there."""
+    present = list_present(connection, sweep_id)
+    granted: set[str] = set()
+    done: set[str] = set()
+    for chunk in chunks(list(identities)):
+        members = connection.execute(
+            sa.select(Trial.identity, SweepTrial.trial_id, SweepTrial.run_id, SweepTrial.station_id)
+            .join(Trial, Trial.id == SweepTrial.trial_id)
+            .where(SweepTrial.sweep_id == sweep_id, Trial.identity.in_(chunk))
+            .order_by(SweepTrial.trial_id)  # in one order everywhere, so that no two wait for each other crosswise
+            .with_for_update(of=SweepTrial)
+        ).all()
+        done |= {row.identity for row in members if row.run_id is not None}
+        others = set(present) - {station_id}
+        free = [row for row in members if row.run_id is None and row.station_id not in others]
+        granted |= {row.identity for row in free}
+        connection.execute(
+            sa.update(SweepTrial)
+            .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id.in_([row.trial_id for row in free]))
+            .values(station_id=station_id)
+        )
+    return Claim(frozenset(granted), frozenset(done), len(present))
+
+
+def clock(connection: Connection) -> float:
+    """Return the time that all who share the database go by, in seconds since the epoch."""
+    if connection.dialect.name == "postgresql":
+        return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+    return time.time()

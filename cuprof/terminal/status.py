@@ -1,0 +1,63 @@
+"""What `cuprof status` prints: a line a sweep, its stations, its failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cuprof.reading.progress import Progress
+from cuprof.terminal.table import Column, Line, Row, layout
+from cuprof.terminal.text import format_duration
+from cuprof.visible import visible
+
+COLUMNS = (
+    Column("station", "left"),
+    Column("host", "left"),
+    Column("pid"),
+    Column("done"),
+    Column("seen"),
+    Column("doing", "left"),
+)
+
+
+def status_lines(found: Sequence[Progress], width: int) -> list[Line]:
+    """Return the lines of some sweeps.
+
+    Args:
+        width: columns of the terminal.
+    """
+    if not found:
+        return [Line("no sweep is stored")]
+    return [line for each in found for line in _lines(each, width)]
+
+
+def _lines(sweep: Progress, width: int) -> Iterator[Line]:
+    parts = [f"{sweep.done} of {sweep.planned} trials"]
+    if sweep.reused:
+        parts.append(f"{sweep.reused} stored before")
+    if sweep.failed:
+        parts.append(f"{sweep.failed} failed")
+    parts.append(f"{format_duration(sweep.running_s)} since it began")
+    if sweep.state == "running" and sweep.seconds_left is not None:
+        parts.append(f"about {format_duration(sweep.seconds_left)} left")
+    yield Line(visible(f"sweep {sweep.sweep_id} ({sweep.name}): {sweep.state}, {', '.join(parts)}"), "bold")
+    present = [station for station in sweep.stations if station.state != "left"]
+    if present and sweep.state != "finished":
+        rows = [
+            Row(
+                (
+                    station.name,
+                    station.host,
+                    str(station.process_id),
+                    str(station.done),
+                    f"{format_duration(max(station.silent_s, 0.0))} ago",
+                    station.doing or ("nothing yet" if station.state == "working" else ""),
+                ),
+                "" if station.state == "working" else "dim",
+            )
+            for station in present
+        ]
+        yield from layout(COLUMNS, rows, width)
+    if sweep.state in ("interrupted", "abandoned"):
+        yield Line("nobody works on it; the same command goes on where it stopped")
+    for label, message in sweep.failures:
+        yield Line(visible(f"failed: {label}: {message}", keep=""))

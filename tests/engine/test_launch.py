@@ -1,0 +1,32 @@
+"""A worker that is interrupted amid the engine's look at it can still be ended."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cuprof.engine.launch import Launched
+from tests.interrupter import Interrupter
+
+
+def launched(folder: Path) -> Launched:
+    process = subprocess.Popen(["sleep", "1000"])
+    return Launched(process, None, None, folder / "log", SimpleNamespace(path=folder))  # type: ignore[arg-type]
+
+
+def test_an_interrupt_at_any_instruction_of_a_look_leaves_no_lock_behind(tmp_path: Path) -> None:
+    worker = launched(tmp_path)
+    with Interrupter() as counter:
+        assert worker.poll() is None
+    for at in range(1, counter.count + 1):
+        with pytest.raises(KeyboardInterrupt), Interrupter(at):  # the last ones strike as the trace ends
+            worker.poll()
+        free = worker.process._waitpid_lock.acquire(blocking=False)  # type: ignore[attr-defined]
+        assert free, at
+        worker.process._waitpid_lock.release()  # type: ignore[attr-defined]
+    assert counter.count > 50
+    worker.kill()
+    assert worker.process.returncode is not None

@@ -1,0 +1,93 @@
+"""One sweep on several stations, and by several processes, with real workers on the host."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import psutil
+import pytest
+
+from cuprof.config.model import SweepConfig
+from cuprof.engine.enrolment import find_devices
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.station import Station
+from cuprof.records import DeviceFacts, State, Trial
+from cuprof.worker.messages import WorkerSettings
+
+SIZES = tuple(range(1, 9))
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give sweeps two stations, each with a processor of its own that is no host's, as far as the engine knows."""
+
+    def make_stations(config: SweepConfig) -> list[Station]:
+        return [Station(JobRunner(WorkerSettings(), config.limits)) for _ in range(2)]
+
+    def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ...]) -> list[str]:
+        for station, index in zip(stations, itertools.count()):
+            (facts,) = find_devices(config, station.runner, ("cpu",)).values()
+            assert isinstance(facts, DeviceFacts)
+            station.devices = {"cpu": replace(facts, index=index, uuid=f"{index:032x}")}
+        return []
+
+    monkeypatch.setattr("cuprof.engine.sweep.make_stations", make_stations)
+    monkeypatch.setattr("cuprof.engine.planning.enroll", enroll)
+    monkeypatch.setattr(Station, "is_host", lambda self, backend: False)
+    monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda backend, details: False)
+
+
+def by_card(bench: Any) -> dict[int, int]:
+    return Counter(card for (card,) in bench.query("SELECT d.ordinal FROM run r JOIN device d ON d.id = r.device_id"))
+
+
+def test_two_stations_share_the_problems_of_a_sweep(bench: Any, cards: None) -> None:
+    result, heard = bench.sweep("sound_first", "sound_last", problem={"n": SIZES})
+    assert result.exit_code == 0
+    assert len(heard.outcomes) == 2 * len(SIZES)
+    shares = by_card(bench)
+    assert sum(shares.values()) == 2 * len(SIZES)
+    assert set(shares) == {0, 1}
+    apart = (
+        "SELECT m.problem_id FROM trial m JOIN run r ON r.trial_id = m.id GROUP BY 1 HAVING COUNT(DISTINCT r.job) > 1"
+    )
+    assert bench.query(apart) == []
+
+
+def test_a_worker_killed_from_outside_costs_no_trial(bench: Any, cards: None, make_listener: Any) -> None:
+    killed: list[int] = []
+
+    def kill(trial: Trial) -> None:
+        mine = psutil.Process().children()
+        workers = [worker for each in mine for worker in each.children() if worker.pid not in killed]
+        if len(killed) < 3 and workers:
+            killed.append(workers[-1].pid)
+            workers[-1].kill()
+
+    heard = make_listener(on_finished=kill)
+    bench.sweep("sound_first", "sound_last", problem={"n": SIZES}, listener=heard)
+    assert len(killed) == 3
+    assert {outcome.state for outcome in heard.outcomes.values()} == {State.OK}
+    assert len(heard.outcomes) == 2 * len(SIZES)
+    assert bench.query("SELECT trial_id FROM run GROUP BY trial_id HAVING COUNT(*) > 1") == []
+
+
+def test_a_large_problem_is_cut_in_blocks_that_share_a_reference(
+    bench: Any, cards: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cuprof.engine.feed.LEAST_BLOCK", 1)
+    _, heard = bench.sweep("sound_first", "sound_between", "sound_last", "takes_its_time")
+    assert len(heard.outcomes) == 4
+    jobs = dict(
+        bench.query("SELECT t.label, COUNT(DISTINCT r.job) FROM run r JOIN trial t ON t.id = r.trial_id GROUP BY 1")
+    )
+    reference = next(label for label in jobs if "sound_first" in label)
+    assert jobs.pop(reference) >= 2
+    assert set(jobs.values()) == {1}
+    went_by = (
+        "SELECT MIN(r.id) = MAX(m.run_id) FROM run r JOIN sweep_trial m ON m.trial_id = r.trial_id GROUP BY m.trial_id"
+    )
+    assert bench.query(went_by) == [(1,)] * 4

@@ -1,0 +1,30 @@
+"""A signal at a chosen instruction of what is run."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+
+class Interrupter:
+    """Send a signal to this process at the given instruction of what is run; count them where it is None."""
+
+    def __init__(self, at: int | None = None, number: int = signal.SIGINT) -> None:
+        self.at, self.number, self.count = at, number, 0
+
+    def __enter__(self) -> Interrupter:
+        sys.settrace(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.count += 1
+            if self.count == self.at:
+                signal.raise_signal(self.number)
+        return self
