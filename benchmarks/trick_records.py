@@ -67,14 +67,16 @@ class Shown:
 
 
 TIMED_CHECKED = "results of timed executions are compared, outputs overwritten before each, inputs changed between them"
-INSIDE = "work outside the frame is noticed (streams, threads, device stamps, a checking execution under CUPTI)"
+INSIDE = "work outside the frame is noticed (streams, threads, device stamps)"
 BOUND = "what reads clocks is bound before foreign code is loaded, and two clocks must agree"
 APART = "what judges runs in another process than what is judged"
 ISOLATED = "limits.isolate gives each variant that runs its own code in the worker a process of its own"
+RECORDS = "one execution of an isolated variant is looked at by CUPTI's records, where cupti-python is installed"
 PUT_BACK = "stream, context, limits and settings are put back after a variant, whatever it did"
 CHECKED = "results, inputs and guard bytes are checked"
 ARGUMENTS = "arguments are held against what the compiled kernel takes"
 
+CONFIRMED = "what is stored is held against what was measured, once nothing of a variant's runs"
 SCRATCH = "scratch is overwritten before each execution"
 HARMLESS = (TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH)
 
@@ -97,7 +99,7 @@ TRICKS = (
     Trick("first_and_last_there", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("poison_awaited", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("caller_read", "reads the call stack", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
-    Trick("reference_read", "reads the reference", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("reference_read", "reads the reference", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("memory_searched", "searches the process's memory", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("seed_known", "known seed", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("half_precision", "lower precision", CHECKED, (WRONG,), caught_today=True),
@@ -121,7 +123,7 @@ TRICKS = (
     Trick("output_replaced", "output's array replaced", APART, GONE, caught_today=True),
     Trick("neighbours_inputs_spoiled", "neighbours' inputs spoiled", APART, (*GONE, OK), caught_today=True),
     Trick("neighbours_slowed", "neighbours slowed", ISOLATED, (*GONE, IN_FULL), caught_today=True),
-    Trick("store_written", "database written", APART, NO_RANK_OR_TRUE),
+    Trick("store_written", "database written", CONFIRMED, NO_RANK_OR_TRUE, caught_today=True),
     # On the CPU: the judge by other ways.
     Trick("constants_changed", "judge's constants changed", APART, NO_RANK_OR_TRUE, caught_today=True),
     Trick("builtins_replaced", "built-in functions replaced", APART, GONE, caught_today=True),
@@ -222,14 +224,14 @@ TRICKS = (
     Trick("memory_hoarded", "device memory hoarded", APART, NO_RANK_OR_TRUE),
     Trick("device_kept_busy", "neighbours' device kept busy", INSIDE, NO_RANK_OR_TRUE),
     # On the GPU from Python: of other kinds.
-    Trick("caches_kept_warm", "caches kept warm from beside", INSIDE, NO_RANK_OR_TRUE, n=2**20),
-    Trick("graph_of_copies", "graph of copies", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("rhythm_noticed", "timed by its rhythm", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("caches_kept_warm", "caches kept warm from beside", RECORDS, NO_RANK_OR_TRUE, n=2**20),
+    Trick("graph_of_copies", "graph of copies", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("rhythm_noticed", "timed by its rhythm", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("context_ended", "context ended", APART, NO_RANK_OR_TRUE),
-    Trick("device_memory_searched", "device memory searched", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("device_memory_searched", "device memory searched", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("queue_flooded", "device flooded from beside", ISOLATED, NO_RANK_OR_TRUE),
     Trick("torch_clock_replaced", "libraries' clocks replaced", BOUND, NO_RANK_OR_TRUE),
-    Trick("not_a_number_on_device", "no number", CHECKED, (WRONG,)),
+    Trick("not_a_number_on_device", "no number", CHECKED, (WRONG,), caught_today=True),
     Trick("named_like_the_judge", "kernel named like the judge's", INSIDE, NO_RANK_OR_TRUE),
 )
 """Whoever makes the judge catch one more sets its `caught_today`; a test holds the two together."""

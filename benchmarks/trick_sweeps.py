@@ -19,6 +19,7 @@ from benchmarks.trick_records import (
     NEIGHBOUR_BAND,
     OK,
     PROBES,
+    RECORDS,
     STALE,
     TRUE_SHARE,
     Shown,
@@ -99,7 +100,7 @@ class Bench:
         baseline, *probes = self.company
         samples = max((trick.samples or self.samples for trick in tricks), default=self.samples)
         names = [trick.variant for trick in tricks]
-        isolate = tricks[0].caught_by == ISOLATED
+        isolate = tricks[0].caught_by in (ISOLATED, RECORDS)
         shown = self.sweep((baseline, *names, *probes), tricks[0].n, samples, isolate=isolate)
         true_ns = {name: alone[name].median_ns or 0.0 for name in self.company}
         beside = {name: shown.get(name, NEVER_RAN) for name in self.company}

@@ -92,7 +92,7 @@ class Rotation:
                         if damage:
                             yield from self._find_culprit(list(going.values()), damage)
                             return
-                        finished = self._examine(candidate) or self.bench.recheck(candidate)
+                        finished = self._examine(candidate, is_last=len(going) == 1) or self.bench.recheck(candidate)
                         finished = self._put_back(candidate) or finished
                         del going[candidate.index]
                         yield finished
@@ -107,8 +107,12 @@ class Rotation:
                         self.apart = list(going.values())
                         return
 
-    def _examine(self, candidate: Candidate) -> Finished | None:
-        """Return what the executions that were timed say against the candidate, or None."""
+    def _examine(self, candidate: Candidate, *, is_last: bool) -> Finished | None:
+        """Return what the executions that were timed say against the candidate, or None.
+
+        Args:
+            is_last: nothing is timed after it in this rotation.
+        """
         executions, runnable = self.rounds.executions, candidate.runnable
         assert runnable is not None
         tally = executions.examine(candidate)
@@ -124,7 +128,9 @@ class Rotation:
             str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
         ]
         doubt = next(filter(None, doubts), "")
-        if not doubt and candidate.program is None:
+        if (
+            not doubt and candidate.program is None and self.bench.job.isolated and is_last
+        ):  # records may slow what follows
             doubt = self.bench.session.find_outside(runnable)
         return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time") if doubt else self._show(candidate)
 
