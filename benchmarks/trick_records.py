@@ -67,13 +67,16 @@ class Shown:
 
 
 TIMED_CHECKED = "results of timed executions are compared, outputs overwritten before each, inputs changed between them"
-INSIDE = "work outside the frame is noticed (streams, threads, device stamps, a checking execution under CUPTI)"
+INSIDE = "work outside the frame is noticed (streams, threads, device stamps)"
 BOUND = "what reads clocks is bound before foreign code is loaded, and two clocks must agree"
 APART = "what judges runs in another process than what is judged"
+ISOLATED = "limits.isolate gives each variant that runs its own code in the worker a process of its own"
+RECORDS = "one execution of an isolated variant is looked at by CUPTI's records, where cupti-python is installed"
 PUT_BACK = "stream, context, limits and settings are put back after a variant, whatever it did"
 CHECKED = "results, inputs and guard bytes are checked"
 ARGUMENTS = "arguments are held against what the compiled kernel takes"
 
+CONFIRMED = "what is stored is held against what was measured, once nothing of a variant's runs"
 SCRATCH = "scratch is overwritten before each execution"
 HARMLESS = (TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH)
 
@@ -84,7 +87,7 @@ NO_RANK_OR_TRUE = (*GONE, IN_FULL)
 TRICKS = (
     # On the CPU: clocks, and what is told of them.
     Trick("clock_replaced", "host clock replaced", BOUND, NO_RANK_OR_TRUE, caught_today=True),
-    Trick("clock_overwritten", "clock's machine code overwritten", APART, NO_RANK_OR_TRUE),
+    Trick("clock_overwritten", "clock's machine code overwritten", APART, NO_RANK_OR_TRUE, caught_today=True),
     Trick("works_in_clock", "work inside the clock", BOUND, NO_RANK_OR_TRUE, caught_today=True),
     Trick("summary_replaced", "statistics replaced", APART, NO_RANK_OR_TRUE, caught_today=True),
     Trick("outcome_forged", "outcome forged on its way", APART, NO_RANK_OR_TRUE, caught_today=True),
@@ -96,8 +99,8 @@ TRICKS = (
     Trick("first_and_last_there", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("poison_awaited", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("caller_read", "reads the call stack", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
-    Trick("reference_read", "reads the reference", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("memory_searched", "searches the process's memory", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("reference_read", "reads the reference", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("memory_searched", "searches the process's memory", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("seed_known", "known seed", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("half_precision", "lower precision", CHECKED, (WRONG,), caught_today=True),
     Trick("tail_skipped", "skipped tail", CHECKED, (WRONG,), caught_today=True),
@@ -109,19 +112,47 @@ TRICKS = (
     # On the CPU: work where no clock looks.
     Trick("thread_handed", "handed to a thread", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
     Trick("process_handed", "handed to a process", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
-    Trick("finaliser_deferred", "finaliser", INSIDE, NO_RANK_OR_TRUE),
+    Trick("finaliser_deferred", "finaliser", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
     Trick("signal_deferred", "signal handler", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
-    Trick("profiler_hooked", "interpreter hook", BOUND, NO_RANK_OR_TRUE),
+    Trick("profiler_hooked", "interpreter hook", BOUND, NO_RANK_OR_TRUE, caught_today=True),
     Trick("exit_deferred", "exit hook", CHECKED, (WRONG,), caught_today=True),
     # On the CPU: the judge itself, and those beside.
     Trick("check_replaced", "check replaced", APART, GONE, caught_today=True),
     Trick("numpy_replaced", "NumPy replaced", APART, GONE, caught_today=True),
-    Trick("tolerance_widened", "tolerance widened", APART, GONE),
+    Trick("tolerance_widened", "tolerance widened", APART, GONE, caught_today=True),
     Trick("output_replaced", "output's array replaced", APART, GONE, caught_today=True),
     Trick("neighbours_inputs_spoiled", "neighbours' inputs spoiled", APART, (*GONE, OK), caught_today=True),
-    Trick("neighbours_slowed", "neighbours slowed", APART, (*GONE, IN_FULL)),
-    Trick("store_written", "database written", APART, NO_RANK_OR_TRUE),
+    Trick("neighbours_slowed", "neighbours slowed", ISOLATED, (*GONE, IN_FULL), caught_today=True),
+    Trick("store_written", "database written", CONFIRMED, NO_RANK_OR_TRUE, caught_today=True),
+    # On the CPU: the judge by other ways.
+    Trick("constants_changed", "judge's constants changed", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("builtins_replaced", "built-in functions replaced", APART, GONE, caught_today=True),
+    Trick("methods_shadowed", "judge's methods shadowed", APART, GONE, caught_today=True),
+    Trick("class_exchanged", "judge's class exchanged", APART, GONE, caught_today=True),
+    Trick("comparison_foreseen", "comparison foreseen", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("draws_foreseen", "chance taken away", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick(
+        "known_from_third_meeting", "kept from the third meeting on", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True
+    ),
+    Trick("traced_opcodes", "caller's frame traced", BOUND, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("weakly_deferred", "weak reference's callback", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("not_a_number", "no number", CHECKED, (WRONG,), caught_today=True),
+    Trick("infinite", "infinity", CHECKED, (WRONG,), caught_today=True),
+    Trick("array_of_its_own", "output exchanged for an array of its own", CHECKED, (WRONG, REFUSED), caught_today=True),
+    Trick("inputs_made_easy", "inputs made easy", CHECKED, (WRONG,), caught_today=True),
+    Trick("ends_the_process", "process ended in good order", APART, GONE, caught_today=True),
+    Trick("others_blamed", "another trial blamed", APART, GONE, caught_today=True),
+    Trick("nobody_blamed", "nobody to be blamed", APART, GONE, caught_today=True),
+    Trick("pipes_filled", "answer written into the pipe", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("pipes_closed", "pipe closed", APART, GONE, caught_today=True),
+    Trick("error_that_errs", "error whose text is one", APART, GONE, caught_today=True),
+    Trick("child_takes_over", "child goes on as the worker", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("spins_beside", "thread that slows those beside", ISOLATED, NO_RANK_OR_TRUE, caught_today=True),
     # On the CPU: honest work, and the process left changed.
+    Trick("limits_left", "limits left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("alarm_left", "alarm left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("warnings_left", "warnings and collection left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("denormals_left", "denormals left flushed", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("numpy_errors_left", "library switches left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("environment_left", "environment and folder left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("random_state_left", "random state left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
@@ -136,53 +167,53 @@ TRICKS = (
     Trick("input_overwritten_cl", "input overwritten", CHECKED, (WRONG,), caught_today=True),
     Trick("written_beside_cl", "written beside", CHECKED, (WRONG,), caught_today=True),
     # In CUDA C++, where only the kernel and its arguments can cheat.
-    Trick("ends_there_cuda", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("poison_awaited_cuda", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("noted_in_scratch_cuda", "note left in scratch", SCRATCH, NO_RANK_OR_TRUE),
-    Trick("kept_in_module", "kept in the module's own memory", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("ends_there_cuda", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("poison_awaited_cuda", "waits for the check", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("noted_in_scratch_cuda", "note left in scratch", SCRATCH, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("kept_in_module", "kept in the module's own memory", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("lower_precision_cuda", "lower precision", CHECKED, (WRONG,), caught_today=True),
     Trick("tail_skipped_cuda", "skipped tail", CHECKED, (WRONG,), caught_today=True),
     Trick("sparse_cuda", "sparse work", CHECKED, (WRONG,), caught_today=True),
-    Trick("one_in_fifty_cuda", "wrong in one of fifty", TIMED_CHECKED, (WRONG,), samples=250),
+    Trick("one_in_fifty_cuda", "wrong in one of fifty", TIMED_CHECKED, (WRONG,), samples=250, caught_today=True),
     Trick("input_overwritten_cuda", "input overwritten", CHECKED, (WRONG,), caught_today=True),
     Trick("written_beside_cuda", "written beside", CHECKED, (WRONG,), caught_today=True),
-    Trick("int_for_size_t", "argument too narrow", ARGUMENTS, (REFUSED,)),
-    Trick("float_for_double", "argument of another width", ARGUMENTS, (REFUSED,)),
-    Trick("one_argument_too_many", "too many arguments", ARGUMENTS, (REFUSED,)),
-    Trick("one_argument_too_few", "too few arguments", ARGUMENTS, (REFUSED,)),
+    Trick("int_for_size_t", "argument too narrow", ARGUMENTS, (REFUSED,), caught_today=True),
+    Trick("float_for_double", "argument of another width", ARGUMENTS, (REFUSED,), caught_today=True),
+    Trick("one_argument_too_many", "too many arguments", ARGUMENTS, (REFUSED,), caught_today=True),
+    Trick("one_argument_too_few", "too few arguments", ARGUMENTS, (REFUSED,), caught_today=True),
     # On the GPU from Python: what times it.
-    Trick("event_times_replaced", "event times replaced", BOUND, NO_RANK_OR_TRUE),
-    Trick("event_records_replaced", "event records replaced", BOUND, NO_RANK_OR_TRUE),
-    Trick("event_times_overwritten", "driver's machine code overwritten", APART, NO_RANK_OR_TRUE),
-    Trick("correction_raised", "timer's correction raised", BOUND, NO_RANK_OR_TRUE),
-    Trick("flush_removed", "flush removed", BOUND, NO_RANK_OR_TRUE, n=2**20),
-    Trick("gate_opened", "gate opened early", BOUND, NO_RANK_OR_TRUE, n=2**20),
+    Trick("event_times_replaced", "event times replaced", BOUND, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("event_records_replaced", "event records replaced", BOUND, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("event_times_overwritten", "driver's machine code overwritten", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("correction_raised", "timer's correction raised", BOUND, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("flush_removed", "flush removed", BOUND, NO_RANK_OR_TRUE, n=2**20, caught_today=True),
+    Trick("gate_opened", "gate opened early", BOUND, NO_RANK_OR_TRUE, n=2**20, caught_today=True),
     Trick("phases_seeded", "random state left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     # On the GPU from Python: where the frame is not.
-    Trick("own_stream", "own stream", INSIDE, NO_RANK_OR_TRUE),
-    Trick("own_stream_joined_for_checks", "own stream, joined for checks", INSIDE, NO_RANK_OR_TRUE),
-    Trick("joined_too_early", "joined too early", INSIDE, NO_RANK_OR_TRUE),
-    Trick("per_thread_default_stream", "per-thread default stream", INSIDE, NO_RANK_OR_TRUE),
-    Trick("stream_left_current", "current stream left changed", PUT_BACK, NO_RANK_OR_TRUE),
-    Trick("capture_left_open", "capture left open", PUT_BACK, NO_RANK_OR_TRUE),
-    Trick("graph_not_launched", "graph captured, not launched", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("graph_launched_elsewhere", "graph launched elsewhere", INSIDE, NO_RANK_OR_TRUE),
-    Trick("device_thread_handed", "handed to a thread", INSIDE, NO_RANK_OR_TRUE),
-    Trick("resident_kernel", "resident kernel", INSIDE, NO_RANK_OR_TRUE),
-    Trick("host_works", "host-side work", "the host's own clock is a bound", NO_RANK_OR_TRUE),
-    Trick("finaliser_launches", "finaliser", INSIDE, NO_RANK_OR_TRUE),
+    Trick("own_stream", "own stream", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("own_stream_joined_for_checks", "own stream, joined for checks", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("joined_too_early", "joined too early", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("per_thread_default_stream", "per-thread default stream", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("stream_left_current", "current stream left changed", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("capture_left_open", "capture left open", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("graph_not_launched", "graph captured, not launched", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("graph_launched_elsewhere", "graph launched elsewhere", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("device_thread_handed", "handed to a thread", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("resident_kernel", "resident kernel", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("host_works", "host-side work", "the host's own clock is a bound", NO_RANK_OR_TRUE, caught_today=True),
+    Trick("finaliser_launches", "finaliser", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
     # On the GPU from Python: results that were not computed.
-    Trick("result_moved", "record of the result moved", APART, NO_RANK_OR_TRUE),
-    Trick("copied_from_neighbour", "neighbour's result kept", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("precomputed_on_device", "precomputed while preparing", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("kept_by_pointer", "kept by address", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("kept_by_samples", "kept by sampled content", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("kept_by_call", "kept by count", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("kept_in_free_list", "kept in the allocator's free list", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("caller_asked", "reads the call stack", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("reference_uploaded", "reads the reference", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("seed_guessed", "known seed", TIMED_CHECKED, NO_RANK_OR_TRUE),
-    Trick("allocator_spied", "allocator replaced", TIMED_CHECKED, NO_RANK_OR_TRUE),
+    Trick("result_moved", "record of the result moved", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("copied_from_neighbour", "neighbour's result kept", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("precomputed_on_device", "precomputed while preparing", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("kept_by_pointer", "kept by address", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("kept_by_samples", "kept by sampled content", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("kept_by_call", "kept by count", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("kept_in_free_list", "kept in the allocator's free list", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("caller_asked", "reads the call stack", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("reference_uploaded", "reads the reference", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("seed_guessed", "known seed", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("allocator_spied", "allocator replaced", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("one_in_fifty_on_device", "skipped in one of fifty", TIMED_CHECKED, (WRONG,), samples=250),
     # On the GPU from Python: honest work, and the device left changed.
     Trick("l2_persisting_left", "lines left persisting in L2", PUT_BACK, NO_RANK_OR_TRUE, n=2**20),
@@ -192,6 +223,16 @@ TRICKS = (
     Trick("switches_left", "library switches left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("memory_hoarded", "device memory hoarded", APART, NO_RANK_OR_TRUE),
     Trick("device_kept_busy", "neighbours' device kept busy", INSIDE, NO_RANK_OR_TRUE),
+    # On the GPU from Python: of other kinds.
+    Trick("caches_kept_warm", "caches kept warm from beside", RECORDS, NO_RANK_OR_TRUE, n=2**20),
+    Trick("graph_of_copies", "graph of copies", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("rhythm_noticed", "timed by its rhythm", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("context_ended", "context ended", APART, NO_RANK_OR_TRUE),
+    Trick("device_memory_searched", "device memory searched", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("queue_flooded", "device flooded from beside", ISOLATED, NO_RANK_OR_TRUE),
+    Trick("torch_clock_replaced", "libraries' clocks replaced", BOUND, NO_RANK_OR_TRUE),
+    Trick("not_a_number_on_device", "no number", CHECKED, (WRONG,), caught_today=True),
+    Trick("named_like_the_judge", "kernel named like the judge's", INSIDE, NO_RANK_OR_TRUE),
 )
 """Whoever makes the judge catch one more sets its `caught_today`; a test holds the two together."""
 
@@ -206,7 +247,8 @@ HONEST = {
         "default_stream", "streams_joined", "graph_replayed", "torch_current_stream", "torch_default_stream",
         "triton_default_stream", "triton_current_stream", "launched_in_pieces", "copied_then_added",
         "workspace_in_prepare", "compiled_at_first_launch", "tuned_at_first_launch", "descriptor_kept", "handle_kept",
-        "allocator_put_back", "host_callback", "slow_to_launch", "waits_itself", "device_probe",
+        "allocator_put_back", "host_callback", "own_blocking_stream", "prefetched_beside", "slow_to_launch",
+        "waits_itself", "device_probe",
     ),
 }  # fmt: skip
 """Variants that are timed in full and accused of nothing, by back end."""

@@ -15,9 +15,11 @@ from benchmarks.trick_records import (
     FALSE_TIME,
     HONEST,
     IN_FULL,
+    ISOLATED,
     NEIGHBOUR_BAND,
     OK,
     PROBES,
+    RECORDS,
     STALE,
     TRUE_SHARE,
     Shown,
@@ -58,8 +60,10 @@ class Bench:
     samples: int = 20
     settings: tuple[str, ...] = ()
 
-    def sweep(self, variants: Sequence[str], n: int | None = None, samples: int | None = None) -> dict[str, Shown]:
-        """Sweep variants in one process of a new project; return what is shown of each.
+    def sweep(
+        self, variants: Sequence[str], n: int | None = None, samples: int | None = None, *, isolate: bool = False
+    ) -> dict[str, Shown]:
+        """Sweep variants of a new project, in one process or in one each; return what is shown of each.
 
         Raises:
             SweepFailedError: it left no row of any of them; the message is the end of what it printed.
@@ -70,6 +74,7 @@ class Bench:
             command = [sys.executable, "-m", "cuprof", "sweep", "family=tricks", f"variants=[{','.join(variants)}]"]
             command += [f"baseline={BASELINES[self.backend]}", f"problem.n={n or self.n}", *SETTINGS, *ONE_EACH]
             command += [f"measure.min_samples={count}", f"measure.max_samples={count}", *self.settings]
+            command += ["limits.isolate=true"] if isolate else []
             ended = run(command, Path(folder), folder=project, limit_s=300, accept=(0, 1))
             shown = read_shown(project / "db" / "cuprof.sqlite")
         if not shown:
@@ -95,7 +100,8 @@ class Bench:
         baseline, *probes = self.company
         samples = max((trick.samples or self.samples for trick in tricks), default=self.samples)
         names = [trick.variant for trick in tricks]
-        shown = self.sweep((baseline, *names, *probes), tricks[0].n, samples)
+        isolate = tricks[0].caught_by in (ISOLATED, RECORDS)
+        shown = self.sweep((baseline, *names, *probes), tricks[0].n, samples, isolate=isolate)
         true_ns = {name: alone[name].median_ns or 0.0 for name in self.company}
         beside = {name: shown.get(name, NEVER_RAN) for name in self.company}
         unsound = list_unsound(beside, true_ns, NEIGHBOUR_BAND[self.backend])

@@ -3,16 +3,17 @@
     python -m benchmarks.tricks --out FOLDER
     python -m benchmarks.tricks --cpu             # without a GPU: the tricks on the CPU and in OpenCL, cuprof alone
 
-The honest variants that look like tricks are swept first: they give the true times, and none may be accused. Then each
-trick is swept in a process of its own, beside the honest baseline and a probe that is slow where somebody has left
-settings changed.
+The honest variants that look like tricks are swept first: they give the true times, and none may be accused. Then
+tricks are swept beside the honest baseline and a probe that is slow where somebody has left settings changed: those
+that can do nothing to others together, each other one in a process of its own.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -69,22 +70,40 @@ def to_us(duration_ns: float | None) -> float | None:
     return None if duration_ns is None else duration_ns * 1e-3
 
 
-def judge_all(bench: Bench, tricks: Sequence[Trick]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each honest variant, then for each trick, as it is known."""
+def judge_all(bench: Bench, tricks: Sequence[Trick], jobs: int = 1) -> Iterator[dict[str, Any]]:
+    """Yield a row for each honest variant, then for each trick, as it is known.
+
+    Args:
+        jobs: so many sweeps at a time; what they time on the device takes turns.
+    """
     alone: dict[int, dict[str, Shown]] = {bench.n: bench.sweep_honest()}
     for name in HONEST[bench.backend]:
         yield make_honest_row(name, alone[bench.n].get(name, Shown("planned", message="never ran")))
-    for trick in tricks:
-        n = trick.n or bench.n
+    for n in {trick.n for trick in tricks if trick.n} - {bench.n}:
+        alone[n] = bench.sweep(bench.company, n)
+
+    def judge_group(group: Sequence[Trick]) -> list[dict[str, Any]]:
         try:
-            if n not in alone:
-                alone[n] = bench.sweep(bench.company, n)
-            (judged,) = bench.judge([trick], alone[n])
+            return [make_row(judged) for judged in bench.judge(group, alone[group[0].n or bench.n])]
         except SweepFailedError as error:
-            row = {"variant": trick.variant, "kind": trick.kind, "cuprof": "no rows", "right": False}
-            yield {**row, "message": str(error)}
+            failed = {"cuprof": "no rows", "right": False, "message": str(error)}
+            return [{"variant": trick.variant, "kind": trick.kind, **failed} for trick in group]
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for rows in pool.map(judge_group, group_tricks(tricks)):
+            yield from rows
+
+
+def group_tricks(tricks: Sequence[Trick]) -> list[list[Trick]]:
+    """Return tricks as they are swept: those that touch their own result alone together, others singly."""
+    together: dict[int | None, list[Trick]] = {}
+    alone = []
+    for trick in tricks:
+        if trick.is_harmless:
+            together.setdefault(trick.n, []).append(trick)
         else:
-            yield make_row(judged)
+            alone.append([trick])
+    return [*together.values(), *alone]
 
 
 class OtherTools:
@@ -122,6 +141,12 @@ class OtherTools:
                 found[name] = BELIEVED if believed else "timed in full"
         return found
 
+    def prepare(self, problems: Iterable[int]) -> None:
+        """Time the honest baseline at each problem, with nothing beside it."""
+        for n in problems:
+            for name in self.names:
+                self._get_honest_ns(name, n)
+
     def _get_honest_ns(self, name: str, n: int) -> float | None:
         if (name, n) not in self._honest_ns:
             answered = self._ask(TOOLS[name][0], BASELINES["cuda"], n)
@@ -131,7 +156,7 @@ class OtherTools:
         return self._honest_ns[name, n]
 
     def _ask(self, module: str, variant: str, n: int) -> dict[str, Any]:
-        answered = ask(module, self.work, "--variant", variant, "--n", str(n), limit_s=60)
+        answered = ask(module, self.work / variant, "--variant", variant, "--n", str(n), limit_s=60)
         return {**answered.found, **({"fault": answered.fault} if answered.fault else {})}
 
 
@@ -155,7 +180,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu", action="store_true", help="the tricks that need no GPU; cuprof alone")
     parser.add_argument("--only", nargs="+", default=[], metavar="VARIANT", help="of the tricks only these")
     parser.add_argument("--tools", nargs="*", choices=list(TOOLS), default=list(TOOLS), help="(default: all)")
+    parser.add_argument("--tools-only", action="store_true", help="leave cuprof's own columns out")
     parser.add_argument("--n", type=int, help="how many numbers (default: 2**24, with --cpu 2**18)")
+    parser.add_argument("--jobs", type=int, default=1, help="sweeps, or other tools, at a time (default: 1)")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="further settings of every sweep")
     arguments = parser.parse_args(argv)
     if not arguments.cpu:
@@ -171,14 +198,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         others = OtherTools(Path(folder), () if arguments.cpu else arguments.tools, list_kernels())
         for backend in backends:
             chosen = [each for each in records[backend] if not arguments.only or each.variant in arguments.only]
-            for row in judge_all(Bench(backend, n, settings=tuple(arguments.set)), chosen):
-                trick = known.get(row["variant"])
-                row |= others.columns(row["variant"], trick.n if trick and trick.n else n)
+            bench = Bench(backend, n, settings=tuple(arguments.set))
+            if arguments.tools_only:
+                rows += [{"variant": each.variant, "kind": each.kind} for each in chosen]
+                continue
+            for row in judge_all(bench, chosen, arguments.jobs):
                 rows.append(row)
                 mark = {True: "right", False: "NOT RIGHT", None: "left out"}[row["right"]]
                 print(f"{row['variant']}: {row['cuprof']}, {mark}", file=sys.stderr, flush=True)
+        problems = [(row["variant"], getattr(known.get(row["variant"]), "n", None) or n) for row in rows]
+        others.prepare({n for _, n in problems})
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            for row, columns in zip(rows, pool.map(lambda each: others.columns(*each), problems), strict=True):
+                row |= columns
     print(f"believed by other tools: {count_believed(rows) or 'not asked'}")
-    return report("tricks", COLUMNS, rows, arguments.out, make_criteria(rows))
+    return report("tricks", COLUMNS, rows, arguments.out, {} if arguments.tools_only else make_criteria(rows))
 
 
 def list_kernels() -> list[str]:

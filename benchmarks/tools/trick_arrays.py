@@ -64,7 +64,7 @@ class Case:
         from benchmarks.tools.device import Device
 
         device = Device()
-        cupy = device.backend.cupy
+        cupy = device.backend.device.cupy
         torch.cuda.init()
         # Whoever times a function of Python with another tool has no stream of cuprof's: the default stream it is.
         cupy.cuda.Stream.null.use()

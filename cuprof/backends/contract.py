@@ -245,6 +245,10 @@ class Session(ABC, Generic[R]):
     def put_back(self) -> None:
         """Undo what a variant left changed of the device's own settings."""
 
+    def find_outside(self, runnable: R) -> str:
+        """Return what a runnable does outside of the frame in which it is timed, and how to mend it, or nothing."""
+        return ""
+
     def wait(self) -> None:
         """Wait for whatever still goes on, also where no execution waits: other streams, and threads for a moment."""
         sleep(GRACE_S)

@@ -8,11 +8,15 @@ from dataclasses import replace
 
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
+from cuprof.engine.witness import Witness
 from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
 from cuprof.records import OF_FAMILY, Outcome, State
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
+from cuprof.worker.messages import Executed, Finished, Job, JobDone, JobTrial, Ready, WorkerSettings
 from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
+
+MOST_IDLE_TURNS = 2
+"""After so many turns in a row that answered nothing, each trial that is left has a worker of its own."""
 
 Watch = Callable[[JobTrial, Phase], None]
 
@@ -92,16 +96,20 @@ class JobRunner:
         self._suspects = []
         self._clock_is_sound = False
         self._kills, self.lost = 0, ""
+        idle_turns = 0
         while left:
             alone = bool(self._suspects)
             if alone:
                 self._drop()
             given = (self._suspects.pop(0),) if alone else tuple(left)
             ahead = get_spec(job.backend).builds_ahead and not self._lost_building
-            current = replace(job, trials=given, build_ahead=ahead)
+            current, before = replace(job, trials=given, build_ahead=ahead), len(left)
             for outcome in self._run_once(current, alone, judge):
                 left = [trial for trial in left if trial.identity != outcome.identity]
                 yield outcome
+            idle_turns = idle_turns + 1 if len(left) == before and not self._suspects else 0
+            if idle_turns >= MOST_IDLE_TURNS:  # whoever ends its worker takes care to be blamed for nothing
+                self._suspects = list(left)
             if alone:
                 self._drop()
         if job.isolated:
@@ -117,6 +125,7 @@ class JobRunner:
         used = worked = self._worked and self._worker is not None
         self._worked = True
         left = dict(enumerate(job.trials))
+        witness = Witness() if get_spec(job.backend).is_host and job.methods else None
         sent = time.monotonic()
         try:
             self.worker.send(job)
@@ -124,14 +133,16 @@ class JobRunner:
             for message in self.worker.messages():
                 if self._stopped:
                     raise StoppedError
-                if isinstance(message, Finished):
+                if isinstance(message, Ready | Executed) and witness:
+                    self.worker.send(witness.answer(message))
+                elif isinstance(message, Finished):
                     trial = left.get(message.index)
                     if trial is None or trial.identity != message.outcome.identity:
                         self.worker.kill()
                         raise WorkerDiedError("an answer to no question", self.worker.page.read(), "")
                     del left[message.index]
                     worked = True
-                    outcome = judge(message.outcome)
+                    outcome = judge(witness.judge(message) if witness else message.outcome)
                     implausible = outcome.state is State.IMPLAUSIBLE
                     if alone:
                         self._clock_is_sound |= implausible
@@ -169,7 +180,7 @@ class JobRunner:
                     if not alone and _shares_process(job) and _is_doubtful(job, left, status):
                         self._suspects.append(left[status.index])
                         return
-                    blamed = self._blame(job, left, worked, status)
+                    blamed = self._blame(job, left, worked and not alone, status)
                     message = f"stopped after {limit:g} s while {PHASE_TEXT[status.phase]}"
                     yield from _all_failed(blamed, State.TIMED_OUT, message, "", status.phase.name.lower())
                     return
@@ -180,7 +191,7 @@ class JobRunner:
             if killed or (not alone and _is_doubtful(job, left, death.status)):
                 self._suspects += [left[death.status.index]] if death.status.index in left else []
                 return
-            blamed = self._blame(job, left, worked, death.status)
+            blamed = self._blame(job, left, worked and not alone, death.status)
             message = f"{death.cause} while {PHASE_TEXT[death.status.phase]}"
             yield from _all_failed(blamed, State.CRASHED, message, death.log, death.status.phase.name.lower())
 
@@ -195,7 +206,8 @@ class JobRunner:
             return ()
         if status.index in left:
             return (left[status.index],)
-        return () if worked else left.values()
+        erased = status.phase not in (Phase.START, Phase.INPUTS) and len(left) > 1  # somebody wrote over the page
+        return () if worked or erased else left.values()
 
     def _limit(self, phase: Phase) -> float:
         if phase is Phase.BUILD:

@@ -198,6 +198,7 @@ class Sweep:
         self.surprises: list[Trial] = []
         self.faults: dict[str, None] = {}
         self._replanned: dict[str, dict[tuple[Point, Point], Trial]] = {}
+        self._medians: dict[str, dict[str, float]] = {}
         self._concluded: set[str] = set()
         self._granted: dict[str, Station] = {}
         self.sweep_id = 0
@@ -238,6 +239,7 @@ class Sweep:
             self._concluded |= done
             with Presence(store, self.fleet.stations):
                 self._measure(sweep_id, runnable)
+                self._confirm(sweep_id, runnable)
             store.finish_sweep(sweep_id, "finished")
         except BaseException:
             if sweep_id is not None:
@@ -314,6 +316,20 @@ class Sweep:
         for station in self.fleet.stations:
             station.runner.watch = partial(call, self._show, station)
         self.fleet.run(feed, work)
+
+    def _confirm(self, sweep_id: int, trials: Sequence[Trial]) -> None:
+        """Hold what is stored against what was measured, once nothing runs any more that a variant can have started."""
+        if all(trial.kind == "kernel" for trial in trials if trial.identity in self._medians):
+            return
+        for station in self.fleet.stations:
+            station.runner.replace_worker()
+        stored = self.store.list_medians(sweep_id)
+        for trial in trials:
+            if trial.identity in self._medians and stored.get(trial.identity, {}) != self._medians[trial.identity]:
+                message = "what was stored of it was changed while its sweep went on"
+                self._record(
+                    sweep_id, trial, Outcome(trial.identity, State.IMPLAUSIBLE, message, started_at=time.time())
+                )
 
     def _retire(self, station: Station, feed: Feed, job: Job) -> bool:
         """Give the work of a station whose device has failed to others; return False where there are none."""
@@ -446,6 +462,8 @@ class Sweep:
             )
             self.observer.done_elsewhere(1)
             return True
+        if outcome.state is State.OK:
+            self._medians[trial.identity] = {each.measure.value: each.summary.median_ns for each in outcome.timings}
         self._tell(trial, outcome)
         for timing in outcome.timings:
             reason = timing.details.get(ENERGY_UNAVAILABLE)

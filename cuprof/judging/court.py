@@ -26,6 +26,7 @@ from cuprof.plan import Selection, plan
 from cuprof.project import Project
 from cuprof.records import Trial, Unavailable
 from cuprof.sandbox.probe import find_refusal
+from cuprof.sandbox.seccomp import find_bindings
 from cuprof.sandbox.settings import Sandbox
 from cuprof.scratch import ScratchFolder
 from cuprof.store import Store
@@ -227,10 +228,12 @@ class _Trial:
     def _describe_sandbox(self) -> str:
         if self.request.sandbox == "off":
             return "a process each"
+        filtered = ", and a filter of system calls" if find_bindings() else ""
         if self.refusal:
-            return "a process each, with limits of memory and time"
+            return f"a process each, with limits of memory and time{filtered}"
         return (
             "a process each without network, with a view of files and processes of its own, limits of memory and time"
+            f"{filtered}"
         )
 
 

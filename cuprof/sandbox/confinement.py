@@ -25,6 +25,7 @@ from cuprof.sandbox.kernel import (
     control,
     drop_capabilities,
 )
+from cuprof.sandbox.seccomp import refuse_calls
 from cuprof.sandbox.settings import Sandbox
 from cuprof.sandbox.view import enter_namespaces, show_own_processes
 
@@ -71,6 +72,11 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
         drop_capabilities()
     control(PR_SET_NO_NEW_PRIVS, 1)
     _limit(sandbox)
+    try:
+        refuse_calls()
+    except OSError as error:
+        _tell(f"cuprof: the filter of system calls is refused: {error}")
+        os._exit(REFUSED)
 
 
 def _limit(sandbox: Sandbox) -> None:

@@ -80,6 +80,20 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     return run_id
 
 
+def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, float | None]]:
+    """Return identity → measure → median of the runs that a sweep goes by; see `Store.list_medians`."""
+    rows = connection.execute(
+        sa.select(Trial.identity, TimingRow.measure, TimingRow.median_ns)
+        .join(SweepTrial, SweepTrial.trial_id == Trial.id)
+        .join(TimingRow, TimingRow.run_id == SweepTrial.run_id)
+        .where(SweepTrial.sweep_id == sweep_id)
+    )
+    found: dict[str, dict[str, float | None]] = {}
+    for identity, measure, median_ns in rows:
+        found.setdefault(identity, {})[measure] = median_ns
+    return found
+
+
 def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
     summary = timing.summary
     figures = columns_of(TimingRow, summary, sample_count=summary.count, excluded_count=summary.excluded)

@@ -191,6 +191,11 @@ class Store:
         """
         return self._write(lambda connection: outcomes.record(connection, sweep_id, outcome, origin))
 
+    def list_medians(self, sweep_id: int) -> dict[str, dict[str, float | None]]:
+        """Return the medians in ns of the runs that a sweep goes by: trial's identity → measure → median."""
+        with self.snapshot() as connection:
+            return outcomes.list_medians(connection, sweep_id)
+
     def reuse(self, sweep_id: int, reused: Sequence[StoredTrial]) -> None:
         """Let the sweep go by runs that are stored already: those that `stored` returned, all in one transaction.
 

@@ -20,7 +20,9 @@ def main(arguments: list[str]) -> int:
     if arguments[3:]:
         confine(Sandbox.decode(arguments[3]), close=(handle,))
     from cuprof.worker.service import serve  # after the fork: the guardian stays small
+    from cuprof.worker.ward import set_ward
 
+    set_ward()
     return serve(handle, status)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, Draw, Runnable, Session
+from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, DeviceLostError, Draw, Runnable, Session
 from cuprof.errors import BuildError
 from cuprof.family.includes import relocate
-from cuprof.records import Check, State
+from cuprof.records import Check, Measure, State
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.check import compare
 from cuprof.worker.integrity import Integrity
@@ -25,6 +27,10 @@ ENOUGH_COMPARED = 2
 """So many timed executions that were right, on inputs that differ, are as good as a further check."""
 
 
+BeSeen = Callable[[int, float, Callable[[int], object]], None]
+"""Told a trial's index, what it is said to take in nanoseconds, and what executes it so often back to back."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """What the candidates of a job have in common.
@@ -36,6 +42,7 @@ class Bench:
         on_host: the device is the host's own processor.
         state: the process as it was before any variant's code ran.
         integrity: what checks and times, as it was then.
+        be_seen: executes under another process's clock; None where only the device's own tells how long that takes.
     """
 
     job: Job
@@ -46,9 +53,11 @@ class Bench:
     on_host: bool = False
     state: ProcessState = field(default_factory=ProcessState)
     integrity: Integrity = field(default_factory=Integrity)
+    be_seen: BeSeen | None = None
 
     def prepare(self, candidate: Candidate) -> None:
-        """Build the candidate and bind it to the session's arrays."""
+        """Build the candidate and bind it to the session's arrays; from then on its own code may run."""
+        self.integrity.hide()
         variant = candidate.variant
         try:
             with OPENED.recorded(candidate.opened if candidate.program is None else set()):
@@ -130,10 +139,29 @@ class Bench:
             return candidate.finish(State.WRONG_RESULT, message, phase="recheck")
         return candidate.finish(State.OK)
 
+    def show(self, candidate: Candidate) -> None:
+        """Execute a candidate that has been timed under the engine's clock too, where it was timed by the host's."""
+        medians = [
+            timing.summary.median_ns for measure, timing in candidate.timings.items() if measure != Measure.TOTAL
+        ]
+        if self.be_seen is not None and medians and candidate.runnable is not None:
+            execute = partial(self.session.repeat, candidate.runnable)
+            self.be_seen(candidate.index, max(medians), execute)
+
     def put_back(self) -> None:
-        """Undo what a variant left changed of the process and of the device's settings."""
-        self.state.put_back()
+        """Undo what a variant left changed of the process and of the device's settings.
+
+        Raises:
+            DeviceLostError: part of it cannot be undone; nobody else is to be timed in this process.
+        """
         self.session.put_back()
+        self.put_back_process()
+
+    def put_back_process(self) -> None:
+        """Undo what a variant left changed of the process; raises as `put_back` does."""
+        left = self.state.put_back()
+        if left:
+            raise DeviceLostError(f"it leaves changed what cannot be put back for those after it: {', '.join(left)}")
 
     def find_replaced(self, candidate: Candidate) -> tuple[str, ...]:
         """Return what of the judge has been replaced in this process, put back; a kernel's own code runs elsewhere."""

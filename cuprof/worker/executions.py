@@ -89,19 +89,25 @@ class Executions:
     def deal(self, index: int) -> Draw:
         """Return what a candidate's next execution is given."""
         account = self._accounts[index]
-        affordable = account.in_place or account.comparing_ns <= MOST_SHARE * account.spent_ns
-        due = account.dealt_to_compare < WANTED or self._byte() % BEYOND == 0
-        return self._draw(account, compare=bool(self.compared_sets) and affordable and due)
+        # What is fetched is chosen after its execution (`settle`): no variant can find which executions are looked at.
+        compare = account.in_place and bool(self.compared_sets) and self._is_due(account)
+        return self._draw(account, compare=compare)
+
+    def _is_due(self, account: _Account) -> bool:
+        return account.dealt_to_compare < WANTED or self._byte() % BEYOND == 0
 
     def _draw(self, account: _Account, *, compare: bool) -> Draw:
-        """Draw, of what is compared the second time a set that was not: however few there are, all sets are met."""
+        """Draw, until all sets have been compared one that was not: however few comparisons fit, all sets are met."""
         missing = [number for number in range(self.compared_sets) if number not in account.compared_on]
-        sets = missing if compare and missing else range(max(self.compared_sets, 1))
+        sets = missing if missing and (compare or not account.in_place) else range(max(self.compared_sets, 1))
         account.dealt = Draw(sets[self._byte() % len(sets)], self._byte(), compare)
         if compare:
-            account.dealt_to_compare += 1
-            account.compared_on.add(account.dealt.inputs)
+            self._note(account)
         return account.dealt
+
+    def _note(self, account: _Account) -> None:
+        account.dealt_to_compare += 1
+        account.compared_on.add(account.dealt.inputs)
 
     def _byte(self) -> int:
         """Return a random byte that no variant can foresee, or choose by a seed."""
@@ -113,13 +119,18 @@ class Executions:
 
     def settle(self, index: int, runnable: Runnable, spent_ns: int) -> None:
         """Take what the last execution came to, where the session leaves that to us."""
-        account = self._accounts[index]
+        account, outputs = self._accounts[index], None
         account.spent_ns += spent_ns
         account.dealt_count += 1
+        share = MOST_SHARE * (1 - self._byte() / 2560)
+        affordable = bool(self.compared_sets) and account.comparing_ns <= share * account.spent_ns
+        if not account.in_place and affordable and self._is_due(account):
+            self._note(account)
+            outputs = self._fetch(account, runnable)
         if self.bench.on_host:  # what it leaves changed is what those sampled beside it would find
-            self.bench.state.put_back()
-        if not account.in_place and account.dealt.compare:
-            self._compare(account, runnable)
+            self.bench.put_back_process()
+        if outputs is not None:
+            self._compare(account, outputs)
 
     def examine(self, candidate: Candidate) -> Tally:
         """Compare further executions until they are enough, and return what all have come to."""
@@ -141,7 +152,7 @@ class Executions:
                 each_ns = max(monotonic_ns() - began - spent_ns, 1) / len(draws)
                 at_once = max(1, min(AT_ONCE, int((allowed_ns - (monotonic_ns() - began)) / each_ns)))
             else:  # outputs that are fetched are those of the last execution
-                self._compare(account, candidate.runnable)
+                self._compare(account, self._fetch(account, candidate.runnable))
         if account.in_place:
             return session.tally(candidate.runnable)
         return Tally(account.compared, account.wrong, None)
@@ -183,10 +194,15 @@ class Executions:
         """Return the cold time of an execution on a set, whose result is not looked at."""
         return self.bench.session.read(runnable, Measure.COLD, 1, lambda: Draw(number, self._byte())).duration_ns
 
-    def _compare(self, account: _Account, runnable: Runnable) -> None:
-        """Hold the outputs against what is right; the same bytes on the same inputs are compared once."""
+    def _fetch(self, account: _Account, runnable: Runnable) -> Arrays:
         began = monotonic_ns()
         outputs = self.bench.session.fetch(runnable)
+        account.comparing_ns += monotonic_ns() - began
+        return outputs
+
+    def _compare(self, account: _Account, outputs: Arrays) -> None:
+        """Hold outputs against what is right; the same bytes on the same inputs are compared once."""
+        began = monotonic_ns()
         right, digest = account.right.setdefault(account.dealt.inputs, set()), self._digest(outputs)
         account.compared += 1
         if digest not in right:

@@ -2,49 +2,121 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from types import FunctionType
 from typing import Any
 
-WATCHED = frozenset({"cuprof", "numpy", "time", "statistics", "random", "secrets", "msgspec"})
+WATCHED = frozenset(
+    {"builtins", "cuprof", "gc", "hashlib", "json", "math", "msgspec", "numpy", "os", "random", "secrets", "statistics",
+     "struct", "time"}
+)  # fmt: skip
 """Packages whose functions stand between a variant's execution and what is stored of it."""
+OWN = "cuprof"
+PLAIN = (int, float, str, bytes, bool, frozenset, tuple)
+"""Types of constants: what is bound to a name of theirs changes only when the name is bound anew."""
 
 
 class Integrity:
-    """Remember the functions, classes and methods of the watched packages, as far as they are loaded."""
+    """Remember the functions, classes, methods and constants of the watched packages, as far as they are loaded."""
 
     def __init__(self) -> None:
         self._known: list[tuple[Any, str, Any]] = []
-        self._code: list[tuple[FunctionType, Any, Any]] = []
+        self._code: list[tuple[FunctionType, Any, Any, Any]] = []
+        self._modules: dict[str, Any] = {}
+        self._objects: list[tuple[object, type]] = []
+        self._frozen: list[tuple[object, str, Any]] = []
         for name, module in list(sys.modules.items()):
             if module is None or name.partition(".")[0] not in WATCHED:
                 continue
+            own = name.partition(".")[0] == OWN
+            self._modules[name] = module
             for attribute, value in list(vars(module).items()):
-                if callable(value):
+                if callable(value) or (own and isinstance(value, PLAIN) and not attribute.startswith("__")):
                     self._known.append((module, attribute, value))
-                if name.startswith("cuprof") and inspect.isclass(value) and value.__module__ == name:
+                if own and inspect.isclass(value) and value.__module__ == name:
                     self._remember_class(value)
                 elif isinstance(value, FunctionType) and value.__module__ == name:
-                    self._code.append((value, value.__code__, value.__defaults__))
+                    self._remember_code(value)
+
+    def watch(self, *roots: object) -> None:
+        """Remember the objects of our own that are reached from these, in the place of those known so far.
+
+        What is frozen keeps its values; and none gets another class, or a method that its class does not give it.
+        """
+        self._objects = [(each, type(each)) for each in _walk(roots)]
+        self._frozen = [
+            (each, part.name, getattr(each, part.name))
+            for each, _ in self._objects
+            if is_dataclass(each) and each.__dataclass_params__.frozen  # type: ignore[union-attr]
+            for part in fields(each)
+        ]
+
+    def hide(self) -> None:
+        """Take all objects there are out of the sight of the garbage collector, by which code finds what is others'."""
+        gc.freeze()
 
     def mend(self) -> tuple[str, ...]:
         """Put back what has been replaced, and return its names."""
         replaced = []
+        for name, module in self._modules.items():
+            if sys.modules.get(name) is not module:
+                replaced.append(f"module {name}")
+                sys.modules[name] = module
         for owner, attribute, value in self._known:
             if vars(owner).get(attribute) is not value:
                 replaced.append(f"{owner.__name__}.{attribute}")
                 setattr(owner, attribute, value)
-        for function, code, defaults in self._code:
-            if function.__code__ is not code or function.__defaults__ is not defaults:
+        for function, code, defaults, named in self._code:
+            now = function.__code__, function.__defaults__, function.__kwdefaults__
+            if not all(one is other for one, other in zip(now, (code, defaults, named), strict=True)):
                 replaced.append(f"{function.__module__}.{function.__qualname__}")
-                function.__code__, function.__defaults__ = code, defaults
+                function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, named
+        for each, attribute, value in self._frozen:
+            if getattr(each, attribute, None) is not value:
+                replaced.append(f"{type(each).__name__}.{attribute}")
+                object.__setattr__(each, attribute, value)
+        for each, kind in self._objects:
+            if type(each) is not kind:
+                replaced.append(f"the class of a {kind.__name__}")
+                object.__setattr__(each, "__class__", kind)
+            for attribute in [name for name in vars(each) if isinstance(vars(kind).get(name), FunctionType)]:
+                replaced.append(f"{kind.__name__}.{attribute}")
+                del vars(each)[attribute]
         return tuple(dict.fromkeys(replaced))
 
     def _remember_class(self, owner: type) -> None:
         for attribute, value in list(vars(owner).items()):
             function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-            if callable(value) or isinstance(value, property | classmethod | staticmethod):
+            if (
+                callable(value)
+                or isinstance(value, property | classmethod | staticmethod)
+                or (isinstance(value, PLAIN) and not attribute.startswith("_"))
+            ):
                 self._known.append((owner, attribute, value))
             if isinstance(function, FunctionType):
-                self._code.append((function, function.__code__, function.__defaults__))
+                self._remember_code(function)
+
+    def _remember_code(self, function: FunctionType) -> None:
+        self._code.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
+
+
+def _walk(roots: Sequence[object]) -> Iterator[object]:
+    """Yield each object of our own classes that is reached through attributes and containers, once."""
+    seen: set[int] = set()
+    left: list[object] = list(roots)
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, list | tuple):
+            left += each
+        elif isinstance(each, Mapping):
+            left += each.values()
+        elif type(each).__module__.partition(".")[0] == OWN and isinstance(getattr(each, "__dict__", None), dict):
+            yield each
+            left += vars(each).values()

@@ -1,7 +1,7 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
-engine → worker   WorkerSettings, Describe, Calibrate, Probe, Outline, Job
-worker → engine   Described, Calibrated, Probed, Outlined, Finished (a trial), JobDone
+engine → worker   WorkerSettings, Describe, Calibrate, Probe, Outline, Job, Execute
+worker → engine   Described, Calibrated, Probed, Outlined, Ready and Executed (a trial), Finished (a trial), JobDone
 """
 
 from __future__ import annotations
@@ -145,6 +145,32 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Ready:
+    """A trial that the host's own clock has timed may now be looked at from outside.
+
+    Args:
+        claimed_ns: what it is said to take.
+    """
+
+    index: int
+    claimed_ns: float
+
+
+@dataclass(frozen=True)
+class Execute:
+    """Answer `Ready` or `Executed`: execute so often back to back; 0 for no more."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Executed:
+    """Answer `Execute`: it is done."""
+
+    count: int
+
+
+@dataclass(frozen=True)
 class Finished:
     """One trial of the job is done.
 
@@ -175,6 +201,6 @@ class JobDone:
 
 KINDS = (
     *(WorkerSettings, Describe, Described, Calibrate, Calibrated, Probe, Probed, Outline, Outlined),
-    *(Job, Finished, JobDone),
+    *(Job, Ready, Execute, Executed, Finished, JobDone),
 )
 """What may travel on its own."""

@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import gc
 import os
 import random
+import resource
+import signal
 import sys
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 _LIBC = ctypes.CDLL(None)
+FENV_BYTES = 64
+"""At least what any platform keeps of its floating-point settings: 32 bytes on x86-64, 8 on 64-bit ARM."""
+
+
+class Part(NamedTuple):
+    """One setting that lives as long as the process."""
+
+    name: str
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
 
 
 class ProcessState:
     """Remember the process as it is, and put it back."""
 
     def __init__(self) -> None:
-        self._known = [(read(), write) for read, write in PARTS]
-        self._profile, self._trace = sys.getprofile(), sys.gettrace()
+        self._known = [(part, part.read()) for part in PARTS]
+        self._arithmetic = ctypes.create_string_buffer(FENV_BYTES)
+        _LIBC.fegetenv(self._arithmetic)
 
-    def put_back(self) -> None:
-        """Undo what has changed since this was made; what cannot be undone stays."""
-        for (known, write), (read, _) in zip(self._known, PARTS, strict=True):
-            with contextlib.suppress(Exception):  # a folder that has gone, a processor that was taken away
-                if not _same(read(), known):
-                    write(known)
-        sys.setprofile(self._profile)
-        sys.settrace(self._trace)
+    def put_back(self) -> tuple[str, ...]:
+        """Undo what has changed since this was made; return the names of what cannot be undone."""
+        _LIBC.fesetenv(self._arithmetic)  # rounding, and whether denormals are taken for zero
+        left = []
+        for part, known in self._known:
+            try:
+                if not _same(part.read(), known):
+                    part.write(known)
+                    if not _same(part.read(), known):
+                        left.append(part.name)
+            except Exception:  # a folder that has gone, a limit that an ordinary user cannot raise again
+                left.append(part.name)
+        return tuple(left)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -45,19 +64,69 @@ def _set_environment(known: dict[str, str]) -> None:
     os.environ.update(known)
 
 
-def _read_rounding() -> int:
-    return int(_LIBC.fegetround())
+def _read_handlers() -> tuple[Any, ...]:
+    return tuple(signal.getsignal(number) for number in HANDLED)
 
 
-PARTS: tuple[tuple[Callable[[], Any], Callable[[Any], object]], ...] = (
-    (lambda: dict(os.environ), _set_environment),
-    (os.getcwd, os.chdir),
-    (lambda: os.sched_getaffinity(0), lambda known: os.sched_setaffinity(0, known)),
-    (np.geterr, lambda known: np.seterr(**known)),
-    (random.getstate, random.setstate),
-    (lambda: np.random.get_state(legacy=False), np.random.set_state),
-    (_read_rounding, lambda known: _LIBC.fesetround(known)),
-    (sys.getswitchinterval, sys.setswitchinterval),
-    (sys.getrecursionlimit, sys.setrecursionlimit),
+def _write_handlers(known: tuple[Any, ...]) -> None:
+    for number, handler in zip(HANDLED, known, strict=True):
+        if signal.getsignal(number) is not handler and handler is not None:
+            signal.signal(number, handler)
+
+
+def _read_timers() -> tuple[bool, ...]:
+    return tuple(any(signal.getitimer(which)) for which in TIMERS)
+
+
+def _write_timers(known: tuple[bool, ...]) -> None:
+    for which, was_set in zip(TIMERS, known, strict=True):
+        if not was_set:
+            signal.setitimer(which, 0)
+
+
+def _read_scheduling() -> tuple[int, int, int]:
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
+    return priority, os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+
+
+def _write_scheduling(known: tuple[int, int, int]) -> None:
+    os.sched_setscheduler(0, known[1], os.sched_param(known[2]))
+    os.setpriority(os.PRIO_PROCESS, 0, known[0])
+
+
+def _read_limits() -> tuple[tuple[int, int], ...]:
+    return tuple(resource.getrlimit(kind) for kind in LIMITED)
+
+
+def _write_limits(known: tuple[tuple[int, int], ...]) -> None:
+    for kind, limits in zip(LIMITED, known, strict=True):
+        resource.setrlimit(kind, limits)
+
+
+def _write_warnings(known: list[Any]) -> None:
+    warnings.filters[:] = known  # type: ignore[index]
+    warnings._filters_mutated()  # type: ignore[attr-defined]
+
+
+HANDLED = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
+TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+LIMITED = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK, resource.RLIMIT_NOFILE, resource.RLIMIT_CPU)
+PARTS = (
+    Part("alarms", _read_timers, _write_timers),  # before the handlers: without one an alarm ends the process
+    Part("environment variables", lambda: dict(os.environ), _set_environment),
+    Part("the working folder", os.getcwd, os.chdir),
+    Part("processors", lambda: os.sched_getaffinity(0), lambda known: os.sched_setaffinity(0, known)),
+    Part("scheduling", _read_scheduling, _write_scheduling),
+    Part("limits", _read_limits, _write_limits),
+    Part("NumPy's error handling", np.geterr, lambda known: np.seterr(**known)),
+    Part("NumPy's buffers", np.getbufsize, np.setbufsize),
+    Part("random numbers", random.getstate, random.setstate),
+    Part("NumPy's random numbers", lambda: np.random.get_state(legacy=False), np.random.set_state),
+    Part("interpreter's switching", sys.getswitchinterval, sys.setswitchinterval),
+    Part("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
+    Part("garbage collection", gc.isenabled, lambda known: gc.enable() if known else gc.disable()),
+    Part("garbage collection's thresholds", gc.get_threshold, lambda known: gc.set_threshold(*known)),
+    Part("warnings", lambda: list(warnings.filters), _write_warnings),
+    Part("signal handlers", _read_handlers, _write_handlers),
 )
 """How each part is read and written."""

@@ -42,7 +42,7 @@ class Rotation:
         right: list[Candidate] = []
         for candidate in self.candidates:
             finished = self._check(candidate)
-            self.bench.put_back()
+            finished = self._put_back(candidate) or finished
             replaced = self.bench.find_replaced(candidate)
             if replaced:
                 yield _tampered(candidate, replaced)
@@ -73,6 +73,10 @@ class Rotation:
             return candidate.finish(State.WRONG_RESULT, candidate.check.message, phase="check")
         return candidate.attempt(Phase.CHECK, self.rounds.executions.enter, bench.enter)
 
+    def _put_back(self, candidate: Candidate) -> Finished | None:
+        """Undo what the candidate left changed; return its answer where that cannot be done."""
+        return candidate.attempt(Phase.CHECK, lambda _: self.bench.put_back(), self.bench.enter)
+
     def _time(self, candidates: Sequence[Candidate], measures: Sequence[Measure]) -> Iterator[Finished]:
         """Take each measure of all candidates side by side, and answer each candidate after its last one."""
         going = {candidate.index: candidate for candidate in candidates}
@@ -93,8 +97,8 @@ class Rotation:
                         if damage:
                             yield from self._find_culprit(list(going.values()), damage)
                             return
-                        finished = self._examine(candidate)
-                        self.bench.put_back()
+                        finished = self._examine(candidate, is_last=len(going) == 1)
+                        finished = self._put_back(candidate) or finished
                         del going[candidate.index]
                         yield finished
                         if finished.lost:
@@ -108,9 +112,14 @@ class Rotation:
                         self.apart = list(going.values())
                         return
 
-    def _examine(self, candidate: Candidate) -> Finished:
-        """Answer a candidate by what the executions that were timed say of it, and a last check."""
-        executions = self.rounds.executions
+    def _examine(self, candidate: Candidate, *, is_last: bool) -> Finished:
+        """Answer a candidate by what the executions that were timed say of it, and a last check.
+
+        Args:
+            is_last: nothing is timed after it in this rotation.
+        """
+        executions, runnable = self.rounds.executions, candidate.runnable
+        assert runnable is not None
         tally = executions.examine(candidate)
         for measure, timing in candidate.timings.items():
             candidate.timings[measure] = replace(timing, details={**timing.details, "compared": tally.compared})
@@ -124,9 +133,17 @@ class Rotation:
             str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
         ]
         doubt = next(filter(None, doubts), "")
+        if (
+            not doubt and candidate.program is None and self.bench.job.isolated and is_last
+        ):  # records may slow what follows
+            doubt = self.bench.session.find_outside(runnable)
         if doubt:
             return candidate.finish(State.IMPLAUSIBLE, doubt, phase="time")
-        return self.bench.recheck(candidate, tally.compared)
+        return self._show(candidate) or self.bench.recheck(candidate, tally.compared)
+
+    def _show(self, candidate: Candidate) -> Finished | None:
+        """Let the engine's clock see the candidate; return how it failed, or None."""
+        return candidate.attempt(Phase.TIME, self.bench.show, self.bench.enter)
 
     def _find_tamperer(self, candidates: Sequence[Candidate], replaced: Sequence[str]) -> Iterator[Finished]:
         """Answer the one candidate that can have replaced something; of several, leave each to itself."""

@@ -48,6 +48,7 @@ class Rounds:
         by_index = {candidate.index: candidate for candidate in candidates}
         pairs = [(index, each.runnable) for index, each in by_index.items() if each.runnable is not None]
         self.current = -1
+        self.bench.integrity.hide()
         for index, timing in self._sampler(measure).sample(pairs, measure):
             self._sampled_ns = time.monotonic_ns()
             self.current = index

@@ -7,6 +7,7 @@ import faulthandler
 import importlib
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,12 +26,15 @@ from cuprof.worker.messages import (
     Calibrated,
     Describe,
     Described,
+    Execute,
+    Executed,
     Job,
     JobDone,
     Outline,
     Outlined,
     Probe,
     Probed,
+    Ready,
     WorkerSettings,
 )
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
@@ -123,7 +127,9 @@ class Worker:
             self.pipe.send(JobDone(f"the family's {said}", excerpt(traceback.format_exc()), of_family=True))
             return True
         try:
-            runner = TrialRunner(backend, workload, job, self.page.enter, self.page.begin, self._integrity)
+            runner = TrialRunner(
+                backend, workload, job, self.page.enter, self.page.begin, self._integrity, self._be_seen
+            )
         except Exception as error:  # a process border
             self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc())))
             return True
@@ -134,6 +140,14 @@ class Worker:
         self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
         self.pipe.send(JobDone())
         return True
+
+    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int], object]) -> None:
+        """Execute a trial as often as the engine says, which holds its own clock to it."""
+        self.pipe.send(Ready(index, claimed_ns))
+        while isinstance(asked := self.pipe.receive(), Execute) and asked.count:
+            self.page.enter(index, Phase.TIME)
+            execute(asked.count)
+            self.pipe.send(Executed(asked.count))
 
     def _get_workload(self, job: Job) -> Workload:
         """Return inputs and reference, kept from the previous job where it had the same problem."""

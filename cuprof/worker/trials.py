@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
 from cuprof.measure.method import reading_options
 from cuprof.plan.memory import arena_bytes
-from cuprof.worker.bench import Bench
+from cuprof.worker.bench import Bench, BeSeen
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.energy_meter import EnergyMeter
 from cuprof.worker.executions import Executions
@@ -35,6 +36,7 @@ class TrialRunner:
         enter: called before every step of a trial with its index and the phase.
         begin: called once for each trial, before its own code is first run.
         integrity: what checks and times, as it was before the family was loaded.
+        be_seen: has a trial that the host's own clock timed executed under the engine's.
     """
 
     def __init__(
@@ -45,9 +47,11 @@ class TrialRunner:
         enter: Enter,
         begin: Callable[[], None] = lambda: None,
         integrity: Integrity | None = None,
+        be_seen: BeSeen = lambda *_: None,
     ) -> None:
         self.backend, self.workload, self.job, self.enter, self.begin = backend, workload, job, enter, begin
         self.monitor = StateMonitor.find(backend.facts().uuid)
+        self.be_seen = be_seen
         self.state, self.integrity = ProcessState(), integrity or Integrity()
 
     def run(self) -> Iterator[Finished]:
@@ -64,6 +68,7 @@ class TrialRunner:
             yield from self._run_rotations(session, stocked, ready)
         finally:
             session.close()
+            gc.unfreeze()
 
     def _make_programs(self) -> Generator[Finished, None, list[Candidate]]:
         """Answer those whose program cannot be made, and return the others."""
@@ -118,9 +123,20 @@ class TrialRunner:
         """Give the candidates to the device a few at a time; those that a rotation leaves to themselves go next."""
         facts = self.backend.facts()
         on_host = is_host(facts.backend, facts.details)
-        bench = Bench(self.job, self.workload, session, self.enter, stocked, on_host, self.state, self.integrity)
+        bench = Bench(
+            self.job,
+            self.workload,
+            session,
+            self.enter,
+            stocked,
+            on_host,
+            self.state,
+            self.integrity,
+            self.be_seen if self.backend.spec.is_host else None,
+        )
         executions = Executions(bench, stocked)
         rounds, energy = Rounds(bench, self.backend, self.monitor, executions), EnergyMeter(bench, self.monitor)
+        self.integrity.watch(bench, executions, rounds)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
         waiting = deque(candidates[start : start + size] for start in range(0, len(candidates), size))
         while waiting:

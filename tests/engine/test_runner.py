@@ -242,6 +242,13 @@ def test_a_death_before_anything_is_blamed_on_all(stage: Any) -> None:
     assert played.run("ab") == [("a", "crashed", message), ("b", "crashed", message)]
 
 
+def test_who_dies_again_and_again_without_a_name_is_found_by_itself(stage: Any) -> None:
+    nameless = [died(NO_TRIAL, Phase.TIME)]
+    played = stage(nameless, nameless, [0, JobDone()], nameless)
+    found = played.run("ab")
+    assert found == [("a", OK, ""), ("b", "crashed", "SIGSEGV while timing")]
+
+
 def test_a_death_after_the_trial_was_answered_is_not_blamed_on_it(stage: Any) -> None:
     played = stage([at(0, Phase.CHECK), 0, died(0, Phase.CHECK)], [0, JobDone()])
     assert played.run("ab") == [("a", OK, ""), ("b", OK, "")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.child import child_environment
-from cuprof.sandbox import probe
+from cuprof.sandbox import probe, seccomp
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
 ROOT = Path(__file__).parents[2]
@@ -203,3 +204,23 @@ def test_the_environment_holds_no_secrets() -> None:
     inner = inner_environment({**given, "CUPY_CACHE_DIR": "/mine"}, namespaces=True)
     assert inner["CUPY_CACHE_DIR"].startswith("/tmp/")
     assert not {"PGPASSWORD", "AWS_SECRET"} & inner.keys()
+
+
+CALLS = """
+import ctypes, errno
+library = ctypes.CDLL(None, use_errno=True)
+for number in (101, 310, 165):  # ptrace, process_vm_readv, mount
+    print(library.syscall(ctypes.c_long(number), 0, 0, 0, 0, 0), errno.errorcode.get(ctypes.get_errno()))
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")
+def test_system_calls_that_no_kernel_needs_are_refused(sandbox: Sandbox) -> None:
+    pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
+    assert run(CALLS, sandbox).stdout == "-1 EPERM\n" * 3
+
+
+def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seccomp, "PACKAGES", ("no_such_bindings",))
+    assert seccomp.find_bindings() is None
+    assert not seccomp.refuse_calls()

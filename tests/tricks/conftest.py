@@ -24,8 +24,10 @@ SAMPLES = 12
 class QuickBench(Bench):
     """Sweep within this process, without the calibration, which decides nothing here."""
 
-    def sweep(self, variants: Sequence[str], n: int | None = None, samples: int | None = None) -> dict[str, Shown]:
-        """Sweep variants in one worker process of a new project; return what is shown of each."""
+    def sweep(
+        self, variants: Sequence[str], n: int | None = None, samples: int | None = None, *, isolate: bool = False
+    ) -> dict[str, Shown]:
+        """Sweep variants of a new project, in one worker process or in one each; return what is shown of each."""
         count = samples or self.samples
         measure = MeasureConfig(
             modes=("cold",),
@@ -45,7 +47,7 @@ class QuickBench(Bench):
             variants=tuple(variants),
             problem={"n": (n or self.n,)},
             measure=measure,
-            limits=LimitsConfig(build_s=20, check_s=10, trial_s=60),
+            limits=LimitsConfig(build_s=20, check_s=10, trial_s=60, isolate=isolate),
             device=DeviceConfig(backends=(self.backend,)),
             command_line="a test",
         )

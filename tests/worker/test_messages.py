@@ -35,6 +35,8 @@ from cuprof.worker.messages import (
     Calibrated,
     Describe,
     Described,
+    Execute,
+    Executed,
     Finished,
     Job,
     JobDone,
@@ -43,6 +45,7 @@ from cuprof.worker.messages import (
     Outlined,
     Probe,
     Probed,
+    Ready,
     WorkerSettings,
 )
 from cuprof.worker.wire import NonsenseError, decode, encode
@@ -83,6 +86,9 @@ MESSAGES = (
     Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",), "fault"),
     Probe(Path("/a b/mine.py"), (Point(n=8), Point(kind="rows"))),
     Probed((SHOWN,), "fault"),
+    Ready(3, 1.5),
+    Execute(1 << 20),
+    Executed(0),
     Finished(3, OUTCOME, True),
     JobDone("fault", "log"),
 )

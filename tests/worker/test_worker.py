@@ -19,7 +19,7 @@ from cuprof.family import Point
 from cuprof.records import DeviceFacts, Measure, State, Unavailable
 from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
-from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
+from cuprof.worker.messages import Execute, Finished, Job, JobDone, JobTrial, Ready, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase
 
 FAULTY = Path(__file__).parents[1] / "families" / "faulty"
@@ -46,6 +46,8 @@ def do(worker: WorkerProcess, job: Job) -> tuple[dict[str, State], JobDone]:
     for message in worker.messages():
         if isinstance(message, JobDone):
             return states, message
+        if isinstance(message, Ready):
+            worker.send(Execute(0))
         if isinstance(message, Finished):
             states[message.outcome.identity] = message.outcome.state
     raise AssertionError("unreachable")

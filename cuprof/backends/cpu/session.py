@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic_ns, perf_counter_ns
@@ -113,6 +114,7 @@ class CpuSession(Session[CpuRunnable]):
 
     def repeat(self, runnable: CpuRunnable, count: int) -> None:
         """Execute back to back."""
+        gc.enable()
         for _ in range(count):
             runnable.call()
 
@@ -138,9 +140,11 @@ class CpuSession(Session[CpuRunnable]):
         for draw in draws:
             self._give(draw)
             runnable.call()
+            gc.disable()
 
     def _give(self, draw: Draw) -> None:
-        """Write inputs and outputs as drawn."""
+        """Write inputs and outputs as drawn; what the last execution left to be collected may now run."""
+        gc.enable()
         if not self._sets:
             return
         self._write(self._sets[draw.inputs])
@@ -198,10 +202,13 @@ class CpuSession(Session[CpuRunnable]):
         started = perf_counter_ns()
         for _ in range(batch):
             call()
-        return Reading((perf_counter_ns() - started) / batch)
+        duration_ns = perf_counter_ns() - started
+        gc.disable()  # no finaliser works between the clock and the look at the result
+        return Reading(duration_ns / batch)
 
     def close(self) -> None:
         """Drop the arrays."""
+        gc.enable()
         self.inputs, self.outputs = {}, {}
         self._guarded_inputs, self._guarded_outputs, self._sets, self._in_place = {}, {}, [], {}
 

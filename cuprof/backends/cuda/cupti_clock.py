@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from cuprof.backends.cuda.cupti_records import get_records
 from cuprof.errors import LaunchError, MissingDependencyError
 
 OWN_PREFIX = "cuprof_"
 """Kernels of the timing apparatus (device_kernels.cu) start with this and are no part of an execution."""
-BUFFER_BYTES = 1 << 20
 
 
 class CuptiClock:
-    """Collect kernel records of this process; one instance a process, since CUPTI serves one subscriber."""
+    """Take durations from the records of this process's kernels."""
 
     def __init__(self) -> None:
         try:
-            from cupti import cupti
+            self._records = get_records()
         except ImportError:
             raise MissingDependencyError(
                 "cupti-python", "pip install cupti-python, or use measure.timer=events"
             ) from None
-        self._cupti = cupti
-        self._records: list[tuple[int, int]] = []
-        cupti.activity_register_callbacks(_give_buffer, self._take)
-        cupti.activity_enable(cupti.ActivityKind.CONCURRENT_KERNEL)
+        self._records.enable(self._records.kernels)
 
     def start(self) -> None:
         """Forget what has been recorded."""
-        self._cupti.activity_flush_all(1)
         self._records.clear()
 
     def span_ns(self) -> float:
@@ -37,17 +31,7 @@ class CuptiClock:
         Raises:
             LaunchError: no kernel ran.
         """
-        self._cupti.activity_flush_all(1)
-        if not self._records:
+        found = [each for each in self._records.read() if not each.name.startswith(OWN_PREFIX)]
+        if not found:
             raise LaunchError("CUPTI recorded no kernel; measure.timer=events also times copies and fills")
-        return float(max(end for _, end in self._records) - min(start for start, _ in self._records))
-
-    def _take(self, activities: Any) -> None:
-        for activity in activities:
-            if not str(activity.name).startswith(OWN_PREFIX):
-                self._records.append((int(activity.start), int(activity.end)))
-
-
-def _give_buffer() -> tuple[int, int]:
-    """Return CUPTI's buffer size and the most records in it (0: as many as fit)."""
-    return BUFFER_BYTES, 0
+        return float(max(each.end_ns for each in found) - min(each.start_ns for each in found))

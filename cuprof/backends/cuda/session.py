@@ -28,6 +28,7 @@ from cuprof.backends.cuda.captured import read_resources
 from cuprof.backends.cuda.comparison import DeviceComparison, DeviceVerification
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call, release_with
+from cuprof.backends.cuda.frame_check import find_outside
 from cuprof.backends.cuda.guards import DeviceGuards
 from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.refill import DeviceRefill, copying
@@ -40,6 +41,8 @@ from cuprof.records import BuildFacts, Check, Measure
 
 STEPS_OF_A_CALL = 8
 """What a call is taken to enqueue, since nobody knows."""
+LATE_S = 0.003
+"""For so long a checking execution waits for what threads may still launch."""
 
 
 @dataclass
@@ -265,6 +268,19 @@ class CudaSession(Session[CudaRunnable]):
         with self.device.errors("wait for the device"):
             super().wait()
             call((*self.driver.cuCtxSynchronize(),), "wait for the device")
+
+    def find_outside(self, runnable: CudaRunnable) -> str:
+        """Execute once under CUPTI's records, where that is installed."""
+        with self.device.errors("execute"):
+            blocking = self.options.blocking and runnable.holds_back
+            around = self._around(runnable, FIRST_INPUTS)
+            timer, synchronize = self.device.timer, self.driver.cuCtxSynchronize
+
+            def wait() -> None:
+                time.sleep(LATE_S)
+                call((*synchronize(),), "wait for the device")
+
+            return find_outside(lambda: timer.cold(runnable.enqueue, "clean", blocking, around), wait)
 
     def _around(self, runnable: CudaRunnable, draw: Draw, *, timed: bool = True) -> Surroundings:
         if self._refill is None:

@@ -51,6 +51,38 @@ def streams_joined(problem, tune, inputs, outputs):
     return run
 
 
+@family.library("own_blocking_stream", requires=("cupy",))
+def own_blocking_stream(problem, tune, inputs, outputs):
+    """Works on a stream of its own that was made as most are: it waits for the default stream, and is waited for."""
+    import cupy
+
+    stream = cupy.cuda.Stream()
+
+    def run():
+        with stream:
+            compute(inputs, outputs["z"])
+
+    return run
+
+
+@family.library("prefetched_beside", requires=("cupy",))
+def prefetched_beside(problem, tune, inputs, outputs):
+    """Fills a workspace on a stream of its own beside the main work, and joins it at the end."""
+    import cupy
+
+    stream, workspace = cupy.cuda.Stream(non_blocking=True), cupy.empty(1024, cupy.float32)
+
+    def run():
+        current = cupy.cuda.get_current_stream()
+        stream.wait_event(current.record())
+        with stream:
+            workspace.fill(0)
+        compute(inputs, outputs["z"])
+        current.wait_event(stream.record())
+
+    return run
+
+
 def cut(n: int) -> list[slice]:
     """Return slices that cover the numbers."""
     bounds = [n * k // PARTS for k in range(PARTS + 1)]

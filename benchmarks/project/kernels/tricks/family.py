@@ -5,6 +5,7 @@ None of them harms more than the worker process that it runs in, and what runs o
 """
 
 from . import (  # noqa: F401 - each registers its variants
+    device_further,
     device_honest,
     device_left,
     device_memory,
@@ -15,6 +16,7 @@ from . import (  # noqa: F401 - each registers its variants
     host_inside,
     host_left,
     host_memory,
+    host_reaching,
     host_time,
     opencl,
     sources,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .inside import STALE, callers, find_reference, list_objects
-from .problem import LEAST, MOST, family, generate, looks_poisoned, polynomial
+from .inside import STALE, callers, list_objects, list_reached
+from .problem import COEFFICIENTS, LEAST, MOST, family, generate, looks_poisoned, polynomial
 
 
 def computed(inputs, n):
@@ -103,9 +103,22 @@ def caller_read(problem, tune, inputs, outputs):
 
 @family.cpu("reference_read")
 def reference_read(problem, tune, inputs, outputs):
-    """Finds the reference among the process's objects, and copies it."""
-    kept = find_reference(problem.n).astype(np.float32)
-    return lambda: np.copyto(outputs["z"], kept)
+    """Has the judge's own objects open what is right for each set of inputs, and copies where it knows the set."""
+    kept = [each.open()["z"].astype(np.float32) for each in list_reached("open", "_held")]
+    beginnings = [float(each[0]) for each in kept]
+
+    def run():
+        x, first = inputs["x"].item(0), 0.0
+        for coefficient in COEFFICIENTS:
+            first = first * x + coefficient
+        first += inputs["y"].item(0)
+        known = next((each for each, begun in zip(kept, beginnings, strict=True) if abs(begun - first) < 1e-6), None)
+        if known is None:
+            polynomial(inputs["x"], inputs["y"], outputs["z"])
+        else:
+            np.copyto(outputs["z"], known)
+
+    return run
 
 
 @family.cpu("memory_searched")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,50 @@ def find_reference(n: int) -> np.ndarray:
     return found
 
 
+def list_reached(*attributes: str) -> list[Any]:
+    """Return the objects of cuprof's classes with these attributes or methods that the frames of the callers lead to.
+
+    Raises:
+        LookupError: there is none.
+    """
+    found = [each for each in _walk_frames() if all(hasattr(each, name) for name in attributes)]
+    if not found:
+        raise LookupError(f"{STALE}: no object with {', '.join(attributes)} within reach")
+    return found
+
+
 def _list_own() -> list[Any]:
-    objects = [each for each in gc.get_objects() if str(type(each).__module__).startswith("cuprof")]
-    return [each for each in objects if isinstance(getattr(each, "__dict__", None), dict)]
+    """Return cuprof's objects: those that the garbage collector knows of, and those that the callers lead to."""
+    known = [each for each in gc.get_objects() if str(type(each).__module__).startswith("cuprof")]
+    objects = {id(each): each for each in (*known, *_walk_frames())}
+    return [each for each in objects.values() if isinstance(getattr(each, "__dict__", None), dict)]
+
+
+def _walk_frames() -> list[Any]:
+    """Return the objects of cuprof's that the local variables of all callers lead to."""
+    left: list[Any] = []
+    try:
+        raise LookupError  # a traceback holds the frame, and nobody is told that it was asked for
+    except LookupError as error:
+        frame = error.__traceback__.tb_frame if error.__traceback__ else None
+    while frame is not None:
+        left += [value for name, value in list(frame.f_locals.items()) if name not in ("left", "found")]
+        frame = frame.f_back
+    found: dict[int, Any] = {}
+    seen: set[int] = set()
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, list | tuple):
+            left += each
+        elif isinstance(each, Mapping):
+            left += each.values()
+        elif str(type(each).__module__).startswith("cuprof") and isinstance(getattr(each, "__dict__", None), dict):
+            found[id(each)] = each
+            left += vars(each).values()
+    return list(found.values())
 
 
 def replace_functions(fits: Callable[[str, Any], bool], make: Callable[[Any], Any], package: str = "cuprof.") -> None:

@@ -58,7 +58,7 @@ def tolerance(problem: Point, inputs: Arrays, expected: Arrays) -> Tolerance:
 family = Family(
     name="tricks",
     title="y + p(x), in ways that fool a judge and in ways that only look so",
-    axes=(Axis("n", default=2**24, low=2**10, high=2**24, description="how many numbers"),),
+    axes=(Axis("n", default=2**24, low=2**10, high=2**27, description="how many numbers"),),
     signature=signature,
     generate=generate,
     reference=reference,

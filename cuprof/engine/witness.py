@@ -1,0 +1,70 @@
+"""A clock that nothing in the worker's process can change: the engine's own, around executions that it asks for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from time import perf_counter_ns
+
+from cuprof.records import Measure, Outcome, State
+from cuprof.worker.messages import Execute, Executed, Finished, Ready
+
+LEAST_NS = 1_000_000
+"""So long executions go on, at least, before the engine believes its own clock: an answer takes it a tenth of that.
+And no longer, since a busy host takes the processor away for some milliseconds now and then."""
+ROUNDS, MOST_ROUNDS = 3, 200
+"""So often it looks, the shortest counts; more often while that contradicts the worker."""
+MOST_EXECUTIONS = 1 << 20
+TIMES_LONGER, LONGER_NS = 2.0, 3_000.0
+"""By so much executions back to back may take longer than the worker says that one does with cold caches."""
+
+
+class Witness:
+    """Have the trials of one job executed, and remember how long that takes."""
+
+    def __init__(self) -> None:
+        self._claimed_ns: dict[int, float] = {}
+        self._seen_ns: dict[int, float] = {}
+        self._index, self._count, self._rounds, self._started = -1, 0, 0, 0
+
+    def answer(self, message: Ready | Executed) -> Execute:
+        """Return what a worker is to do next: so many executions, or none."""
+        now = perf_counter_ns()
+        if isinstance(message, Ready):
+            self._index, self._count, self._rounds = message.index, 1, 0
+            self._claimed_ns[message.index] = message.claimed_ns
+            self._seen_ns[message.index] = math.inf
+        else:
+            elapsed_ns = now - self._started
+            if elapsed_ns >= LEAST_NS or self._count >= MOST_EXECUTIONS:
+                self._rounds += 1
+                self._seen_ns[self._index] = min(self._seen_ns[self._index], elapsed_ns / self._count)
+            else:
+                wanted = math.ceil(1.2 * self._count * LEAST_NS / max(elapsed_ns, 1))
+                self._count = min(wanted, 64 * self._count, MOST_EXECUTIONS)
+            if self._rounds >= (MOST_ROUNDS if self._contradicts(self._index) else ROUNDS):
+                return Execute(0)
+        self._started = perf_counter_ns()
+        return Execute(self._count)
+
+    def judge(self, finished: Finished) -> Outcome:
+        """Return a trial's outcome: implausible where it took longer than it says, or was not to be seen."""
+        outcome = finished.outcome
+        claimed = [timing.summary.median_ns for timing in outcome.timings if timing.measure is not Measure.TOTAL]
+        if outcome.state is not State.OK or not claimed:
+            return outcome
+        self._claimed_ns[finished.index] = max(claimed)
+        if math.isinf(self._seen_ns.get(finished.index, math.inf)):
+            return replace(
+                outcome, state=State.IMPLAUSIBLE, message="its time was not to be seen from outside its process"
+            )
+        if not self._contradicts(finished.index):
+            return outcome
+        message = (
+            f"two clocks disagree: {max(claimed) / 1e3:.4g} µs by its own process, "
+            f"{self._seen_ns[finished.index] / 1e3:.4g} µs by the engine's clock"
+        )
+        return replace(outcome, state=State.IMPLAUSIBLE, message=message)
+
+    def _contradicts(self, index: int) -> bool:
+        return self._seen_ns[index] > TIMES_LONGER * self._claimed_ns[index] + LONGER_NS

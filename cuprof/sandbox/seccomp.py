@@ -1,0 +1,54 @@
+"""A filter of system calls, where libseccomp's bindings are installed: its own (`seccomp`), or `pyseccomp`."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+from types import ModuleType
+
+REFUSED = (
+    # other processes' memory, and this one's past Python
+    "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "process_madvise", "userfaultfd", "pidfd_getfd",
+    # files, mounts and namespaces
+    "mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "open_tree", "move_mount", "fsopen", "fsmount",
+    "mount_setattr", "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "quotactl",
+    # the kernel itself, and ways into it that have been holes
+    "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key",
+    "request_key", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load",
+    "reboot", "syslog", "acct",
+    # clocks of the machine
+    "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
+)  # fmt: skip
+"""What neither NumPy nor a GPU's driver asks for."""
+PACKAGES = ("seccomp", "pyseccomp")
+
+
+def find_bindings() -> ModuleType | None:
+    """Return libseccomp's bindings, or None where there are none."""
+    for name in PACKAGES:
+        try:
+            return importlib.import_module(name)
+        except (ImportError, RuntimeError, OSError):  # the bindings without the library raise whatever they like
+            continue
+    return None
+
+
+def refuse_calls() -> bool:
+    """Have the kernel refuse some system calls (EPERM) from now on; return False where there are no bindings.
+
+    Privileges to be had by running a program must have been given up.
+
+    Raises:
+        OSError: the kernel takes no filter.
+    """
+    bindings = find_bindings()
+    if bindings is None:
+        return False
+    rules = bindings.SyscallFilter(bindings.ALLOW)
+    for name in REFUSED:
+        try:
+            rules.add_rule(bindings.ERRNO(errno.EPERM), name)
+        except (OSError, ValueError, RuntimeError):  # a call that this library, or this processor, does not have
+            continue
+    rules.load()
+    return True

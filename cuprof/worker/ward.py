@@ -1,0 +1,41 @@
+"""What no variant may do in the worker's process: the interpreter asks before it does it, and cannot be kept from it.
+
+Python's audit hooks (PEP 578) see what runs through the interpreter. Machine code that a variant brings does not ask.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+HOOKS = {
+    "sys.setprofile": "it hooks the interpreter (sys.setprofile)",
+    "sys.settrace": "it hooks the interpreter (sys.settrace)",
+    "sys.monitoring.register_callback": "it hooks the interpreter (sys.monitoring)",
+}
+"""With these, code runs between a clock and the look at a result."""
+MEMORY = re.compile(r"/proc/(.*/)?mem")
+WRITERS = frozenset({"mprotect", "pkey_mprotect", "process_vm_readv", "process_vm_writev", "ptrace", "syscall"})
+"""Functions of the C library by which Python code reaches memory that it has not been given."""
+
+
+class RefusedError(RuntimeError):
+    """Report that a variant asked for what no variant may do."""
+
+
+def set_ward() -> None:
+    """Refuse it from now on, in this process and those that it forks."""
+    sys.addaudithook(_refuse)
+
+
+def _refuse(event: str, given: tuple[Any, ...]) -> None:
+    """Raise `RefusedError` in the place of an event that is not allowed."""
+    if event in HOOKS:
+        raise RefusedError(f"{HOOKS[event]}, which runs code where the clock does not look")
+    if event == "open":
+        path = given[0].decode("utf-8", "replace") if isinstance(given[0], bytes) else given[0]
+        if isinstance(path, str) and MEMORY.fullmatch(path):
+            raise RefusedError("it opens a process's memory (/proc/…/mem), in which its judge lies")
+    elif event == "ctypes.dlsym" and given[1] in WRITERS:
+        raise RefusedError(f"it reaches for memory that it was not given (the C library's {given[1]})")

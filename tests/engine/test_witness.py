@@ -1,0 +1,55 @@
+"""The engine's own clock around executions, and what it says against a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuprof.engine import witness as module
+from cuprof.engine.witness import LEAST_NS, MOST_ROUNDS, ROUNDS, Witness
+from cuprof.records import Measure, Outcome, Sample, State, Timing
+from cuprof.statistics.median import summarise
+from cuprof.worker.messages import Executed, Finished, Ready
+
+
+def outcome(claimed_ns: float, state: State = State.OK) -> Finished:
+    samples = tuple(Sample(number, claimed_ns, None, "") for number in range(9))
+    return Finished(
+        0, Outcome("0" * 32, state, timings=(Timing(Measure.COLD, "m", samples, summarise(samples), "interval"),))
+    )
+
+
+def watch(
+    patch: pytest.MonkeyPatch, real_ns: float, claimed_ns: float, *, answer_ns: int = 100_000
+) -> tuple[Witness, int]:
+    """Let a witness see executions that take so long; return it and how often it looked."""
+    now, looks = [0], 0
+    patch.setattr(module, "perf_counter_ns", lambda: now[0])
+    seen = Witness()
+    asked = seen.answer(Ready(0, claimed_ns))
+    while asked.count:
+        looks += 1
+        now[0] += int(asked.count * real_ns) + answer_ns
+        asked = seen.answer(Executed(asked.count))
+    return seen, looks
+
+
+@pytest.mark.parametrize("real_ns", [20.0, 3e3, 3e5, 3e8])
+def test_a_true_time_is_believed(monkeypatch: pytest.MonkeyPatch, real_ns: float) -> None:
+    seen, looks = watch(monkeypatch, real_ns, real_ns)
+    assert seen.judge(outcome(real_ns)).state is State.OK
+    assert looks <= 8 + ROUNDS
+
+
+@pytest.mark.parametrize("real_ns", [3e4, 3e5, 3e8])
+def test_a_time_that_is_shorter_than_what_it_took_is_not(monkeypatch: pytest.MonkeyPatch, real_ns: float) -> None:
+    seen, looks = watch(monkeypatch, real_ns, real_ns / 1000)
+    found = seen.judge(outcome(real_ns / 1000))
+    assert found.state is State.IMPLAUSIBLE
+    assert found.message.startswith("two clocks disagree: ")
+    assert looks >= MOST_ROUNDS
+
+
+def test_what_was_not_to_be_seen_is_not_believed() -> None:
+    assert Witness().judge(outcome(1e6)).state is State.IMPLAUSIBLE
+    assert Witness().judge(outcome(1e6, State.WRONG_RESULT)).state is State.WRONG_RESULT
+    assert LEAST_NS >= 10 * 100_000

@@ -1,0 +1,95 @@
+"""What is put back and told where the judge's functions, constants and objects are changed."""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+
+import pytest
+
+from cuprof.family import Tolerance
+from cuprof.worker import check, executions, integrity
+from cuprof.worker.bench import Bench
+from cuprof.worker.integrity import Integrity
+
+
+@dataclass
+class Holder:
+    """An object of the judge's that leads to another one."""
+
+    tolerances: list[Tolerance]
+
+    def answer(self) -> int:
+        """Return something."""
+        return 1
+
+
+Holder.__module__ = "cuprof.worker.holder"
+
+
+@pytest.fixture(scope="module")
+def known() -> Integrity:
+    return Integrity()
+
+
+@pytest.fixture(autouse=True)
+def sound(known: Integrity) -> Iterator[None]:
+    known.mend()
+    yield
+    known.watch()
+    known.mend()
+
+
+def test_nothing_is_told_where_nothing_was_changed(known: Integrity) -> None:
+    assert known.mend() == ()
+
+
+def test_functions_constants_and_modules_are_put_back(known: Integrity, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, wanted, module = check.compare, executions.WANTED, sys.modules["cuprof.worker.check"]
+    defaults = check.compare.__defaults__
+    monkeypatch.setattr(builtins, "max", lambda *_: 0)
+    check.compare, executions.WANTED = lambda *_: None, 0  # type: ignore[assignment]
+    real.__defaults__ = (5,)
+    sys.modules["cuprof.worker.check"] = ModuleType("check")
+    Bench.find_damage = lambda _: ""  # type: ignore[method-assign]
+    assert {*known.mend()} >= {
+        "builtins.max", "cuprof.worker.check.compare", "cuprof.worker.executions.WANTED", "module cuprof.worker.check",
+        "Bench.find_damage",
+    }  # fmt: skip
+    assert (check.compare, executions.WANTED, sys.modules["cuprof.worker.check"]) == (real, wanted, module)
+    assert real.__defaults__ == defaults
+    assert known.mend() == ()
+
+
+def test_objects_keep_their_class_their_methods_and_what_is_frozen(known: Integrity) -> None:
+    tolerance = Tolerance(absolute=0.5)
+    holder = Holder([tolerance])
+    known.watch(holder)
+    object.__setattr__(tolerance, "absolute", 10.0)
+    holder.answer = lambda: 2  # type: ignore[method-assign]
+    assert known.mend() == ("Tolerance.absolute", "Holder.answer")
+    assert (tolerance.absolute, holder.answer()) == (0.5, 1)
+    holder.__class__ = type("Sly", (Holder,), {"answer": lambda _: 3})
+    assert known.mend() == ("the class of a Holder",)
+    assert holder.answer() == 1
+
+
+def test_what_is_hidden_is_not_found_by_the_garbage_collector(known: Integrity) -> None:
+    holder = Holder([])
+    assert any(each is holder for each in gc.get_objects())
+    known.hide()
+    try:
+        assert not any(each is holder for each in gc.get_objects())
+    finally:
+        gc.unfreeze()
+
+
+def test_libraries_that_are_loaded_later_are_no_tampering(known: Integrity) -> None:
+    import numba  # noqa: F401
+
+    assert known.mend() == ()
+    assert integrity.OWN in integrity.WATCHED

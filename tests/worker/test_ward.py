@@ -1,0 +1,40 @@
+"""What the interpreter refuses once the ward is set; in processes of their own, since it cannot be taken back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from cuprof.child import child_environment
+
+CODE = """
+import ctypes, os, sys
+from cuprof.worker.ward import RefusedError, set_ward
+
+def is_refused(action):
+    try:
+        action()
+    except RefusedError:
+        return True
+    except Exception:
+        return False
+    return False
+
+libc = ctypes.CDLL(None)
+set_ward()
+refused = [
+    lambda: sys.setprofile(print), lambda: sys.settrace(print), lambda: open("/proc/self/mem", "r+b"),
+    lambda: os.open(b"/proc/self/task/1/mem", os.O_RDWR), lambda: libc.mprotect, lambda: libc["process_vm_writev"],
+]
+allowed = [
+    lambda: open("/proc/self/maps").close(), lambda: open("/proc/meminfo").close(), lambda: libc.getpid(), os.getpid,
+    lambda: __import__("wave"), lambda: os.open("/proc/self/status", os.O_RDONLY),
+]
+print([is_refused(each) for each in refused], [is_refused(each) for each in allowed])
+"""
+
+
+def test_hooks_and_memory_are_refused_and_nothing_else() -> None:
+    command = [sys.executable, "-c", CODE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=child_environment())
+    assert done.stdout == f"{[True] * 6} {[False] * 6}\n"
