@@ -41,8 +41,6 @@ SCRATCH_ALIGNMENT = 256
 """Bytes; scratch buffers start at multiples of it, as allocations of the CUDA driver do."""
 
 
-MARK_VARIABLE = "CUPROF_MARK"
-"""The variable of the environment that names the mark under which a profiler reads a process that is executed."""
 CLOCKS_DISAGREE = "two clocks disagree"
 """How a reading's `suspect` begins where the clocks that read it contradict one another."""
 GRACE_S = 0.2

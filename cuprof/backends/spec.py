@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from cuprof.records import Measure
 
+MARK_VARIABLE = "CUPROF_MARK"
+"""The variable of the environment that names the mark under which a profiler reads a process that is executed."""
+
 
 class NoiseSource(StrEnum):
     """Name what an accelerator's kernel times vary with from one sweep to the next; a host's vary with its load."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ MEASURES = ("cold", "hot", "total")
 
 def main(argv: Sequence[str]) -> int:
     """Print which configuration each problem takes, and write the header where one is asked for."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     from cuprof.analysis.portfolio import make_portfolio, to_header
     from cuprof.project import find_project
     from cuprof.reading.earlier import list_earlier
@@ -52,7 +51,8 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "portfolio",
         "Find the fewest configurations that keep every stored problem of a family close to its best.",
@@ -65,7 +65,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--header", type=Path, metavar="FILE", help="write a C header that picks one by problem")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_store(parser)
-    return parser.parse_args(argv)
+    return parser
 
 
 def _share(text: str) -> float:

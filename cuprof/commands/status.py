@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import time
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Print what the database tells of sweeps under way, once or again and again until they are done."""
-    arguments = _parse(argv)
+    arguments = make_parser().parse_args(argv)
     from cuprof.errors import SelectionError
     from cuprof.project import find_project
     from cuprof.store import Store
@@ -53,7 +52,8 @@ def _read(store: Store, sweep_id: int | None) -> list[Progress]:
         return list_progress(connection, sweep_id)
 
 
-def _parse(argv: Sequence[str]) -> argparse.Namespace:
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
     parser = CommandParser(
         "status",
         "Say of sweeps that are not finished what runs where, what has failed, and how long they still take; where\n"
@@ -64,4 +64,4 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--every", metavar="SECONDS", type=float, default=0.0, help="again and again until it is done")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_store(parser)
-    return parser.parse_args(argv)
+    return parser

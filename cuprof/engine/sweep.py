@@ -112,9 +112,10 @@ def run_sweep(
         prepared = prepare(config, project, fleet.stations)
         url = store_url(config, project)
         place = database_file(parse_url(url))
-        if place is not None and not place.exists():
-            observer.note(f"results are stored in {place}")
+        is_first = place is not None and not place.exists()
         with Store.open(url) as store:
+            if is_first:
+                observer.note(f"results are stored in {place}")
             return Sweep(prepared, project, store, fleet, observer, meanwhile).run()
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from cuprof.backends.contract import MARK_VARIABLE
+from cuprof.backends.spec import MARK_VARIABLE
 
 RANGE_PREFIX = "cuprof-"
 """What the NVTX ranges of trials start with. They lie in the default domain, the one that `cupy.cuda.nvtx` offers."""

@@ -102,7 +102,7 @@ def test_the_overview_fits_a_narrow_terminal(cli: Cli, own: Project, monkeypatch
 
 
 def test_the_host_is_always_a_device(cli: Cli, project: Project) -> None:
-    assert records(cli("list", "devices", "--json"))[-1]["backend"] == "cpu"
+    assert "cpu" in {device["backend"] for device in records(cli("list", "devices", "--json"))}
 
 
 def test_metrics_have_a_meaning(cli: Cli, project: Project) -> None:

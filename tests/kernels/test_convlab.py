@@ -11,12 +11,12 @@ from scipy.signal import correlate2d
 
 from cuprof.analysis.experiment import load_experiment
 from cuprof.analysis.published import read_published
-from cuprof.backends.cuda.nvrtc import Cubin
+from cuprof.backends.build_cache import Built
 from cuprof.family import Array, Family, Launch, Point
 from cuprof.family.loader import load_family
 from cuprof.project import bundled
 
-CompileVariant = Callable[..., Cubin]
+CompileVariant = Callable[..., Built]
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100")
 WINDOWS = ("direct_global", "direct_constant", "direct_shared", "direct_ldg")

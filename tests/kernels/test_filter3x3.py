@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from scipy.ndimage import correlate
 
-from cuprof.backends.cuda.nvrtc import Cubin
+from cuprof.backends.build_cache import Built
 from cuprof.family import Family, Launch, Point
 from cuprof.family.loader import load_family
 from cuprof.project import bundled
 from cuprof.worker.check import compare
 from tests.kernels.one_check import check_variant
 
-CompileVariant = Callable[..., Cubin]
+CompileVariant = Callable[..., Built]
 
 PUBLISHED = bundled("experiments") / "filter3x3" / "published"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100")
@@ -126,7 +126,7 @@ class Code(NamedTuple):
     branched: Counter[str]
 
 
-def disassemble(cubin: Cubin, folder: Path) -> Code:
+def disassemble(cubin: Built, folder: Path) -> Code:
     """Return what nvdisasm finds in a cubin of one kernel without loops; predicated instructions count as executed."""
     program = find_nvdisasm()
     if program is None:

@@ -19,7 +19,6 @@ import numpy as np
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import (
     FIRST_INPUTS,
-    MARK_VARIABLE,
     POISON_BYTE,
     Draw,
     InputSet,
@@ -29,6 +28,7 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.program.build import mark_build, program_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
+from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.errors import LaunchError
 from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Tolerance, Variant
 from cuprof.family.sources import to_bytes
