@@ -324,3 +324,7 @@ class SweepConfig:
             raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
         if not self.variants:
             raise ConfigError("variants is empty; name at least one, or variants=all")
+        if self.search.name and self.device.cuda == ("each",):
+            raise ConfigError(
+                "device.cuda=each measures everything on every GPU and a search measures a part; take device.cuda=all"
+            )

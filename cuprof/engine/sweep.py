@@ -447,7 +447,8 @@ class Sweep:
         """Store an outcome, and tell it; one of another job's trial is stored beside that job's, and False returned."""
         origin = NOWHERE
         if station is not None:
-            again = outcome.identity in self._concluded
+            # A search goes by its latest look at a trial, which has the most samples.
+            again = outcome.identity in self._concluded and not self.is_search
             if self.prepared.on_each_card:
                 again |= station is not self.fleet.first and not self.fleet.first.is_lost
             elif station.number is not None:

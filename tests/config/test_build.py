@@ -74,6 +74,10 @@ def test_numbers_are_read_as_their_kind() -> None:
         ({"device": {"cuda": -1}}, "device.cuda is -1"),
         ({"device": {"cuda": [0, 0]}}, "device.cuda is 0,0; name each device once"),
         ({"device": {"cuda": [0, "all"]}}, "device.cuda is 0,all; it is auto, all, each, or ordinals from 0 to 1023"),
+        (
+            {"device": {"cuda": ["each"]}, "search": {"name": "random"}},
+            "a search measures a part; take device.cuda=all",
+        ),
         ({"device": {"opencl": [0, 2]}}, "device.opencl is [0, 2]; it takes one value, and device.opencl=0,2 runs a"),
         ({"device": {"backends": ["cudda"]}}, "did you mean cuda"),
         ({"limits": {"trial_s": 0}}, "limits.trial_s is 0.0"),

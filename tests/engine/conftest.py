@@ -80,6 +80,11 @@ class Bench:
         return self.project.root / "db" / "cuprof.sqlite"
 
     @property
+    def place(self) -> str:
+        """Return what a sweep notes first where it makes the database."""
+        return f"results are stored in {self.database}"
+
+    @property
     def family_file(self) -> Path:
         return self.project.root / "kernels" / "faulty" / "family.py"
 

@@ -11,7 +11,7 @@ import pytest
 
 from cuprof.config.model import LimitsConfig
 from cuprof.engine import runner as runner_module
-from cuprof.engine.runner import JobRunner
+from cuprof.engine.runner import MOST_KILLS, JobRunner
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.family import Point
 from cuprof.records import Outcome, State
@@ -237,9 +237,19 @@ def test_an_earlier_job_is_company_too(stage: Any) -> None:
 
 
 def test_a_death_before_anything_is_blamed_on_all(stage: Any) -> None:
-    played = stage([died(NO_TRIAL, Phase.INPUTS, "SIGKILL")])
-    message = "SIGKILL while making inputs and reference"
+    played = stage([died(NO_TRIAL, Phase.INPUTS)])
+    message = "SIGSEGV while making inputs and reference"
     assert played.run("ab") == [("a", "crashed", message), ("b", "crashed", message)]
+
+
+def test_a_worker_killed_before_anything_is_replaced_a_few_times_before_that_is_blamed_on_all(stage: Any) -> None:
+    """Somebody else ended it, until that has come too often."""
+    killed = [died(NO_TRIAL, Phase.INPUTS, "SIGKILL")]
+    assert stage(killed, [0, 1, JobDone()]).run("ab") == [("a", OK, ""), ("b", OK, "")]
+    played = stage(*[killed] * (MOST_KILLS + 2))  # the last two run one trial each
+    message = "SIGKILL while making inputs and reference"
+    assert sorted(played.run("ab")) == [("a", "crashed", message), ("b", "crashed", message)]
+    assert all("closed" in worker.ended for worker in played.workers)
 
 
 def test_who_dies_again_and_again_without_a_name_is_found_by_itself(stage: Any) -> None:

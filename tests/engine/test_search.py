@@ -215,6 +215,11 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(tmp_path: Pa
     assert result.exit_code == 0
     frame = query(url, f"SELECT COUNT(*) AS tried FROM sweep_trial WHERE sweep_id = {result.sweep_id}")
     assert int(frame["tried"][0]) == 6
+    latest = "SELECT MAX(run.id) FROM run WHERE run.trial_id = sweep_trial.trial_id"
+    frame = query(url, f"SELECT COUNT(run_id) AS runs, SUM(run_id = ({latest})) AS latest FROM sweep_trial")
+    assert (int(frame["runs"][0]), int(frame["latest"][0])) == (6, 6), "the sweep goes by the last look at each"
+    frame = query(url, "SELECT COUNT(*) AS looks FROM run")
+    assert int(frame["looks"][0]) > 6
 
 
 class _Repeats(Listener):

@@ -87,7 +87,7 @@ def test_the_page_names_no_trial_once_a_job_is_done(worker: WorkerProcess) -> No
         assert (status.index, status.phase) == (NO_TRIAL, Phase.IDLE)
 
 
-def test_what_cannot_even_be_tried_is_a_fault_of_the_job(worker: WorkerProcess, tmp_path: Path) -> None:
+def test_what_cannot_even_be_tried_is_a_fault_of_the_family(worker: WorkerProcess, tmp_path: Path) -> None:
     folder = tmp_path / "faulty"
     folder.mkdir()
     text = (FAULTY / "family.py").read_text()
@@ -97,7 +97,10 @@ def test_what_cannot_even_be_tried_is_a_fault_of_the_job(worker: WorkerProcess, 
     for source in FAULTY.glob("*.cu"):
         (folder / source.name).write_text(source.read_text())
     states, done = do(worker, make_job("sound_first", folder=folder))
-    assert (states, done.fault) == ({}, "OSError: no inputs")
+    line = 1 + (folder / "family.py").read_text()[: text.index('return {"x": rng')].count("\n")
+    where = f"(family.py, line {line}, in generate)"
+    assert (states, done.of_family) == ({}, True)
+    assert done.fault == f"the family's generate() at n=16 raised OSError: no inputs {where}"
     assert "in generate" in done.log
     assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 
