@@ -36,6 +36,7 @@ class Prepared:
         hash: of everything that decides trials and methods.
         extension: a file that adds to the family; workers load it, this process does not.
         is_shared: whether other processes may do a part of it.
+        remembers: whether the files that variants open are remembered in the project, as part of what they are.
     """
 
     config: SweepConfig
@@ -46,6 +47,7 @@ class Prepared:
     hash: str
     extension: Extension | None = None
     is_shared: bool = True
+    remembers: bool = True
 
     @property
     def on_each_card(self) -> bool:

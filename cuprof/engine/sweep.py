@@ -419,6 +419,8 @@ class Sweep:
 
     def _with_opened(self, sweep_id: int, trial: Trial, outcome: Outcome) -> tuple[Trial, Outcome]:
         """Return the trial that was run: another one than was planned, where the variant opened files on its own."""
+        if not self.prepared.remembers:
+            return trial, outcome
         family, plan = self.prepared.family, self.prepared.plan
         folder = family.folder or self.project.root
         named = {str((folder / file).absolute()) for file in family.variant(trial.variant).files}

@@ -73,7 +73,7 @@ class Course:
             extension: what they add to it.
             sandbox: what they are shut into.
         """
-        family = replace(self.family, folder=folder)
+        family = replace(self.family, folder=folder, path=folder)
         backend = trials[0].backend
         selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in trials)))
         plan = Plan(family, selection, tuple(trials))
@@ -88,6 +88,7 @@ class Course:
             hash=plan_hash(plan, {str(measure): value for measure, value in by_measure.items()}),
             extension=extension,
             is_shared=False,
+            remembers=False,  # the project stays as it is, whatever a stranger's process tells of files
         )
         observer = _Listener(self.observer, self.logs, self.told)
         runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)

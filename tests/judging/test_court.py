@@ -102,7 +102,19 @@ def test_a_faster_one_is_good_and_a_slower_one_is_not(court: Any) -> None:
 def test_nothing_of_the_project_is_changed_and_what_was_measured_can_be_kept(court: Any) -> None:
     before = sorted(court.project.root.rglob("*"))
     kept = court.folder / "kept.sqlite"
-    report = court.judge(court.write("honest.py", HONEST), database=kept, rounds=2)
+    court.write("factors.txt", "2")
+    file = court.write(
+        "honest.py",
+        f"""
+        @family.cpu("honest")
+        def honest(problem, tune, inputs, outputs):
+            with open({str(court.folder / "factors.txt")!r}) as factors:
+                factor = int(factors.read())
+            return lambda: np.multiply(inputs["x"], factor, out=outputs["y"])
+        """,
+    )
+    report = court.judge(file, database=kept, rounds=2)
+    assert report.candidates[0].ruling in (Ruling.GOOD, Ruling.NOT_FASTER), report.candidates[0].message
     assert sorted(court.project.root.rglob("*")) == before
     assert report.database == str(kept)
     with sqlite3.connect(kept) as connection:
