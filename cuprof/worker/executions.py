@@ -34,9 +34,9 @@ KNOWN_RESULTS = 64
 """So many results a set of inputs are known again; a variant whose sums come in any order has ever new ones."""
 TIMES_LONGER, LEAST_LONGER_NS = 1.25, 1_500.0
 """By so much every first meeting with inputs takes longer than known ones, before a variant is said to remember,"""
-MEETINGS = 5
-"""and so many in a row. Of 77 CPU variants' samples, recorded on a busy server, one of eighteen lies so far above the
-next one and the upper quartile: 5 in 100,000 honest variants are accused (on GPUs fewer than one in 10^8)."""
+MEETINGS = 7
+"""and so many in a row. Known ones are the next one and the median, which is what is shown: a quarter of the samples
+may be first meetings. On simulated hosts up to 5 in 100,000 honest variants are accused."""
 LONGEST_NS = 1e9
 """Who takes longer than this on inputs that it knows is not asked: what remembers does so to take less."""
 
@@ -170,7 +170,7 @@ class Executions:
         assert candidate.runnable is not None
         bench, number = self.bench, self.bench.workload.compared
         usual = candidate.timings.get(Measure.COLD) or candidate.timings.get(Measure.HOT)
-        if self.count <= number or usual is None or usual.summary.q3_ns > LONGEST_NS:
+        if self.count <= number or usual is None or usual.summary.median_ns > LONGEST_NS:
             return ""
         pairs: list[tuple[float, float]] = []
         for _ in range(MEETINGS):
@@ -178,7 +178,7 @@ class Executions:
                 self._redrawn += 1
                 bench.session.restock(number, bench.workload.redraw(number + self._redrawn))
             first_ns = self._read(candidate.runnable, number)
-            if first_ns <= TIMES_LONGER * usual.summary.q3_ns + LEAST_LONGER_NS:
+            if first_ns <= TIMES_LONGER * usual.summary.median_ns + LEAST_LONGER_NS:
                 return ""
             known_ns = self._read(candidate.runnable, self._byte() % self.compared_sets)
             if first_ns <= TIMES_LONGER * known_ns + LEAST_LONGER_NS:

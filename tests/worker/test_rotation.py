@@ -182,7 +182,7 @@ TRICKS: dict[str, tuple[Make, State, str, str]] = {
     "kept_by_count": (kept_by(lambda inputs: 0), State.WRONG_RESULT, "time", r"wrong in \d+ of \d+ executions"),
     "kept_by_content": (
         kept_by(lambda inputs: inputs["x"][::64].tobytes()), State.IMPLAUSIBLE, "time",
-        r"^it remembers: 5 sets of inputs took [\d.]+ µs when it met them first, those that it knew [\d.]+ µs$",
+        r"^it remembers: 7 sets of inputs took [\d.]+ µs when it met them first, those that it knew [\d.]+ µs$",
     ),
     "where_poisoned": (where_poisoned, State.WRONG_RESULT, "time", r"wrong in \d+ of \d+ executions"),
     "one_in_fifty": (
