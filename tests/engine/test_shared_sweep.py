@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -66,11 +67,14 @@ def test_a_worker_killed_from_outside_costs_no_trial(bench: Any, cards: None, ma
     killed: list[int] = []
 
     def kill(trial: Trial) -> None:
-        mine = psutil.Process().children()
-        workers = [worker for each in mine for worker in each.children() if worker.pid not in killed]
+        workers: list[psutil.Process] = []
+        for guardian in psutil.Process().children():
+            with suppress(psutil.NoSuchProcess):  # it may end while it is looked at
+                workers += [worker for worker in guardian.children() if worker.pid not in killed]
         if len(killed) < 3 and workers:
-            killed.append(workers[-1].pid)
-            workers[-1].kill()
+            with suppress(psutil.NoSuchProcess):
+                workers[-1].kill()
+                killed.append(workers[-1].pid)
 
     heard = make_listener(on_finished=kill)
     bench.sweep("sound_first", "sound_last", problem={"n": SIZES}, listener=heard)
