@@ -66,7 +66,7 @@ def list_progress(connection: Connection, sweep_id: int | None = None) -> list[P
     Args:
         sweep_id: this one alone.
     """
-    numbers = sa.select(Sweep.id).order_by(Sweep.id.desc())
+    numbers = sa.select(Sweep.id).order_by(Sweep.started_at.desc(), Sweep.id.desc())
     if sweep_id is not None:
         found = connection.scalars(numbers.where(Sweep.id == sweep_id)).all()
     else:

@@ -73,6 +73,15 @@ def database_file(url: URL) -> Path | None:
     return Path(url.database)
 
 
+def same_place(one: str, other: str) -> bool:
+    """Return whether two URLs name one database, as far as they tell."""
+    urls = parse_url(one), parse_url(other)
+    files = [database_file(url) for url in urls]
+    if files[0] and files[1]:
+        return files[0].resolve() == files[1].resolve()
+    return urls[0] == urls[1]
+
+
 def show(url: URL) -> str:
     """Return the URL for people: an SQLite file's path, else the URL without its passwords."""
     path = database_file(url)
@@ -209,6 +218,19 @@ def explained(url: URL) -> Iterator[None]:
         raise StoreError(explain(url, error)) from error
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a name in the schema is no text
         raise StoreError(explain(url, error)) from error
+
+
+@contextmanager
+def checking(url: URL) -> Iterator[None]:
+    """Turn what wrong values lead to into a `StoreError`: text that is no JSON, an unknown word, a missing row."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+        what = f"a row {error} is missing" if isinstance(error, LookupError) else " ".join(str(error).split())
+        raise StoreError(
+            f"database {show(url)} is damaged or was changed by hand ({what}); "
+            "restore a copy of it, or name another one with --store"
+        ) from error
 
 
 def explain(url: URL, error: Exception) -> str:

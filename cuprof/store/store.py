@@ -6,8 +6,8 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TypeVar
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine
@@ -32,11 +32,17 @@ from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
 
+if TYPE_CHECKING:
+    from cuprof.store.merge import Merged
+    from cuprof.store.source import Source
+
 T = TypeVar("T")
 
 AWAY_SECONDS = 120.0
 """How long a server that was there may be away: it is restarted, or its network is."""
 RETRY_SECONDS = 0.2
+MERGES = 3
+"""How often a merge is tried that meets what another process has just written."""
 
 
 class Store:
@@ -237,6 +243,25 @@ class Store:
             metrics: names as in `Profile.metrics`.
         """
         return self._write(lambda connection: counters.profiled(connection, identities, conditions, metrics))
+
+    def merge(self, source: Source, paths: Mapping[str, str] = MappingProxyType({})) -> Merged:
+        """Take in what another database holds, all of it or nothing; what is here already is not taken again.
+
+        Args:
+            paths: SHA-256 → where an artifact's file lies, for those that lie elsewhere now.
+
+        Raises:
+            StoreError: a value there is damaged, or one thing is told differently here and there.
+        """
+        from cuprof.store.merge import Merge
+
+        for chance in reversed(range(MERGES)):
+            try:
+                return self._write(lambda connection: Merge(connection, source, paths).run())
+            except StoreError as error:  # who sweeps at the same time may have been the first to write a trial
+                if not chance or not isinstance(error.__cause__, exc.IntegrityError):
+                    raise
+        raise AssertionError
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:

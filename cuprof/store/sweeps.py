@@ -16,6 +16,8 @@ from cuprof.store.models import Device, Run, Sweep, SweepTrial
 from cuprof.store.processes import Process, this_process
 from cuprof.store.rows import columns_of, fingerprint, insert_row, upsert
 
+ENDS = ("finished", "interrupted")
+
 
 def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> int:
     """Resume the newest unfinished sweep of the same plan, or make a new one; see `Store.begin_sweep`.
@@ -37,7 +39,7 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
     unfinished = connection.execute(
         sa.select(Sweep.id, Sweep.state, Sweep.process_host, Sweep.process_id, Sweep.process_started)
         .where(Sweep.plan_hash == facts.plan_hash, Sweep.state != "finished")
-        .order_by(Sweep.id.desc())
+        .order_by(Sweep.started_at.desc(), Sweep.id.desc())
     ).all()
     for row in unfinished:
         process = Process(row.process_host, row.process_id, row.process_started)
@@ -79,7 +81,7 @@ def _forget_skipped(connection: Connection, sweep_id: int) -> None:
 
 def finish(connection: Connection, sweep_id: int, state: str) -> None:
     """Set the state that a sweep ended with; it is not interrupted while others go on with it."""
-    if state not in ("finished", "interrupted"):
+    if state not in ENDS:
         raise ValueError(f"a sweep ends 'finished' or 'interrupted', not {state!r}")
     if state == "interrupted" and stations.list_present(connection, sweep_id):
         return
