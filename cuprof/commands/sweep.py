@@ -13,6 +13,7 @@ from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
+    from cuprof.engine.sweep import SweepResult
 
 HELP = """\
 usage: cuprof sweep [FILE.py] [SETTING=VALUE ...] [OPTION ...]
@@ -121,7 +122,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
-        _show_results(config, project, result.sweep_id)
+        _show_results(config, project, result)
     for fault in result.faults:
         print_message(f"failed: {fault}")
     for trial, outcome in result.failed:
@@ -157,16 +158,15 @@ def _check_writable(folder: Path) -> None:
         ) from None
 
 
-def _show_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
+def _show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
     """Write the page of a sweep, then print its results and the page's path."""
     from cuprof.analysis import load_study
     from cuprof.report import write
     from cuprof.store import Store
     from cuprof.terminal.results import print_results
 
-    url = config.store.url or project.database_url
-    with Store.open(url, create=False, read_only=True) as store:
-        study = load_study(store, sweep_id=sweep_id, folders=project.experiment_folders)
+    with Store.open(result.url, create=False, read_only=True) as store:
+        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
     page = None
     try:
         if config.report.enabled:

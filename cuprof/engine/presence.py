@@ -7,7 +7,7 @@ from threading import Event, Thread
 from types import TracebackType
 
 from cuprof.engine.station import Station
-from cuprof.errors import StoreError
+from cuprof.errors import StoreError, UnreachableStoreError
 from cuprof.store import Store
 from cuprof.store.stations import BEAT_S
 
@@ -29,6 +29,8 @@ class Presence:
     ) -> None:
         self._ended.set()
         self._thread.join()
+        if isinstance(error, UnreachableStoreError):
+            return  # the claims end by themselves
         self._store.leave([station.number for station in self._stations if station.number is not None])
 
     def _beat(self) -> None:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.engine import URL, Engine, make_url
 
-from cuprof.errors import MissingDependencyError, StoreError
+from cuprof.errors import MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.interrupts import stop_if_deferred
 from cuprof.passwords import HIDDEN, hide_passwords
 from cuprof.store.columns import to_json
@@ -204,9 +204,14 @@ def _can_share(path: Path) -> bool:
     return os.access(path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size > 0)
 
 
-def is_unreachable(error: exc.OperationalError) -> bool:
-    """Return whether a server could not be asked at all; what it answered has a code."""
-    return getattr(error.orig, "sqlstate", None) is None
+def is_unreachable(error: exc.SQLAlchemyError) -> bool:
+    """Return whether a server could not be asked at all, or no longer; what it answered has a code."""
+    if not isinstance(error, exc.DBAPIError):
+        return False
+    if error.connection_invalidated:
+        return True
+    refused = re.search(r"FATAL: +(?!the database system is)", str(error.orig))  # when one connects, without a code
+    return isinstance(error, exc.OperationalError) and getattr(error.orig, "sqlstate", None) is None and not refused
 
 
 @contextmanager
@@ -215,7 +220,8 @@ def explained(url: URL) -> Iterator[None]:
     try:
         yield
     except exc.SQLAlchemyError as error:
-        raise StoreError(explain(url, error)) from error
+        kind = UnreachableStoreError if database_file(url) is None and is_unreachable(error) else StoreError
+        raise kind(explain(url, error)) from error
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a name in the schema is no text
         raise StoreError(explain(url, error)) from error
 

@@ -286,10 +286,8 @@ class Store:
                     with self.engine.begin() as connection:
                         return transact(connection)
                 except exc.DBAPIError as error:
-                    is_away = error.connection_invalidated or (
-                        isinstance(error, exc.OperationalError) and is_unreachable(error)
-                    )
-                    if database_file(self.parsed_url) or not is_away or time.monotonic() > give_up:
+                    is_away = database_file(self.parsed_url) is None and is_unreachable(error)
+                    if not is_away or time.monotonic() > give_up:
                         raise
                 stop_if_deferred()
                 time.sleep(RETRY_SECONDS)

@@ -36,6 +36,7 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
     }
     shown = {"command_line": hide_in_command(facts.command_line), "configuration": hide_in_data(facts.configuration)}
     described = columns_of(Sweep, facts, **shown)
+    begun = described.pop("started_at") or now
     unfinished = connection.execute(
         sa.select(Sweep.id, Sweep.state, Sweep.process_host, Sweep.process_id, Sweep.process_started)
         .where(Sweep.plan_hash == facts.plan_hash, Sweep.state != "finished")
@@ -60,7 +61,7 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
             .values(**described, **mine, resumed_at=now, invocations=Sweep.invocations + 1)
         )
         return int(row.id)
-    return insert_row(connection, Sweep, {**described, **mine, "invocations": 1, "started_at": now})
+    return insert_row(connection, Sweep, {**described, **mine, "invocations": 1, "started_at": begun})
 
 
 def lock(connection: Connection, what: str) -> None:
