@@ -98,6 +98,12 @@ def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
     return found
 
 
+def is_newest(connection: Connection, sweep: SweepRow) -> bool:
+    """Return whether no timing sweep of the same name has begun later, beside it for one."""
+    same = [getattr(Sweep, name) == getattr(sweep, name) for name in ("experiment", "family", "name", "purpose")]
+    return not connection.scalar(sa.select(sa.exists().where(*same, Sweep.started_at > sweep.started_at)))
+
+
 @intact
 def read_configurations(connection: Connection, sweep_ids: Collection[int]) -> dict[int, dict[str, Any]]:
     """Return sweep → its composed configuration, as plain data."""

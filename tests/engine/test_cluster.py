@@ -7,6 +7,7 @@ CUPROF_SEED chooses other moments.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -14,12 +15,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 import sqlalchemy as sa
+
+from tests.conftest import Result
 
 FAMILIES = Path(__file__).parents[1] / "families"
 SEED = int(os.environ.get("CUPROF_SEED", "1"))
@@ -111,7 +114,9 @@ def postgres_url() -> Iterator[str]:
         server.stop()
 
 
-def test_processes_share_a_sweep_and_take_over_what_a_killed_one_had_claimed(tmp_path: Path) -> None:
+def test_processes_share_a_sweep_and_take_over_what_a_killed_one_had_claimed(
+    tmp_path: Path, cli: Callable[..., Result]
+) -> None:
     (tmp_path / "db").mkdir()
     cluster = Cluster(tmp_path, f"sqlite:///{tmp_path / 'db' / 'cuprof.sqlite'}", sizes=12)
     try:
@@ -120,10 +125,18 @@ def test_processes_share_a_sweep_and_take_over_what_a_killed_one_had_claimed(tmp
         give_up = time.monotonic() + 120
         while cluster.runs() < 4 and time.monotonic() < give_up:
             time.sleep(0.05)
+        (told,) = json.loads(cli("status", "--store", cluster.url, "--json").out)
+        assert (told["state"], told["planned"]) == ("running", 2 * cluster.sizes)
+        working = {station["process_id"]: station for station in told["stations"] if station["state"] == "working"}
+        assert first.pid in working
         os.killpg(first.pid, signal.SIGKILL)
         first.wait()
+        (told,) = json.loads(cli("status", "--store", cluster.url, "--json").out)
+        (killed,) = (station for station in told["stations"] if station["process_id"] == first.pid)
+        assert killed["state"] in ("gone", "left")
         assert [process.wait(120) for process in others] == [0, 0], cluster.log()
         cluster.assert_is_whole()
+        assert "finished, 24 of 24 trials" in cli("status", "--store", cluster.url).out
     finally:
         cluster.end()
 
