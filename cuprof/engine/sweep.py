@@ -342,7 +342,8 @@ class Sweep:
                 feed.tell(station, outcome)
 
         def work(station: Station, job: Job) -> None:
-            number = secrets.token_hex(8)
+            # A search holds its looks at a trial against each other, each in a job of its own.
+            number = secrets.token_hex(8) if self.is_search else station.find_series(job.problem, job.backend)
             if self.is_search:
                 call(self._enlist, sweep_id, job)
             with self._turn(station, job):
