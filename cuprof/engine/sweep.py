@@ -32,7 +32,6 @@ from cuprof.plan import plan as make_plan
 from cuprof.point import Point
 from cuprof.project import Project
 from cuprof.reading.earlier import EarlierRun, list_earlier
-from cuprof.reading.sweeps import get_sweep
 from cuprof.records import (
     ENERGY_UNAVAILABLE,
     FAILED,
@@ -52,6 +51,8 @@ from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
+
+OPENINGS, REOPEN_S = 3, 0.5
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def run_sweep(
                 is_first = place is not None and not place.exists()
                 sweep: Sweep | None = None
                 try:
-                    with Store.open(url) as store:
+                    with _open_store(url) as store:
                         if place is None:
                             for text in hand_in(store, project):
                                 observer.note(text)
@@ -134,6 +135,18 @@ def run_sweep(
                 except UnreachableStoreError as error:
                     observer.note(f"{error}; results are kept in a file until the next sweep that reaches it")
             before, url = sweep, stack.enter_context(open_spool(project, url))
+
+
+def _open_store(url: str) -> Store:
+    """Open the database; a server is asked several times, since one connection may be lost for any reason."""
+    for chance in reversed(range(OPENINGS)):
+        try:
+            return Store.open(url)
+        except UnreachableStoreError:
+            if not chance:
+                raise
+            time.sleep(REOPEN_S)
+    raise AssertionError
 
 
 def preview(config: SweepConfig, project: Project) -> Preview:
@@ -238,8 +251,7 @@ class Sweep:
             with shielded():  # no sweep is begun whose number is not known
                 sweep_id = self._begin(facts)
             self.sweep_id = sweep_id
-            with store.snapshot() as connection:
-                self.started_at = get_sweep(connection, "", sweep_id).started_at or 0.0
+            self.started_at = store.read_start(sweep_id)
             if not self.is_search:
                 store.enlist(sweep_id, plan.trials)
             settled = [

@@ -142,6 +142,10 @@ class Store:
 
         return self._write(begin_and_join)
 
+    def read_start(self, sweep_id: int) -> float:
+        """Return when a sweep began, seconds since the epoch; with its plan this tells it from every other."""
+        return self._write(lambda connection: sweeps.read_start(connection, sweep_id))
+
     def claim(self, sweep_id: int, station_id: int, identities: Sequence[str]) -> Claim:
         """Claim those of some trials that are not done and that no other station has claimed which is still there."""
         return self._write(lambda connection: stations.claim(connection, sweep_id, station_id, identities))
@@ -199,8 +203,7 @@ class Store:
 
     def list_medians(self, sweep_id: int) -> dict[str, dict[str, float | None]]:
         """Return the medians in ns of the runs that a sweep goes by: trial's identity → measure → median."""
-        with self.snapshot() as connection:
-            return outcomes.list_medians(connection, sweep_id)
+        return self._write(lambda connection: outcomes.list_medians(connection, sweep_id))
 
     def reuse(self, sweep_id: int, reused: Sequence[StoredTrial]) -> None:
         """Let the sweep go by runs that are stored already: those that `stored` returned, all in one transaction.

@@ -64,6 +64,11 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
     return insert_row(connection, Sweep, {**described, **mine, "invocations": 1, "started_at": begun})
 
 
+def read_start(connection: Connection, sweep_id: int) -> float:
+    """Return when a sweep began; see `Store.read_start`."""
+    return float(connection.execute(sa.select(Sweep.started_at).where(Sweep.id == sweep_id)).scalar_one())
+
+
 def lock(connection: Connection, what: str) -> None:
     """Let others who lock the same wait until the transaction's end; on SQLite all who write do."""
     if connection.dialect.name == "postgresql":

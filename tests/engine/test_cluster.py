@@ -171,7 +171,7 @@ def test_a_hundred_kills_lose_no_trial_and_measure_none_twice(tmp_path: Path, po
             process.wait(1200)
         assert finish.returncode == 0, cluster.log()
         cluster.assert_is_whole()
-        assert min(kills.values()) >= 5, kills
+        assert min(kills.values()) >= sum(kills.values()) // 20, kills
     finally:
         cluster.end()
 
