@@ -31,6 +31,7 @@ from cuprof.plan import plan as make_plan
 from cuprof.point import Point
 from cuprof.project import Project
 from cuprof.reading.earlier import EarlierRun, list_earlier
+from cuprof.reading.trials import list_medians
 from cuprof.records import (
     ENERGY_UNAVAILABLE,
     FAILED,
@@ -324,7 +325,8 @@ class Sweep:
             return
         for station in self.fleet.stations:
             station.runner.replace_worker()
-        stored = self.store.list_medians(sweep_id)
+        with self.store.snapshot() as connection:
+            stored = list_medians(connection, sweep_id)
         for trial in trials:
             if trial.identity in self._medians and stored.get(trial.identity, {}) != self._medians[trial.identity]:
                 message = "what was stored of it was changed while its sweep went on"

@@ -9,6 +9,7 @@ from html import escape
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from cuprof.engine.observer import Observer
 from cuprof.records import FAILED, Measure, Outcome, State, Summary, Trial
 from cuprof.statistics.median import is_mere_range
 from cuprof.terminal.marks import is_expected, mark_of
@@ -44,7 +45,7 @@ def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress 
     return PlainProgress(stream)
 
 
-class _Progress:
+class _Progress(Observer):
     """Count trials and estimate the time left; `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,9 +68,6 @@ class _Progress:
         """Begin to count."""
         self.planned, self.reused, self._begun = planned, reused, self._clock()
 
-    def trial_started(self, trial: Trial, phase: str) -> None:
-        """Show what runs now."""
-
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count the trial."""
         self.done += 1
@@ -81,9 +79,6 @@ class _Progress:
     def done_elsewhere(self, count: int) -> None:
         """Count what other processes that share the sweep have done."""
         self.elsewhere += count
-
-    def finished(self, sweep_id: int) -> None:
-        """Show the end."""
 
     @property
     def seconds_left(self) -> float | None:

@@ -15,7 +15,7 @@ import pytest
 
 from cuprof.config.model import LimitsConfig
 from cuprof.engine.enrolment import find_devices
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
@@ -310,7 +310,7 @@ def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, 
 
 
 def test_samples_of_what_is_stored_are_not_kept(bench: Any) -> None:
-    class Counter(SilentObserver):
+    class Counter(Observer):
         alive: ClassVar[list[int]] = []
 
         def trial_finished(self, trial: Any, outcome: Any) -> None:

@@ -19,7 +19,6 @@ from cuprof.backends.contract import (
     Reading,
     ReadingOptions,
     Session,
-    Tally,
     own_views,
 )
 from cuprof.backends.cpu.caches import Caches
@@ -27,7 +26,7 @@ from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, library_build, load_library
 from cuprof.errors import BuildError
-from cuprof.family import Arrays, Invoke, Program, Signature, Tolerance, Variant
+from cuprof.family import Arrays, Invoke, Program, Signature, Variant
 from cuprof.family.program import as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -127,14 +126,6 @@ class CpuSession(Session[CpuRunnable]):
         """Keep other contents as the set of this number."""
         self._sets[number] = inputs
 
-    def expect(self, runnable: CpuRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
-        """Leave the comparison to who draws it."""
-        return False
-
-    def tally(self, runnable: CpuRunnable) -> Tally:
-        """Return that nothing was compared here."""
-        return Tally()
-
     def execute(self, runnable: CpuRunnable, *draws: Draw) -> None:
         """Execute once as each draw says."""
         for draw in draws:
@@ -158,9 +149,6 @@ class CpuSession(Session[CpuRunnable]):
     def _fill(self, byte: int) -> None:
         for array in self.outputs.values():
             array.reshape(-1).view(np.uint8).fill(byte)
-
-    def watch_inputs(self) -> None:
-        """Do nothing: what the inputs are to hold is kept beside them."""
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten."""

@@ -24,13 +24,12 @@ from cuprof.backends.contract import (
     InputSet,
     Reading,
     Session,
-    Tally,
 )
 from cuprof.backends.program.build import mark_build, program_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.errors import LaunchError
-from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Tolerance, Variant
+from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Variant
 from cuprof.family.sources import to_bytes
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -126,9 +125,6 @@ class ProgramSession(Session[ProgramRunnable]):
         for _ in range(count):
             self._run(runnable, self.environment)
 
-    def watch_inputs(self) -> None:
-        """Do nothing: what the files are to hold is kept beside them."""
-
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs whose files were written to."""
         changed = [path for path, (_, content) in self._written.items() if not _holds(path, content)]
@@ -168,14 +164,6 @@ class ProgramSession(Session[ProgramRunnable]):
     def restock(self, number: int, inputs: Arrays) -> None:
         """Keep other contents as the set of this number."""
         self._sets[number] = inputs
-
-    def expect(self, runnable: ProgramRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
-        """Leave the comparison to who draws it."""
-        return False
-
-    def tally(self, runnable: ProgramRunnable) -> Tally:
-        """Return that nothing was compared here."""
-        return Tally()
 
     def execute(self, runnable: ProgramRunnable, *draws: Draw) -> None:
         """Run the program once as each draw says."""
