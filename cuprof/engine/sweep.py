@@ -49,7 +49,7 @@ from cuprof.store.network import describe_network
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
-from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.messages import Calibrate, Calibrated, Job, JobTrial
 from cuprof.worker.status_page import Phase
 
 
@@ -399,7 +399,7 @@ class Sweep:
     def _measure_device(self, station: Station, backend: str) -> Calibration | None:
         note = partial(self.fleet.call, self.observer.note)
         try:
-            answer = station.runner.worker.calibrate(backend)
+            answer = station.runner.worker.ask(Calibrate(backend), Calibrated)
         except WorkerError as error:
             station.runner.replace_worker()
             note(f"{backend}: the device could not be calibrated: {error}")

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from html import escape
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from cuprof.engine.observer import Observer
@@ -56,9 +55,7 @@ class _Progress(Observer):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
