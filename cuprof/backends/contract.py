@@ -94,6 +94,12 @@ class Draw:
 
 
 FIRST_INPUTS = Draw()
+Draws = Callable[[], Draw]
+
+
+def first_draw() -> Draw:
+    """Draw the first set of inputs, and compare nothing."""
+    return FIRST_INPUTS
 
 
 @dataclass(frozen=True)
@@ -251,9 +257,7 @@ class Session(ABC, Generic[R]):
         sleep(GRACE_S)
 
     @abstractmethod
-    def read(
-        self, runnable: R, measure: Measure, batch: int = 1, draw: Callable[[], Draw] = lambda: FIRST_INPUTS
-    ) -> Reading:
+    def read(self, runnable: R, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Execute and time, and return one execution's share: once for total, `batch` times back to back for hot.
 
         A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, where the runnable's

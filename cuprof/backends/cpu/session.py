@@ -12,13 +12,14 @@ import numpy as np
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import (
-    FIRST_INPUTS,
     POISON_BYTE,
     Draw,
+    Draws,
     InputSet,
     Reading,
     ReadingOptions,
     Session,
+    first_draw,
     own_views,
 )
 from cuprof.backends.cpu.caches import Caches
@@ -175,13 +176,7 @@ class CpuSession(Session[CpuRunnable]):
             runnable.deliver()
         return {name: array.copy() for name, array in self.outputs.items()}
 
-    def read(
-        self,
-        runnable: CpuRunnable,
-        measure: Measure,
-        batch: int = 1,
-        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
-    ) -> Reading:
+    def read(self, runnable: CpuRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Time one execution after reading other data (cold), or a batch back to back (hot)."""
         call = runnable.call
         self._give(draw())

@@ -13,10 +13,12 @@ from cuprof.backends.contract import (
     FIRST_INPUTS,
     POISON_BYTE,
     Draw,
+    Draws,
     InputSet,
     Reading,
     ReadingOptions,
     Session,
+    first_draw,
 )
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
@@ -207,13 +209,7 @@ class OpenClSession(Session[OpenClRunnable]):
             found[name] = host
         return found
 
-    def read(
-        self,
-        runnable: OpenClRunnable,
-        measure: Measure,
-        batch: int = 1,
-        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
-    ) -> Reading:
+    def read(self, runnable: OpenClRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Execute and time; see `OpenClTimer` for what each measure is."""
         timer, drawn = self.device.timer, draw()
         with self.device.errors("execute", waiting=True):

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -17,14 +17,7 @@ from typing import IO
 import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.contract import (
-    FIRST_INPUTS,
-    POISON_BYTE,
-    Draw,
-    InputSet,
-    Reading,
-    Session,
-)
+from cuprof.backends.contract import POISON_BYTE, Draw, Draws, InputSet, Reading, Session, first_draw
 from cuprof.backends.program.build import mark_build, program_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
 from cuprof.backends.spec import MARK_VARIABLE
@@ -171,13 +164,7 @@ class ProgramSession(Session[ProgramRunnable]):
             self._give(runnable, draw)
             self._run(runnable, self.environment)
 
-    def read(
-        self,
-        runnable: ProgramRunnable,
-        measure: Measure,
-        batch: int = 1,
-        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
-    ) -> Reading:
+    def read(self, runnable: ProgramRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Run the program and return its wall time (total), or its kernels' time on the GPU (cold).
 
         Of a program that uses no GPU the cold time is its wall time too.
