@@ -351,6 +351,7 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
         "variant": "v1",
         "problem": {"n": 1024},
         "tunables": {"block": 256},
+        "extension": None,
     }
     assert [profile.identity for profile in result.profiles] == [ONE, CRASH, HANG, TWO]
 
