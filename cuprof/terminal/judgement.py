@@ -33,7 +33,7 @@ def report_lines(report: Report, width: int) -> list[Line]:
     for each in report.candidates:
         lines += [*_candidate_lines(each, width), Line("")]
     lines += [Line(f"warning: {text}", "yellow") for text in report.notes]
-    if report.conditions:
+    if report.conditions and any(each.counters for each in report.candidates):
         lines.append(Line(f"counters with {report.conditions.cache_mode} caches", "dim"))
     for device, text in report.noise.items():
         lines.append(Line(f"noise from process to process on {device} (standard deviation): {text}", "dim"))
