@@ -111,7 +111,7 @@ def make_parser() -> CommandParser:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments = make_parser().parse_intermixed_args(argv)
-    if arguments.counters and (Path(arguments.counters).is_file() or _SETTING.fullmatch(arguments.counters)):
+    if re.search(r"=|\.(cu|cl|py)$", arguments.counters or ""):
         arguments.words.append(arguments.counters)  # the option's own word was left out
         arguments.counters = ""
     arguments.settings = [word for word in arguments.words if _SETTING.fullmatch(word) and not Path(word).exists()]
