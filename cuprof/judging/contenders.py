@@ -14,7 +14,6 @@ from cuprof.family.extension import LANGUAGES, PYTHON, Extension, copy_family, e
 from cuprof.family.loader import load_family
 from cuprof.judging.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection, plan
-from cuprof.point import Point
 from cuprof.records import DeviceFacts, Trial, Unavailable
 from cuprof.worker.messages import Outline, Outlined
 from cuprof.worker.status_page import Phase
@@ -96,7 +95,7 @@ class Entrance:
         outline = Outline(folder, extension, self.selection, found, absent)
         try:
             with self.start(folder, file.parent) as worker:
-                outlined = worker.outline(outline, self.limit_s)
+                outlined = worker.ask(outline, Outlined, self.limit_s)
         except WorkerDiedError as death:
             if death.status.phase is not Phase.BUILD:  # before it came to the file
                 raise
@@ -169,11 +168,6 @@ def check_file(path: Path) -> Path:
     if path.suffix not in (*LANGUAGES, PYTHON):
         raise UsageError(f"{path} is no candidate; one is a source (.cu, .cl) or a Python file that defines variants")
     return path.resolve()
-
-
-def problems_of(trials: Sequence[Trial]) -> tuple[Point, ...]:
-    """Return the problems, each once."""
-    return tuple(dict.fromkeys(trial.problem for trial in trials))
 
 
 def _refused(file: Path, ruling: Ruling, message: str, log: str) -> Candidate:

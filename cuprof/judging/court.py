@@ -83,7 +83,7 @@ class _Trial:
         conditions = None
         if profiler is not None:  # what cannot work is found before anything is timed
             conditions = profiler.make_request(config).conditions
-            _ = profiler.find_tool(config.ncu.path).version_text
+            profiler.check(config, Project(self.workshop))
         devices = self._find_devices(config, family)
         selection = Selection(
             family=family.name,

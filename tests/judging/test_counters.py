@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import NcuConfig, SweepConfig
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.errors import ProfilerError
 from cuprof.family.extension import Extension
 from cuprof.judging.contenders import Contender
@@ -38,7 +38,7 @@ class Bench:
         asked = NcuConfig(path=str(ncu.path), metrics=("launch__grid_size", "gpu__time_duration.sum"))
         config = SweepConfig(experiment="", family="scale", ncu=asked)
         any_family: Any = None
-        self.course = Course(config, any_family, {}, Project(folder / "project"), store, SilentObserver())  # type: ignore[arg-type]
+        self.course = Course(config, any_family, {}, Project(folder / "project"), store, Observer())  # type: ignore[arg-type]
 
     def judged(self, name: str, identity: str = NEW, **changes: Any) -> tuple[Contender, Candidate]:
         file = self.folder / name

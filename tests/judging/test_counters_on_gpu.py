@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import MeasureConfig, NcuConfig, SweepConfig
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.errors import ProfilerError
 from cuprof.judging import Report, Request, Ruling, judge
 from cuprof.ncu.executable import get_executable
@@ -40,7 +40,7 @@ def _judge(root: Path, *files: Path, **changes: Any) -> Report:
     request = Request(config, FAMILY, files, like="last_warp", rounds=1, noise=0.05, counters=True, **changes)
     project = root / "project"
     project.mkdir(exist_ok=True)
-    report = judge(request, Project(project), SilentObserver())
+    report = judge(request, Project(project), Observer())
     assert not list(project.iterdir())
     return report
 

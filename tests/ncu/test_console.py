@@ -94,7 +94,5 @@ def test_the_nearest_names_are_suggested_with_the_suffix_asked_for(recorded: Pat
 
 
 def test_what_a_line_announces_belongs_to_it() -> None:
-    output = (
-        "==ERROR== An error was reported by the driver:\n\n  out of patience\n==ERROR== LaunchFailed:\n==ERROR== End\n"
-    )
+    output = "==ERROR== An error was reported by the driver:\n\n  out of patience\n==ERROR== Failed:\n==ERROR== End\n"
     assert list_messages(output) == ["An error was reported by the driver: out of patience", "Failed:", "End"]
