@@ -63,7 +63,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
     profiler = get_profiler("ncu")
     if config.dry_run:
-        from cuprof.engine.profiling_preview import preview_profiling
+        from cuprof.engine.preview import preview_profiling
         from cuprof.terminal.preview import print_preview
 
         print_preview(preview_profiling(config, project, profiler), config.output)
