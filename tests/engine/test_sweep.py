@@ -217,7 +217,8 @@ def test_a_back_end_that_takes_the_worker_down_costs_itself_alone(bench: Any) ->
         def worker(self) -> Any:
             return self
 
-        def describe(self, backends: tuple[str, ...]) -> Any:
+        def ask(self, question: Describe, kind: type) -> Any:
+            backends = question.backends
             asked.append(backends)
             if "opencl" in backends:
                 raise WorkerDiedError("SIGSEGV", None, "")  # type: ignore[arg-type]
