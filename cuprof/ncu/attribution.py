@@ -110,7 +110,7 @@ class Attribution:
 
     def _culprit(self, trial: Trial, step: Step) -> Profile:
         if self.result.timed_out:
-            limit = f"{self.setting.time_limit_s:g} s"
+            limit = f"{self.setting.collection.time_limit_s:g} s"
             return self._failed(trial, State.TIMED_OUT, f"{step.value} took longer than {limit} (ncu.time_limit_s)")
         if self.result.killed_by:
             how = f"Nsight Compute was killed ({self.result.killed_by}) while {step.value}"
@@ -127,8 +127,8 @@ class Attribution:
             identity=trial.identity,
             name=trial.label,
             state=state,
-            conditions=self.setting.collection.conditions,
-            metric_set=self.setting.metric_set,
+            conditions=self.setting.request.conditions,
+            metric_set=self.setting.collection.name,
             metrics=self.setting.request.metrics,
             started_at=self.started_at,
             duration_ns=self.result.duration_ns,

@@ -48,7 +48,9 @@ def run_batch(
         if ahead is not None:
             give_task(ahead.files)
         followed = batch.files.progress
-        result = batch.process.watch(followed, setting.time_limit_s, tick=lambda: on_progress(read_progress(followed)))
+        result = batch.process.watch(
+            followed, setting.collection.time_limit_s, tick=lambda: on_progress(read_progress(followed))
+        )
         progress = read_progress(followed)
         report = _read(batch.report, result, setting)
         artifact = None
@@ -73,7 +75,7 @@ def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> Profilin
         device_index=_device_index(trials),
         seed=setting.seed,
         progress_path=str(progress),
-        warm_up=0 if setting.collection.conditions.cache_mode == "cold" else 1,
+        warm_up=0 if setting.request.conditions.cache_mode == "cold" else 1,
     )
 
 
@@ -82,7 +84,7 @@ def _read(path: Path, result: ProcessResult, setting: Setting) -> Report | None:
     if not path.exists():
         return None
     try:
-        return read_report(path, None if setting.collection.is_whole else setting.collection.metrics)
+        return read_report(path, None if setting.request.whole else setting.collection.metrics)
     except ProfilerError:
         if result.returncode == 0:
             explanation = find_explanation(result.output)

@@ -131,19 +131,11 @@ def find_owner(task: Path) -> Owner | None:
 
 def wait_for_task(task: Path) -> bool:
     """Wait for the task file in the profiled process; return False when whoever should write it is gone."""
+    import psutil
+
     while not task.exists():
         owner = find_owner(task)
-        if owner is None or not _is_alive(owner.pid):
+        if owner is None or not psutil.pid_exists(owner.pid):
             return task.exists()
         time.sleep(WAIT_S)
-    return True
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
     return True
