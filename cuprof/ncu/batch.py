@@ -16,7 +16,7 @@ from cuprof.ncu.report_file import read_report
 from cuprof.ncu.setting import IN_PROCESS, NAME, Setting
 from cuprof.profiling.progress import Progress, read_progress
 from cuprof.profiling.report import Report
-from cuprof.profiling.task import ProfilingTask, TaskFiles, TaskTrial, write_task
+from cuprof.profiling.task import PROGRESS, TASK, ProfilingTask, TaskTrial, write_task
 from cuprof.records import Trial
 
 
@@ -38,16 +38,16 @@ def run_batch(
     """
     started_at = time.time()
 
-    def give_task(files: TaskFiles) -> None:
-        write_task(_task(trials, setting, files.progress), files.task)
+    def give_task(folder: Path) -> None:
+        write_task(_task(trials, setting, folder / PROGRESS), folder / TASK)
 
     if ahead is not None and trials[0].backend != IN_PROCESS:
         ahead.close()
         ahead = None
     with ahead or Batch(setting, _device_index(trials), give_task, trials[0].backend) as batch:
         if ahead is not None:
-            give_task(ahead.files)
-        followed = batch.files.progress
+            give_task(ahead.folder)
+        followed = batch.folder / PROGRESS
         result = batch.process.watch(
             followed, setting.collection.time_limit_s, tick=lambda: on_progress(read_progress(followed))
         )
