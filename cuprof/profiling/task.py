@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from cuprof.errors import ProfilerError
+from cuprof.family.extension import Extension
 from cuprof.point import Coordinate
 from cuprof.records import Trial
 
@@ -26,18 +27,20 @@ TASK, OWNER, PROGRESS = "task.json", "owner.json", "progress.jsonl"
 
 @dataclass(frozen=True)
 class TaskTrial:
-    """Name one trial so that another process can build and execute it."""
+    """Name one trial so that another process can build and execute it; `extension` is added to its family."""
 
     identity: str
     family_folder: str
     variant: str
     problem: Mapping[str, Coordinate]
     tunables: Mapping[str, Coordinate]
+    extension: Extension | None = None
 
     @classmethod
-    def of(cls, trial: Trial, family_folder: Path) -> TaskTrial:
+    def of(cls, trial: Trial, family_folder: Path, extension: Extension | None = None) -> TaskTrial:
         """Return what names a planned trial."""
-        return cls(trial.identity, str(family_folder), trial.variant, dict(trial.problem), dict(trial.tunables))
+        point = dict(trial.problem), dict(trial.tunables)
+        return cls(trial.identity, str(family_folder), trial.variant, *point, extension)
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Owner:
 def write_task(task: ProfilingTask, path: Path) -> None:
     """Write a task file, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(msgspec.json.encode(task, enc_hook=dict))
+    partial.write_bytes(msgspec.json.encode(task, enc_hook=str))
     partial.replace(path)
 
 
@@ -87,7 +90,7 @@ def read_task(path: Path) -> ProfilingTask:
         ProfilerError: the file is absent or is no task file.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=ProfilingTask)
+        return msgspec.json.decode(path.read_bytes(), type=ProfilingTask, dec_hook=lambda kind, value: kind(value))
     except (OSError, msgspec.MsgspecError) as error:
         raise ProfilerError(
             f"{path} is no task file of cuprof ({error}); a collection of counters writes it"
