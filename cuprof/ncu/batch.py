@@ -8,12 +8,13 @@ from pathlib import Path
 
 from cuprof.errors import ProfilerError
 from cuprof.ncu.artifact import keep_artifact
-from cuprof.ncu.attribution import Attribution, Decision
+from cuprof.ncu.attribution import Attribution
 from cuprof.ncu.console import find_explanation
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.process import ProcessResult
 from cuprof.ncu.report_file import read_report
 from cuprof.ncu.setting import IN_PROCESS, NAME, Setting
+from cuprof.profiling.contract import BatchResult
 from cuprof.profiling.progress import Progress, read_progress
 from cuprof.profiling.report import Report
 from cuprof.profiling.task import PROGRESS, TASK, ProfilingTask, TaskTrial, write_task
@@ -25,7 +26,7 @@ def run_batch(
     setting: Setting,
     on_progress: Callable[[Progress], None] = lambda _: None,
     ahead: Batch | None = None,
-) -> Decision:
+) -> tuple[BatchResult, tuple[str, ...]]:
     """Profile trials of one back end's device in one ncu process.
 
     Every call decides at least one trial, names metrics to leave out, was interrupted, or raises.

@@ -47,10 +47,10 @@ class NcuCollector(Collector):
 
         Thread(target=importlib.import_module, args=("ncu_report",), daemon=True).start()  # while ncu works
         ahead, self._ahead = self._ahead, None
-        decision = run_batch(trials, self.setting, show, ahead)
-        notes = self._leave_out(decision.unknown_metrics) if decision.unknown_metrics else ()
-        profiles = tuple(replace(profile, missing=self.setting.missing) for profile in decision.profiles)
-        return BatchResult(profiles, decision.remaining, notes, decision.interrupted)
+        result, unknown_metrics = run_batch(trials, self.setting, show, ahead)
+        notes = self._leave_out(unknown_metrics) if unknown_metrics else ()
+        profiles = tuple(replace(profile, missing=self.setting.missing) for profile in result.profiles)
+        return replace(result, profiles=profiles, notes=notes)
 
     def close(self) -> None:
         """End the process that waits, if no batch was given to it."""
