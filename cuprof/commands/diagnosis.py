@@ -85,10 +85,11 @@ def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, st
         installed: normalised distribution name → version.
     """
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
 
     for text in requirements:
         requirement = Requirement(text)
-        name = _normal(requirement.name)
+        name = canonicalize_name(requirement.name)
         remedy = f"{sys.executable} -m pip install --upgrade '{text}'"
         if name not in installed:
             yield Diagnosis(requirement.name, Health.MISSING, "not installed", remedy)
@@ -196,8 +197,7 @@ def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
 
 def _examine_profiler(profiler: Profiler, driver: Driver | None) -> Diagnosis:
     try:
-        found = profiler.find_tool()
-        return Diagnosis(profiler.title, Health.GOOD, f"{found.version_text} at {found.path}")
+        return Diagnosis(profiler.title, Health.GOOD, profiler.describe_program())
     except CuprofError as error:
         health = Health.WARNING if driver else Health.OPTIONAL
         detail, _, remedy = str(error).partition("; ")
@@ -213,8 +213,6 @@ def _requirements() -> list[str]:
 
 
 def _installed_versions() -> dict[str, str]:
-    return {_normal(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}
+    from packaging.utils import canonicalize_name
 
-
-def _normal(name: str) -> str:
-    return name.lower().replace("_", "-").replace(".", "-")
+    return {canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}

@@ -136,7 +136,7 @@ def test_the_engine_itself_loses_no_more(
     taken = draw("filter3x3 8", TRIALS)
     monkeypatch.setattr(Recorded, "pace", pace)
     monkeypatch.setattr(Recorded, "durations", dict(enumerate(taken)), raising=False)
-    monkeypatch.setattr("cuprof.engine.sweep.Sweep._calibrate", lambda *_: None)
+    monkeypatch.setattr("cuprof.engine.calibrator.Calibrator.calibrate", lambda *_: None)
     make_cards(stations, Recorded)
     spans: list[tuple[float, float]] = []
     run = Fleet.run
