@@ -29,6 +29,8 @@ T = TypeVar("T")
 AWAY_SECONDS = 120.0
 """How long a server that was there may be away: it is restarted, or its network is."""
 RETRY_SECONDS = 0.2
+CROSSED = ("40P01", "40001")
+"""PostgreSQL's codes of a transaction that it took back for another's sake: a deadlock, another order of things."""
 MERGES = 3
 """How often a merge is tried that meets what another process has just written."""
 
@@ -176,7 +178,8 @@ class Store:
                         return transact(connection)
                 except exc.DBAPIError as error:
                     is_away = database_file(self.parsed_url) is None and is_unreachable(error)
-                    if not is_away or time.monotonic() > give_up:
+                    is_crossed = getattr(error.orig, "sqlstate", None) in CROSSED
+                    if not (is_away or is_crossed) or time.monotonic() > give_up:
                         raise
                 stop_if_deferred()
                 time.sleep(RETRY_SECONDS)

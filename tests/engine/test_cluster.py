@@ -1,7 +1,7 @@
 """Several processes do one sweep, in one database; some of them are killed at random moments.
 
 `pytest -m slow tests/engine/test_cluster.py` kills a hundred, of nodes that Hydra's launchers start too, on PostgreSQL;
-CUPROF_SEED chooses other moments.
+CUPROF_SEED chooses other moments, CUPROF_KILLS how many, CUPROF_SIZES how many problems.
 """
 
 from __future__ import annotations
@@ -151,7 +151,9 @@ LAUNCHERS = {
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_a_hundred_kills_lose_no_trial_and_measure_none_twice(tmp_path: Path, postgres_url: str, launcher: str) -> None:
+def test_a_hundred_kills_lose_no_trial_and_measure_none_twice(
+    tmp_path: Path, postgres_url: str, launcher: str, record_property: Callable[[str, object], None]
+) -> None:
     if launcher != "processes":
         pytest.importorskip(
             f"hydra_plugins.hydra_{launcher}_launcher", reason=f"the launcher for {launcher} is missing"
@@ -163,14 +165,17 @@ def test_a_hundred_kills_lose_no_trial_and_measure_none_twice(tmp_path: Path, po
         while sum(kills.values()) < int(os.environ.get("CUPROF_KILLS", "100")):
             while len(cluster.alive()) < (1 if LAUNCHERS[launcher] else 4):
                 cluster.start(*(LAUNCHERS[launcher] or (f"node={len(cluster.begun)}",)), settle_s=0.3)
-            time.sleep(chance.uniform(0.2, 1.0))
+            before, patience = cluster.runs(), time.monotonic() + chance.uniform(1.0, 10.0)
+            while cluster.runs() == before and time.monotonic() < patience:  # most are killed while they measure
+                time.sleep(chance.uniform(0.2, 1.0))
             what = chance.choice([*kills])
             kills[what] += kill(cluster, what, chance)
-        finish = cluster.start()
+        finish = cluster.start(settle_s=0.3)  # other settings would be another sweep
         for process in cluster.alive():
             process.wait(1200)
         assert finish.returncode == 0, cluster.log()
         cluster.assert_is_whole()
+        record_property("kills", kills)  # --junitxml shows it
         assert min(kills.values()) >= sum(kills.values()) // 20, kills
     finally:
         cluster.end()
