@@ -99,9 +99,11 @@ def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
 
 
 def is_newest(connection: Connection, sweep: SweepRow) -> bool:
-    """Return whether no timing sweep of the same name has begun later, beside it for one."""
+    """Return whether no other timing sweep of the same name has begun later; one of the same plan shows the same."""
     same = [getattr(Sweep, name) == getattr(sweep, name) for name in ("experiment", "family", "name", "purpose")]
-    return not connection.scalar(sa.select(sa.exists().where(*same, Sweep.started_at > sweep.started_at)))
+    plan = sa.select(Sweep.plan_hash).where(Sweep.id == sweep.id).correlate(None).scalar_subquery()
+    later = sa.exists().where(*same, Sweep.started_at > sweep.started_at, Sweep.plan_hash != plan)
+    return not connection.scalar(sa.select(later))
 
 
 @intact

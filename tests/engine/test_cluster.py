@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,7 +39,9 @@ class Cluster:
         (root / "tmp").mkdir(parents=True)
         (root / "cuprof.toml").touch()
         shutil.copytree(FAMILIES / "restless", root / "kernels" / "restless")
-        self.environment = {**os.environ, "TMPDIR": str(root / "tmp"), "CUPROF_LOCKS": str(root / "locks")}
+        self.short = tempfile.mkdtemp(prefix="ray")  # Ray makes sockets below, whose paths have at most 107 bytes
+        own = {"TMPDIR": str(root / "tmp"), "CUPROF_LOCKS": str(root / "locks"), "RAY_TMPDIR": self.short}
+        self.environment = {**os.environ, **own}
         self.engine = sa.create_engine(url)
         self.begun: list[subprocess.Popen[bytes]] = []
 
@@ -96,6 +99,7 @@ class Cluster:
         for process in self.alive():
             os.killpg(process.pid, signal.SIGKILL)
         self.engine.dispose()
+        shutil.rmtree(self.short, ignore_errors=True)
 
 
 @pytest.fixture

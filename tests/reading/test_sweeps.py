@@ -90,10 +90,11 @@ def test_devices_are_those_of_the_sweeps_with_the_calibration_that_fits_best(sto
 
 
 def test_of_sweeps_side_by_side_one_is_the_newest(store: Store) -> None:
-    first, second, other = begin(store, "a"), begin(store, "a"), begin(store, "b")
+    facts = replace(FACTS, experiment="a", name="a", plan_hash="another plan")
+    first, second, again = store.begin_sweep(facts), begin(store, "a"), begin(store, "a")
     with store.snapshot() as connection:
-        newest = {number: is_newest(connection, get_sweep(connection, "", number)) for number in (first, second, other)}
-    assert newest == {first: False, second: True, other: True}
+        newest = {number: is_newest(connection, get_sweep(connection, "", number)) for number in (first, second, again)}
+    assert newest == {first: False, second: True, again: True}
 
 
 def test_a_snapshot_does_not_see_what_is_written_meanwhile_and_keeps_nobody_off(store: Store) -> None:
