@@ -15,6 +15,7 @@ import numpy as np
 from cuprof.backends.registry import is_host
 from cuprof.config.model import MeasureConfig, SearchConfig
 from cuprof.engine.feed import LATER, Later, make_jobs
+from cuprof.engine.objective import Counting, evaluate
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.measure.method import methods
@@ -58,6 +59,7 @@ class Ending:
     Args:
         standing: of the candidates' last look; None where there was one candidate alone, or no comparison.
         best: None where nothing is right.
+        value: of the objective, where that is not time alone.
     """
 
     problem: Point
@@ -65,6 +67,7 @@ class Ending:
     median_ns: float
     standing: Standing[str] | None = None
     beaten: int = 0
+    value: float | None = None
 
 
 class SearchFeed:
@@ -76,6 +79,7 @@ class SearchFeed:
             hints.
         sweep_id: of the sweep under way; what it tried before it was interrupted counts.
         note: told lines that people should read.
+        counting: reads the counters that the objective has, if any.
         clock: seconds.
     """
 
@@ -86,9 +90,14 @@ class SearchFeed:
         earlier: Sequence[EarlierRun],
         sweep_id: int,
         note: Callable[[str], None],
+        counting: Counting | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.prepared, self.trials, self.note, self.clock = prepared, tuple(trials), note, clock
+        self.counting = counting
+        stored = [run.identity for run in earlier if run.state is State.OK]
+        self._counted = dict(counting.read(stored)) if counting else {}
+        self._uncounted: dict[Station, dict[str, Outcome]] = defaultdict(dict)
         self.settings: SearchConfig = prepared.config.search
         self.measure = Measure(prepared.config.measure.modes[0])
         self.looks = [
@@ -118,6 +127,7 @@ class SearchFeed:
 
     def take(self, station: Station) -> Job | Later | None:
         """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
+        self._count(self._uncounted.pop(station, {}))
         if self._duels is None:
             if not self._ready and not self._is_spent:
                 self._ready.extend(self._ask())
@@ -147,8 +157,22 @@ class SearchFeed:
             return
         self.tried.add(index)
         self._looked[index] += 1
-        value = self._value_of(outcome)
-        self.strategy.tell(index, value, _cost_s(outcome))
+        if self.counting and outcome.state is State.OK and outcome.identity not in self._counted:
+            self._uncounted[station][outcome.identity] = outcome
+        else:
+            self._learn(outcome)
+
+    def _count(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Have right trials profiled, and learn what that came to."""
+        if self.counting and outcomes:
+            trials = [self.trials[self.index[identity]] for identity in outcomes]
+            self._counted |= self.counting.collect(trials, outcomes)
+        for outcome in outcomes.values():
+            self._learn(outcome)
+
+    def _learn(self, outcome: Outcome) -> None:
+        index = self.index[outcome.identity]
+        self.strategy.tell(index, self._value_of(outcome), _cost_s(outcome))
         self._promote(index)
 
     def give_back(self, station: Station, job: Job) -> None:
@@ -194,22 +218,20 @@ class SearchFeed:
         value = self.strategy.values[index]
         if best is None or math.isnan(value) or self._looked[index] != 1:
             return
-        if value <= (1 + PROMISING) * self.strategy.values[best]:
+        again = value <= (1 + PROMISING) * self.strategy.values[best]
+        if again and set(self.settings.factors) != set(self.settings.counters):  # a counter needs no second look
             self._promoted.add(index)
 
     def _value_of(self, outcome: Outcome) -> float:
         timing = next((each for each in outcome.timings if each.measure is self.measure), None)
         if outcome.state is not State.OK or timing is None:
             return math.nan
-        return self._value(timing.summary.median_ns, timing.energy.energy_j if timing.energy else None)
+        energy_j = timing.energy.energy_j if timing.energy else None
+        return self._value(outcome.identity, timing.summary.median_ns, energy_j)
 
-    def _value(self, median_ns: float | None, energy_j: float | None) -> float:
+    def _value(self, identity: str, median_ns: float | None, energy_j: float | None) -> float:
         """Return what is to be small; NaN where it is not known."""
-        if self.settings.objective == "time":
-            return median_ns or math.nan
-        if not energy_j or not median_ns:
-            return math.nan
-        return energy_j if self.settings.objective == "energy" else energy_j * median_ns * 1e-9
+        return evaluate(self.settings.factors, median_ns, energy_j, self._counted.get(identity, {}))
 
     def _learn_stored(self, earlier: Sequence[EarlierRun], sweep_id: int) -> None:
         """Tell the strategy what is stored of these very trials; more samples count before fewer."""
@@ -232,7 +254,9 @@ class SearchFeed:
                 self.spent_before_s += run.duration_ns / 1e9 if index not in free else 0.0
             if look_of is not None and look_of + 1 < self._looked[index]:
                 continue
-            value = math.nan if failed else self._value(run.median_ns, run.energy_j)
+            value = math.nan if failed else self._value(run.identity, run.median_ns, run.energy_j)
+            if math.isnan(value) and not failed:
+                continue  # it was interrupted before its counters were read
             self.strategy.tell(index, value, max(run.duration_ns / 1e9, OVERHEAD_S))
             self._looked[index] = 2 if failed or look_of is None else look_of + 1
             free.add(index)
@@ -243,7 +267,8 @@ class SearchFeed:
         """Return what other problems, devices and versions of the same variants say of each trial; see `Strategy`."""
         elsewhere: dict[tuple[object, ...], dict[tuple[str, Point], float]] = defaultdict(dict)
         for run in earlier:
-            value = math.nan if run.state is not State.OK else self._value(run.median_ns, run.energy_j)
+            is_right = run.state is State.OK
+            value = self._value(run.identity, run.median_ns, run.energy_j) if is_right else math.nan
             if run.identity not in self.index and not math.isnan(value):
                 elsewhere[run.circumstances][run.variant, run.tunables] = math.log(value)
         gathered: dict[tuple[str, Point], list[float]] = defaultdict(list)
@@ -282,7 +307,8 @@ class SearchFeed:
             if len({self.trials[index].backend for index in chosen}) > 1 or self.settings.objective != "time":
                 chosen = chosen[:1]  # back ends are not timed side by side, nor is energy
             if chosen:
-                duels.append(_Duel(problem, tuple(self.trials[index] for index in chosen)))
+                value = None if self.settings.objective == "time" else values[chosen[0]]
+                duels.append(_Duel(problem, tuple(self.trials[index] for index in chosen), value))
             else:
                 self._end(Ending(problem, None, math.nan))
         return duels
@@ -295,8 +321,8 @@ class SearchFeed:
 class _Duel:
     """The last candidates of one problem, measured interleaved until the rule tells the best or that they are level."""
 
-    def __init__(self, problem: Point, candidates: tuple[Trial, ...]) -> None:
-        self.problem, self.candidates = problem, candidates
+    def __init__(self, problem: Point, candidates: tuple[Trial, ...], value: float | None) -> None:
+        self.problem, self.candidates, self.value = problem, candidates, value
         self.left = {trial.identity: trial for trial in candidates}
         self.looks = 0
         self.beaten = 0
@@ -306,7 +332,7 @@ class _Duel:
 
     def anew(self) -> _Duel:
         """Return the same duel from its beginning."""
-        return _Duel(self.problem, self.candidates)
+        return _Duel(self.problem, self.candidates, self.value)
 
     def next_job(self, feed: SearchFeed) -> Job | Later:
         """Return the next look at the candidates that are left."""
@@ -324,7 +350,7 @@ class _Duel:
             patience_seconds=config.patience_seconds * factor,
             interleave=True,
             rotation=max(config.rotation, len(self.left)),
-            energy=settings.objective != "time",
+            energy="energy" in settings.factors,
         )
         trials = list(self.left.values())
         (job,) = make_jobs(_together(feed.prepared), self.problem, trials, feed.seed)
@@ -353,7 +379,7 @@ class _Duel:
         best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
         self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
         if not standing.list_open() or self.looks >= DUEL_LOOKS:
-            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten)
+            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, self.value)
 
 
 def describe_ending(ending: Ending, settings: SearchConfig) -> str:
@@ -363,6 +389,8 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
         return f"{where}no configuration gives a right result"
     name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
     text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
+    if ending.value is not None:
+        text += f" and {settings.objective} {ending.value:.4g}"
     standing = ending.standing
     if standing is None or not (standing.judgements or ending.beaten):
         return f"{text}, compared with no other"
@@ -379,7 +407,7 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
 
 def _narrowed(config: MeasureConfig, measure: Measure, settings: SearchConfig, few: Mapping[str, Any]) -> MeasureConfig:
     """Return how a look of few samples is timed."""
-    return replace(config, **BRIEF, **few, modes=(str(measure),), energy=settings.objective != "time")
+    return replace(config, **BRIEF, **few, modes=(str(measure),), energy="energy" in settings.factors)
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,9 @@ COLD = Measure.COLD
 class Bench:
     """A search whose trials are answered at once: by the family's own formula, and noise."""
 
-    def __init__(self, sizes: Sequence[int] = (64,), earlier: Sequence[EarlierRun] = (), **settings: Any) -> None:
+    def __init__(
+        self, sizes: Sequence[int] = (64,), earlier: Sequence[EarlierRun] = (), counting: Any = None, **settings: Any
+    ) -> None:
         family = load_family(FOLDER)
         spec = importlib.util.spec_from_file_location("searchable", FOLDER / "family.py")
         assert spec is not None
@@ -62,7 +64,7 @@ class Bench:
         self.by_identity = {trial.identity: trial for trial in self.trials}
         self.notes: list[str] = []
         self.now_s = 0.0
-        self.feed = SearchFeed(self.prepared, self.trials, earlier, 7, self.notes.append, lambda: self.now_s)
+        self.feed = SearchFeed(self.prepared, self.trials, earlier, 7, self.notes.append, counting, lambda: self.now_s)
         self.stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
         self.jobs: list[Job] = []
         self.random = np.random.default_rng(1)
@@ -189,6 +191,36 @@ def test_times_of_another_problem_say_what_to_try_first() -> None:
     ]
     bench.run()
     assert bench.by_identity[bench.jobs[0].trials[0].identity].tunables == BEST
+
+
+class Widths:
+    """Answer as counters do, of which there is one here: a trial's width."""
+
+    def __init__(self, known: Mapping[str, float]) -> None:
+        self.known, self.collected = known, list[str]()
+
+    def read(self, identities: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Return what is stored: nothing."""
+        return {identity: {} for identity in identities[:0]}
+
+    def collect(self, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> dict[str, dict[str, float]]:
+        """Return the counters of right trials, each of which is asked for once."""
+        assert {trial.identity for trial in trials} == set(outcomes)
+        self.collected += outcomes
+        return {trial.identity: {"a__b.sum": float(trial.tunables.width)} for trial in trials}
+
+
+def test_the_least_of_a_counter_and_of_its_product_with_time_are_found() -> None:
+    for objective, best in (("a__b.sum", 16), ("a__b.sum*time", 32)):
+        counting = Widths({})
+        bench = Bench(counting=counting, objective=objective, fraction=0.4)
+        bench.source.wait_us = lambda tune: 400 if tune.width == 16 else 100
+        bench.run()
+        (ending,) = bench.feed.endings
+        assert ending.best is not None
+        assert ending.best.tunables.width == best
+        assert len(counting.collected) == len(set(counting.collected)) > 20
+        assert f" and {objective} " in bench.notes[-1]
 
 
 def test_what_gives_nothing_right_is_told() -> None:
