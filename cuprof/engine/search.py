@@ -284,8 +284,9 @@ class SearchFeed:
         }
         if hints:
             self.note(
-                f"search: starts from what {len(useful)} other problems, devices or versions say of "
-                f"{len({(self.trials[i].variant, self.trials[i].tunables) for i in hints})} choices of tunables"
+                f"search: what {len(useful)} other problems, devices or versions say of "
+                f"{len({(self.trials[i].variant, self.trials[i].tunables) for i in hints})} choices of tunables "
+                "is where it starts, and part of what it expects"
             )
         return hints
 

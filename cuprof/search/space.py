@@ -16,6 +16,11 @@ LEAST_LOGARITHMIC = 4.0
 """Positive numbers that span at least this factor are laid out by their logarithms too: 16, 32, …, 256 are powers."""
 
 
+MOST_ALIGNED = 6
+"""Multiples of more than 64 are no better aligned."""
+ALIGN = 1
+
+
 class Space:
     """Hold n configurations of named columns; one is known by its index from 0 to n - 1.
 
@@ -62,6 +67,8 @@ class Space:
                 if len(known) < len(levels):
                     features.append((codes == levels.index(None)).astype(float))
                 features.append(_positions(levels)[codes])
+                if ALIGN and (aligned := _alignment(known)) is not None and len(known) == len(levels):
+                    features.append(aligned[codes])
         return np.array(features).T if features else np.zeros((self.size, 1))
 
     @cached_property
@@ -90,6 +97,20 @@ def _levels(column: Sequence[Coordinate | None]) -> list[Any]:
     numbers = sorted(value for value in values if isinstance(value, int | float))
     texts = sorted(value for value in values if isinstance(value, str))
     return [None] * (None in values) + numbers + texts
+
+
+def _alignment(levels: Sequence[Any]) -> np.ndarray | None:
+    """Return how often 2 divides each level, from 0 to 1; None where that says no more than the levels' order does.
+
+    Warps, vectors and cache lines are powers of two: of 16, 32, 48, 64 the even multiples have something in common.
+    """
+    if not all(isinstance(level, int) and level > 0 for level in levels):
+        return None
+    powers = [min((level & -level).bit_length() - 1, MOST_ALIGNED) for level in levels]
+    if powers == sorted(powers) or powers == sorted(powers, reverse=True):
+        return None
+    numbers = np.array(powers, float)
+    return np.asarray((numbers - numbers.min()) / (numbers.max() - numbers.min()))
 
 
 def _positions(levels: Sequence[Any]) -> np.ndarray:

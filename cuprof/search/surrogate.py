@@ -19,6 +19,10 @@ FAR_AMONG = 30
 POOL = 6000
 """Of larger spaces the model looks at so many at a time: neighbours of the best, and others drawn anew at each fit."""
 BEST = 8
+LOCAL_EVERY = 4
+"""Each such proposal is the most promising one that differs from a group's best in few columns."""
+LOCAL_WITHIN = 2
+COST_POWER = 1.0
 FIT_GROWTH = 1.4
 """The kernel is fitted again when the observations have grown by this factor."""
 FIT_MOST = 160
@@ -29,6 +33,9 @@ DOUBT = 0.3
 """So many observations are what is taken for granted of a place weighs: that it fails as often as any."""
 UNKNOWN_Z = 5.0
 """Of a problem without a right result yet anything is taken for better by so many standard deviations."""
+HINTS_MOST = 400
+HINT_WEIGHT = 3.0
+"""So many observations here weigh as much as the belief that what helps elsewhere helps as much here."""
 PROCESS_MOST = 1000
 NEAR_MOST = 200
 
@@ -54,6 +61,10 @@ class Surrogate(Strategy):
         self._logs = np.full((space.size, 2), np.nan)
         """Logarithms of value and cost, as told or as believed."""
         self._is_right, self._is_believed = np.zeros(space.size, bool), np.zeros(space.size, bool)
+        with self._libraries.limit(limits=1):
+            self._elsewhere = self._spread_hints() if hints else np.zeros(space.size)
+        self._expected = self._elsewhere
+        """What hints let expect of each configuration: the logarithm of its value beside others'."""
         self._next_fit = 0
         self._failures, self._successes = np.zeros(space.size), np.zeros(space.size)
 
@@ -64,6 +75,11 @@ class Surrogate(Strategy):
         """
         with self._libraries.limit(limits=1):
             return super().ask(count)
+
+    def tell(self, index: int, value: float, cost: float) -> None:
+        """Take what came of a configuration; see `Strategy.tell`."""
+        with self._libraries.limit(limits=1):
+            super().tell(index, value, cost)
 
     def _learn(self, index: int) -> None:
         works = not math.isnan(self.values[index])
@@ -86,11 +102,26 @@ class Surrogate(Strategy):
             self._fit()
         assert self._process is not None
         scores, means = self._judge_pool()
+        if LOCAL_EVERY and int(self.is_taken.sum()) % LOCAL_EVERY == 0:
+            scores = self._keep_local(scores)
         position = int(np.argmax(scores))
         index = int(self._pool[position])
         self._logs[index], self._is_believed[index] = means[position], True
         self._process.add(index)
         return index
+
+    def _keep_local(self, scores: np.ndarray) -> np.ndarray:
+        """Return the scores of what lies near the best of one group, in turn; all where nothing of it is left.
+
+        Where a model is smooth, single configurations that are better than all around them are found like this.
+        """
+        group = int(self.is_taken.sum()) // LOCAL_EVERY % self.space.group_count
+        best = self.best(group)
+        if best is None:
+            return scores
+        near = np.isin(self._pool, self.space.neighbours(best, within=LOCAL_WITHIN))
+        local = np.where(near, scores, -np.inf)
+        return local if np.isfinite(local).any() else scores
 
     def _choose_start(self) -> int | None:
         """Return what to try before the model can be asked, or None where it can."""
@@ -117,15 +148,34 @@ class Surrogate(Strategy):
             [logs[groups[right] == group].mean() if group in known else 0.0 for group in range(max(known) + 1)]
         )
         rest = logs - level[groups[right]]
+        known_elsewhere = self._elsewhere[right] - self._elsewhere[right].mean()
+        doubt = HINT_WEIGHT * float(self._elsewhere.var())
+        agreement = (known_elsewhere @ rest + doubt) / (known_elsewhere @ known_elsewhere + doubt) if doubt else 0.0
+        self._expected = max(0.0, float(agreement)) * self._elsewhere
         kept = self._select(rest, FIT_MOST)
         if kept.size > 2:
-            self.kernel = fit(self.kernel, features[right[kept]], rest[kept] / (rest[kept].std() or 1.0))
+            unknown = (rest - self._expected[right])[kept]
+            self.kernel = fit(self.kernel, features[right[kept]], unknown / (unknown.std() or 1.0))
         self._next_fit = max(len(self.values) + 1, int(len(self.values) * FIT_GROWTH))
         self._pool = self._draw_pool(right[np.argsort(rest)[:BEST]])
         for index in self.values.keys() & set(map(int, np.flatnonzero(self._is_believed))):
             self._is_believed[index] = False  # it failed
         points = [*map(int, right[self._select(rest, PROCESS_MOST)]), *map(int, np.flatnonzero(self._is_believed))]
         self._process = Process(self.kernel, self._layout, self._pool, points, self._trend)
+
+    def _spread_hints(self) -> np.ndarray:
+        """Return what the hints say of every configuration, around zero, (n,); of those without one by a process."""
+        known, values = np.array([*self.hints], int), np.array([*self.hints.values()])
+        values = values - values.mean()
+        spread = np.zeros(self.space.size)
+        if known.size > 2 and known.size < self.space.size:
+            kept = self._select(values, HINTS_MOST)
+            kernel = fit(self.kernel, self.space.features[known[kept]], values[kept] / (values.std() or 1.0))
+            for pool in np.split(np.arange(self.space.size), range(POOL, self.space.size, POOL)):
+                process = Process(kernel, self._layout, pool, list(map(int, known[kept])), self._trend[:, :1])
+                spread[pool] = process.predict(values[kept, None])[0][:, 0]
+        spread[known] = values
+        return spread
 
     def _select(self, values: np.ndarray, most: int) -> np.ndarray:
         """Return the positions of at most so many values: of more, the best half of these and some of the others."""
@@ -152,7 +202,7 @@ class Surrogate(Strategy):
         z = np.where(unknown, UNKNOWN_Z, (incumbent - means[:, 0]) / deviation)
         costs = np.log([min(self.costs.values()), max(self.costs.values())])
         gain = np.log(deviation) + _log_improvement(z)
-        scores = gain - np.clip(means[:, 1], costs[0] - 1, costs[1] + 1) + np.log(self._chance_to_work())
+        scores = gain - COST_POWER * np.clip(means[:, 1], costs[0] - 1, costs[1] + 1) + np.log(self._chance_to_work())
         scores[self.is_taken[self._pool]] = -np.inf
         return scores, means
 
@@ -166,7 +216,9 @@ class Surrogate(Strategy):
         assert self._process is not None
         points = np.array(self._process.points)
         logs = self._logs[points]
-        means, variances = self._process.predict(logs)
+        expected = np.column_stack([self._expected, np.zeros(self.space.size)])
+        means, variances = self._process.predict(logs - expected[points])
+        means += expected[self._pool]
         best = np.full(self.space.group_count, np.inf)
         told = ~self._is_believed[points]
         np.minimum.at(best, self.space.groups[points[told]], logs[told, 0])

@@ -187,7 +187,8 @@ def test_times_of_another_problem_say_what_to_try_first() -> None:
     elsewhere = [earlier(trial, other.time_ns(trial)) for trial in other.trials]
     bench = Bench(earlier=elsewhere, trials=4)
     assert bench.notes == [
-        "search: starts from what 1 other problems, devices or versions say of 96 choices of tunables"
+        "search: what 1 other problems, devices or versions say of 96 choices of tunables is where it starts, and part "
+        "of what it expects"
     ]
     bench.run()
     assert bench.by_identity[bench.jobs[0].trials[0].identity].tunables == BEST

@@ -114,6 +114,32 @@ def test_hints_are_tried_first() -> None:
     assert strategy.ask() == [int(np.nanargmin(times))]
 
 
+def tried_until_good(strategy: Strategy, times: np.ndarray) -> int:
+    asked: list[int] = []
+    while not asked or times[asked[-1]] > 1.01 * np.nanmin(times):
+        asked += run(strategy, times, 1)
+    return len(asked)
+
+
+def test_what_is_known_elsewhere_enters_the_model_and_misleads_not_for_long() -> None:
+    random = np.random.default_rng(1)
+    space = Space([{"a": a, "b": b, "c": c} for a, b, c in product(range(9), range(9), range(5))])
+    a, b, c = space.codes.T
+    here = 0.1 * (a - 5) ** 2 + 0.6 * np.abs(np.sin(2 * b + c)) + 0.3 * (c != 3)
+    there = here + 0.1 * random.standard_normal(space.size) + 0.4 * (here < 0.1)  # the best there is another one
+    some = [int(index) for index in random.permutation(space.size)[:150]]
+    count = {
+        name: np.mean([tried_until_good(make_strategy(DEFAULT, space, seed, hints), np.exp(here)) for seed in range(3)])
+        for name, hints in {
+            "none": {},
+            "there": {index: float(there[index]) for index in some},
+            "against": {index: -float(there[index]) for index in some},
+        }.items()
+    }
+    assert count["there"] < 0.6 * count["none"]
+    assert count["against"] < 2 * count["none"] + 10
+
+
 def test_what_is_likely_left_shrinks_to_nothing() -> None:
     space, times = landscape()
     strategy = make_strategy(DEFAULT, space, 1)
