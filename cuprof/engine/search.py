@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.registry import is_host
+from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig, SearchConfig
 from cuprof.engine.feed import LATER, Later, make_jobs
 from cuprof.engine.objective import Counting, evaluate
@@ -48,7 +48,11 @@ LEAST_TARGET = 5e-4
 MOST_AT_ONCE = 16
 """Trials of a job: their sources are compiled side by side, and its choices know nothing of one another."""
 TOLD_FOR_EACH = 4
-"""A job has one trial for so many that have been told, until it has the most."""
+"""What is under way is one trial for so many that have been told, until it is the most."""
+LEAST_BUILT = 4
+"""But sources that are compiled side by side are so many at a time: one would take as long."""
+LEAST_AHEAD = 8
+"""When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
 
 
@@ -121,6 +125,8 @@ class SearchFeed:
         self._promoted: set[int] = set()
         self._ready: deque[Job] = deque()
         self._out: dict[Station, set[int]] = defaultdict(set)
+        self._given: set[int] = set()
+        self._builds_ahead = all(get_spec(trial.backend).builds_ahead for trial in trials)
         self._duels: deque[_Duel] | None = None
         self._duelling: dict[Station, _Duel] = {}
         self._learn_stored(earlier, sweep_id)
@@ -129,12 +135,14 @@ class SearchFeed:
         """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
         self._count(self._uncounted.pop(station, {}))
         if self._duels is None:
-            if not self._ready and not self._is_spent:
+            if self._is_time_up:
+                self._ready.clear()
+            elif not self._ready:
                 self._ready.extend(self._ask())
             if self._ready:
                 job = self._ready.popleft()
                 self._out[station] = {self.index[trial.identity] for trial in job.trials}
-                return job
+                return self._with_next(job)
             if any(self._out.values()):
                 return LATER
             self._duels = self._begin_duels()
@@ -191,16 +199,27 @@ class SearchFeed:
         return self.spent_before_s + self.clock() - self.began
 
     @property
-    def _is_spent(self) -> bool:
+    def _is_time_up(self) -> bool:
         budget_s = self.settings.budget_s
-        return len(self.tried) >= self.most_trials or (budget_s is not None and self.spent_s >= budget_s)
+        return budget_s is not None and self.spent_s >= budget_s
 
     def _ask(self) -> list[Job]:
         """Return jobs of what is promising enough for a second look, and of what the strategy asks for."""
         promoted, self._promoted = self._promoted, set()
-        known = len(self.strategy.values)
-        count = max(1, min(MOST_AT_ONCE, known // TOLD_FOR_EACH, self.most_trials - len(self.tried)))
-        return [*self._jobs(sorted(promoted), 1), *self._jobs(self.strategy.ask(count), 0)]
+        count = min(MOST_AT_ONCE, len(self.strategy.values) // (TOLD_FOR_EACH * (1 + self._builds_ahead)))
+        count = max(count, LEAST_BUILT if self._builds_ahead else 1)
+        asked = self.strategy.ask(min(count, self.most_trials - len(self.tried | self._given)))
+        self._given.update(asked)
+        return [*self._jobs(sorted(promoted), 1), *self._jobs(asked, 0)]
+
+    def _with_next(self, job: Job) -> Job:
+        """Return a job that knows of the one after it, as far as its worker can build that in the meantime."""
+        if not self._builds_ahead or len(self.strategy.values) < LEAST_AHEAD:
+            return job
+        if not self._ready:
+            self._ready.extend(self._ask())
+        likely = [each for each in self._ready if (each.problem, each.backend) == (job.problem, job.backend)]
+        return replace(job, ahead=likely[0].trials) if likely else job
 
     def _jobs(self, indices: Sequence[int], number: int) -> list[Job]:
         together: dict[tuple[Point, str], list[Trial]] = defaultdict(list)

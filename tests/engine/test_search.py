@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.engine.feed import LATER
 from cuprof.engine.planning import Prepared, find_whole_space
@@ -112,6 +113,20 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     assert {job.measure.max_samples for job in looks} == {5, 60}, "few samples first, more for what is promising"
     assert bench.notes[-1].startswith("search: n=64: best is waiting · width=64, height=2, unroll=4 with 106.")
     assert "error rate 0.05" in bench.notes[-1]
+
+
+def test_the_next_job_is_built_while_one_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    bench = Bench(trials=60)
+    bench.stations = bench.stations[:1]
+    bench.run()
+    assert len(bench.feed.tried) == 60, "what is chosen ahead counts"
+    first_looks = [job for job in bench.jobs[:-1] if job.measure.max_samples == 5]
+    assert [len(job.trials) for job in first_looks][:3] == [4, 4, 4]
+    known = [{trial.identity for trial in job.ahead} for job in bench.jobs]
+    later = [{trial.identity for trial in job.trials} for job in bench.jobs[1:]]
+    assert known[0] == set()
+    assert np.mean([ahead == asked for ahead, asked in zip(known[4:-1], later[4:], strict=True)]) > 0.8
 
 
 def test_a_budget_of_time_ends_the_search_and_not_the_duel() -> None:
