@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 from cuprof.backends.registry import get_spec
+from cuprof.commands import portfolio
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.engine.feed import LATER
 from cuprof.engine.planning import Prepared, find_whole_space
@@ -21,6 +24,7 @@ from cuprof.engine.runner import JobRunner
 from cuprof.engine.search import SearchFeed
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import run_sweep
+from cuprof.errors import UsageError
 from cuprof.family.loader import load_family
 from cuprof.measure.method import methods
 from cuprof.plan import Selection, plan
@@ -247,7 +251,9 @@ def test_what_gives_nothing_right_is_told() -> None:
     assert math.isnan(bench.feed.endings[0].median_ns)
 
 
-def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(tmp_path: Path) -> None:
+def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "kernels").mkdir()
     (tmp_path / "cuprof.toml").write_text("")
     shutil.copytree(FOLDER, tmp_path / "kernels" / "searchable")
@@ -259,8 +265,13 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(tmp_path: Pa
     )
     url = f"sqlite:///{tmp_path / 'db.sqlite'}"
     config = replace(config, store=replace(config.store, url=url))
-    result = run_sweep(config, find_project(tmp_path), _Repeats())
+    project, broken = find_project(tmp_path), _Repeats(most=3)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(config, project, broken)
+    again = _Repeats()
+    result = run_sweep(config, project, again)
     assert result.exit_code == 0
+    assert "search: 3 of 96 configurations are stored already" in again.notes
     frame = query(url, f"SELECT COUNT(*) AS tried FROM sweep_trial WHERE sweep_id = {result.sweep_id}")
     assert int(frame["tried"][0]) == 6
     latest = "SELECT MAX(run.id) FROM run WHERE run.trial_id = sweep_trial.trial_id"
@@ -268,10 +279,30 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(tmp_path: Pa
     assert (int(frame["runs"][0]), int(frame["latest"][0])) == (6, 6), "the sweep goes by the last look at each"
     frame = query(url, "SELECT COUNT(*) AS looks FROM run")
     assert int(frame["looks"][0]) > 6
+    sweeps = query(url, "SELECT COUNT(*) AS sweeps, MAX(state) AS state FROM sweep")
+    assert (int(sweeps["sweeps"][0]), sweeps["state"][0]) == (1, "finished"), "the interrupted one went on"
+
+    header = tmp_path / "choose.h"
+    assert portfolio.main(["searchable", "--store", url, "--header", str(header)]) == 0
+    assert "1 configurations keep 1 problems on" in capsys.readouterr().out
+    if shutil.which("cc"):
+        main = f'#include "{header.name}"\nint main(void) {{ return searchable_pick(64)->width != BEST; }}\n'
+        (tmp_path / "it.c").write_text(main)
+        best = int(re.findall(r'"waiting", (\d+)', header.read_text())[0])
+        subprocess.run(["cc", "-Wall", "-Werror", f"-DBEST={best}", "it.c", "-lm"], cwd=tmp_path, check=True)
+        assert subprocess.run([tmp_path / "a.out"], check=False).returncode == 0
+    with pytest.raises(UsageError, match=r"no/folder/choose\.h"):
+        portfolio.main(["searchable", "--store", url, "--header", "/no/folder/choose.h"])
 
 
 class _Repeats(Listener):
-    """A search looks at a trial more than once."""
+    """A search looks at a trial more than once; it may be interrupted after some."""
+
+    def __init__(self, most: int = 10**6) -> None:
+        super().__init__()
+        self.most = most
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         self.outcomes[trial.label] = outcome
+        if len(self.outcomes) == self.most:
+            raise KeyboardInterrupt
