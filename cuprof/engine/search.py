@@ -63,6 +63,7 @@ class Ending:
     Args:
         standing: of the candidates' last look; None where there was one candidate alone, or no comparison.
         best: None where nothing is right.
+        level: those that the last look calls level with the best.
         value: of the objective, where that is not time alone.
     """
 
@@ -71,6 +72,7 @@ class Ending:
     median_ns: float
     standing: Standing[str] | None = None
     beaten: int = 0
+    level: tuple[Trial, ...] = ()
     value: float | None = None
 
 
@@ -399,7 +401,8 @@ class _Duel:
         best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
         self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
         if not standing.list_open() or self.looks >= DUEL_LOOKS:
-            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, self.value)
+            level = tuple(self.left[identity] for identity in standing.list_level())
+            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, level, self.value)
 
 
 def describe_ending(ending: Ending, settings: SearchConfig) -> str:
@@ -414,15 +417,22 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     standing = ending.standing
     if standing is None or not (standing.judgements or ending.beaten):
         return f"{text}, compared with no other"
-    level, unsure = standing.list_level(), standing.list_open()
-    parts = []
-    if level:
-        parts.append(f"level with {len(level)} other{'s' * (len(level) > 1)} (within {settings.effect:.2g})")
+    unsure, parts = standing.list_open(), []
+    if ending.level:
+        named = "; ".join(_describe_difference(trial, ending.best) for trial in ending.level)
+        parts.append(f"level (within {settings.effect:.2g}) with {len(ending.level)}: {named}")
     if unsure:
         parts.append(f"not told from {len(unsure)} more")
     if ending.beaten:
         parts.append(f"faster than {ending.beaten}")
     return f"{text}: {', '.join(parts)}; error rate {settings.error_rate:.2g}"
+
+
+def _describe_difference(trial: Trial, best: Trial) -> str:
+    """Return what a trial has otherwise than the best of its problem."""
+    same = trial.variant == best.variant
+    other = {name: value for name, value in trial.tunables.items() if not same or best.tunables.get(name) != value}
+    return " · ".join(filter(None, ["" if same else trial.variant, Point(other).label]))
 
 
 def _narrowed(config: MeasureConfig, measure: Measure, settings: SearchConfig, few: Mapping[str, Any]) -> MeasureConfig:

@@ -18,7 +18,6 @@ LEAST_LOGARITHMIC = 4.0
 
 MOST_ALIGNED = 6
 """Multiples of more than 64 are no better aligned."""
-ALIGN = 1
 
 
 class Space:
@@ -50,7 +49,17 @@ class Space:
 
     @cached_property
     def features(self) -> np.ndarray:
-        """Return the configurations as points in a cube, (n, features): what a model sees.
+        """Return what a model sees of the configurations, (n, features): their places, and how levels are aligned."""
+        aligned = [
+            found[codes]
+            for levels, codes in zip(self._levels, self.codes.T, strict=True)
+            if (found := _alignment(levels)) is not None
+        ]
+        return np.column_stack([self.places, *aligned])
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """Return the configurations as points in a cube, (n, places).
 
         A column of numbers is one feature, halfway between the numbers' ranks and the numbers themselves, which are
         taken by logarithm where they span a large factor; one of anything else has a feature for each value.
@@ -67,14 +76,12 @@ class Space:
                 if len(known) < len(levels):
                     features.append((codes == levels.index(None)).astype(float))
                 features.append(_positions(levels)[codes])
-                if ALIGN and (aligned := _alignment(known)) is not None and len(known) == len(levels):
-                    features.append(aligned[codes])
         return np.array(features).T if features else np.zeros((self.size, 1))
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """Return each configuration's squared distance from the middle of all features, (n,)."""
-        return np.asarray(((self.features - np.median(self.features, axis=0)) ** 2).sum(axis=1))
+        """Return each configuration's squared distance from the middle of all places, (n,)."""
+        return np.asarray(((self.places - np.median(self.places, axis=0)) ** 2).sum(axis=1))
 
     def neighbours(self, index: int, *, within: int = 1) -> np.ndarray:
         """Return the configurations of the same group that differ from one in at most `within` columns."""

@@ -19,10 +19,6 @@ FAR_AMONG = 30
 POOL = 6000
 """Of larger spaces the model looks at so many at a time: neighbours of the best, and others drawn anew at each fit."""
 BEST = 8
-LOCAL_EVERY = 4
-"""Each such proposal is the most promising one that differs from a group's best in few columns."""
-LOCAL_WITHIN = 2
-COST_POWER = 1.0
 FIT_GROWTH = 1.4
 """The kernel is fitted again when the observations have grown by this factor."""
 FIT_MOST = 160
@@ -83,7 +79,7 @@ class Surrogate(Strategy):
 
     def _learn(self, index: int) -> None:
         works = not math.isnan(self.values[index])
-        distance = ((self.space.features - self.space.features[index]) ** 2).sum(axis=1)
+        distance = ((self.space.places - self.space.places[index]) ** 2).sum(axis=1)
         counted = self._successes if works else self._failures
         counted += np.exp(-distance / FAILURE_REACH)
         self._is_right[index] = works
@@ -102,26 +98,11 @@ class Surrogate(Strategy):
             self._fit()
         assert self._process is not None
         scores, means = self._judge_pool()
-        if LOCAL_EVERY and int(self.is_taken.sum()) % LOCAL_EVERY == 0:
-            scores = self._keep_local(scores)
         position = int(np.argmax(scores))
         index = int(self._pool[position])
         self._logs[index], self._is_believed[index] = means[position], True
         self._process.add(index)
         return index
-
-    def _keep_local(self, scores: np.ndarray) -> np.ndarray:
-        """Return the scores of what lies near the best of one group, in turn; all where nothing of it is left.
-
-        Where a model is smooth, single configurations that are better than all around them are found like this.
-        """
-        group = int(self.is_taken.sum()) // LOCAL_EVERY % self.space.group_count
-        best = self.best(group)
-        if best is None:
-            return scores
-        near = np.isin(self._pool, self.space.neighbours(best, within=LOCAL_WITHIN))
-        local = np.where(near, scores, -np.inf)
-        return local if np.isfinite(local).any() else scores
 
     def _choose_start(self) -> int | None:
         """Return what to try before the model can be asked, or None where it can."""
@@ -134,8 +115,8 @@ class Surrogate(Strategy):
         if self._is_right.sum() >= 2 and taken[group] >= START / self.space.group_count:
             return None
         among = self.random.choice(free, min(free.size, FAR_AMONG), replace=False)
-        known = self.space.features[self.is_taken & (self.space.groups == group)]
-        distances = ((self.space.features[among][:, None] - known[None]) ** 2).sum(axis=2).min(axis=1)
+        known = self.space.places[self.is_taken & (self.space.groups == group)]
+        distances = ((self.space.places[among][:, None] - known[None]) ** 2).sum(axis=2).min(axis=1)
         return int(among[np.argmax(distances)])
 
     def _fit(self) -> None:
@@ -202,7 +183,7 @@ class Surrogate(Strategy):
         z = np.where(unknown, UNKNOWN_Z, (incumbent - means[:, 0]) / deviation)
         costs = np.log([min(self.costs.values()), max(self.costs.values())])
         gain = np.log(deviation) + _log_improvement(z)
-        scores = gain - COST_POWER * np.clip(means[:, 1], costs[0] - 1, costs[1] + 1) + np.log(self._chance_to_work())
+        scores = gain - np.clip(means[:, 1], costs[0] - 1, costs[1] + 1) + np.log(self._chance_to_work())
         scores[self.is_taken[self._pool]] = -np.inf
         return scores, means
 

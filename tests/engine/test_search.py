@@ -21,7 +21,7 @@ from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, Sweep
 from cuprof.engine.feed import LATER
 from cuprof.engine.planning import Prepared, find_whole_space
 from cuprof.engine.runner import JobRunner
-from cuprof.engine.search import SearchFeed
+from cuprof.engine.search import SearchFeed, _Duel, describe_ending
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import run_sweep
 from cuprof.errors import UsageError
@@ -40,6 +40,7 @@ from tests.engine.conftest import FAMILIES, Listener
 FOLDER = FAMILIES / "searchable"
 BEST = Point(width=64, height=2, unroll=4)
 COLD = Measure.COLD
+NOISE = 0.006
 
 
 class Bench:
@@ -148,6 +149,38 @@ def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
         (64, 128, 256), BEST
     )
     assert all(len({bench.by_identity[t.identity].problem for t in job.trials}) == 1 for job in bench.jobs)
+
+
+def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.engine.search.is_host", lambda *_: False)  # there a place in memory counts as well
+    bench, right, names = Bench(), 0, []
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        medians = dict(
+            zip(
+                [trial.identity for trial in bench.trials[:5]],
+                random.permutation([1e4, 1.001e4, 1.002e4, 1.003e4, 1.03e4]),
+                strict=True,
+            )
+        )
+        duel = _Duel(bench.trials[0].problem, bench.trials[:5], None)
+        while duel.ending is None:
+            job = duel.next_job(bench.feed)
+            assert isinstance(job, Job)
+            count = min(job.measure.max_samples, int((1.25 * 1.96 * NOISE / job.measure.target) ** 2))
+            drift = 1 + 0.004 * np.sin(np.arange(count) / 9)
+            for each in job.trials:
+                outliers = 0.05 * (random.random(count) < 0.03)
+                times = medians[each.identity] * drift * (np.exp(NOISE * random.standard_normal(count)) + outliers)
+                samples = tuple(Sample(number, float(time)) for number, time in enumerate(times))
+                timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "target", rotation="side by side")
+                duel.tell(bench.feed, Outcome(each.identity, State.OK, timings=(timing,)))
+        assert duel.ending.best is not None
+        best = min(medians, key=medians.__getitem__)
+        right += best in {duel.ending.best.identity, *(trial.identity for trial in duel.ending.level)}
+        names.append(describe_ending(duel.ending, bench.config.search))
+    assert right >= 95, names
+    assert "level (within 0.01) with 3: unroll=1; unroll=4; height=2, unroll=1, faster than 1; error rate" in names[0]
 
 
 def test_a_station_that_is_lost_gives_its_trials_and_its_duel_back() -> None:
