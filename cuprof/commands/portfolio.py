@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cuprof.commands.arguments import CommandParser, add_store, share
+from cuprof.errors import UsageError
 from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import collect
 from cuprof.errors import ProfilerError, UnknownNameError, UsageError
 from cuprof.profiling.contract import Collector
@@ -87,7 +87,7 @@ class Counting:
             self.collector,
             store=self.store,
             sweep_id=self.sweep_id,
-            observer=SilentObserver(),
+            observer=Observer(),
         )
         if result.missing:
             raise ProfilerError(f"search.objective: {'; '.join(result.missing.values())}")
