@@ -62,6 +62,7 @@ class Surrogate(Strategy):
         self._expected = self._elsewhere
         """What hints let expect of each configuration: the logarithm of its value beside others'."""
         self._next_fit = 0
+        self._squares = (space.places**2).sum(axis=1)
         self._failures, self._successes = np.zeros(space.size), np.zeros(space.size)
 
     def ask(self, count: int = 1) -> list[int]:
@@ -79,7 +80,7 @@ class Surrogate(Strategy):
 
     def _learn(self, index: int) -> None:
         works = not math.isnan(self.values[index])
-        distance = ((self.space.places - self.space.places[index]) ** 2).sum(axis=1)
+        distance = self._squares + self._squares[index] - 2 * self.space.places @ self.space.places[index]
         counted = self._successes if works else self._failures
         counted += np.exp(-distance / FAILURE_REACH)
         self._is_right[index] = works
@@ -91,8 +92,7 @@ class Surrogate(Strategy):
         self._is_believed[index] = False
 
     def _choose(self) -> int:
-        start = self._choose_start()
-        if start is not None:
+        if self._process is None and (start := self._choose_start()) is not None:
             return start
         if self._process is None or len(self.values) >= self._next_fit or self.is_taken[self._pool].all():
             self._fit()
