@@ -16,6 +16,8 @@ LEAST_LOGARITHMIC = 4.0
 """Positive numbers that span at least this factor are laid out by their logarithms too: 16, 32, …, 256 are powers."""
 
 
+ALIGNMENT_WEIGHT = 0.1
+"""Alignment is taken to matter little until many observations tell otherwise: few are better spent on the levels."""
 MOST_ALIGNED = 6
 """Multiples of more than 64 are no better aligned."""
 
@@ -51,7 +53,7 @@ class Space:
     def features(self) -> np.ndarray:
         """Return what a model sees of the configurations, (n, features): their places, and how levels are aligned."""
         aligned = [
-            found[codes]
+            ALIGNMENT_WEIGHT * found[codes]
             for levels, codes in zip(self._levels, self.codes.T, strict=True)
             if (found := _alignment(levels)) is not None
         ]
