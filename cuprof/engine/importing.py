@@ -54,11 +54,6 @@ class ImportResult:
         return tuple(group.identity for group in self._of(Owner.TRIAL))
 
     @property
-    def foreign(self) -> int:
-        """Return how many launches were stored under a name, because they were joined to no trial."""
-        return sum(len(group.launches) for group in self.taken if group.owner is not Owner.TRIAL)
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """Return what a person should know: trials that were not joined and why, launches that crashed."""
         return tuple(f"{group.name}: {group.message}" for group in self.taken if group.message)

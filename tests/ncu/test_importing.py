@@ -56,7 +56,7 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
     with Store.open(url) as store:
         setting = ImportSetting(tmp_path / "artifacts", {ONE: KnownTrial("scale/v1")}, "by hand")
         result = import_report(report, setting, store, PROFILER)
-        assert (result.joined, result.foreign, result.name, result.cache_mode) == ((ONE,), 1, "by hand", "cold")
+        assert (result.joined, result.name, result.cache_mode) == ((ONE,), "by hand", "cold")
         rows = query(
             store.url, "SELECT identity, name, metric, value FROM counters WHERE metric = 'launch__grid_dim_z'"
         )
