@@ -1,7 +1,20 @@
 """What a `family.py` is written with."""
 
 from cuprof.family.call import Call
-from cuprof.family.model import Arrays, Axis, Family, Sample, Scalar, Signature, Tolerance, Tunable, Variant
+from cuprof.family.model import (
+    Arrays,
+    Axis,
+    Chance,
+    Family,
+    Sample,
+    Scalar,
+    Signature,
+    Tolerance,
+    Tolerances,
+    Tunable,
+    Variant,
+    Verdict,
+)
 from cuprof.family.program import Array, Execute, File, Fill, Invoke, Launch, Program, TensorMap, Texture
 from cuprof.point import Point
 
@@ -10,6 +23,7 @@ __all__ = [
     "Arrays",
     "Axis",
     "Call",
+    "Chance",
     "Execute",
     "Family",
     "File",
@@ -24,6 +38,8 @@ __all__ = [
     "TensorMap",
     "Texture",
     "Tolerance",
+    "Tolerances",
     "Tunable",
     "Variant",
+    "Verdict",
 ]

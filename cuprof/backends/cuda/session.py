@@ -36,7 +36,7 @@ from cuprof.backends.cuda.steps import StepBinder
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
 from cuprof.backends.cuda.transfers import Transfers
 from cuprof.errors import LaunchError
-from cuprof.family import Array, Arrays, Point, Program, Signature, Tolerance, Variant
+from cuprof.family import Array, Arrays, Point, Program, Signature, Tolerances, Variant
 from cuprof.records import BuildFacts, Check, Measure
 
 STEPS_OF_A_CALL = 8
@@ -100,11 +100,16 @@ class CudaSession(Session[CudaRunnable]):
         self.inputs = {
             name: device.upload(array, self.guards.allocate(f"input {name}", array.shape, array.dtype))
             for name, array in inputs.items()
+            if name not in signature.outputs
         }
         self.outputs = {
             name: self.guards.allocate(f"output {name}", spec.shape, spec.dtype)
             for name, spec in signature.outputs.items()
         }
+        for name in inputs.keys() & self.outputs:
+            device.upload(inputs[name], self.outputs[name])
+        self.restored = {**self.inputs, **{name: self.outputs[name] for name in inputs if name in self.outputs}}
+        """What holds contents before an execution: the inputs, and the outputs that are worked on in place."""
         self.scratch = self.guards.allocate("scratch", (max(scratch_bytes, 1),), "uint8")
         if options.cupti:
             device.timer.use_cupti()
@@ -192,12 +197,20 @@ class CudaSession(Session[CudaRunnable]):
     def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
         with self.device.errors("poison the buffers"):
-            for array in (*self.outputs.values(), self.scratch):
+            for array in self._overwritten():
                 call(
                     self.driver.cuMemsetD8Async(array.data.ptr, byte, array.nbytes, self.device.stream.ptr),
                     "poison a buffer",
                 )
+            for name in self.restored.keys() & self.outputs:
+                self.device.upload(np.asarray(self._sets[self._in_place].inputs[name]), self.outputs[name])
+            for put in runnable.before:
+                put(self.device.stream.ptr)
             self.device.stream.synchronize()
+
+    def _overwritten(self) -> list[Any]:
+        """Return what holds a byte before an execution."""
+        return [*(array for name, array in self.outputs.items() if name not in self.restored), self.scratch]
 
     def repeat(self, runnable: CudaRunnable, count: int) -> None:
         """Execute back to back and wait; the driver makes the host wait where its queue is full."""
@@ -209,22 +222,27 @@ class CudaSession(Session[CudaRunnable]):
     def watch_inputs(self) -> None:
         """Remember what the inputs hold, and what each further set of them does."""
         sets = self._refill.contents if self._refill else []
-        self._checksums = [self._checksums_of(contents) for contents in sets or [self.inputs]]
+        self._checksums = [
+            self._checksums_of({name: each[name] for name in self.inputs}) for each in sets or [self.inputs]
+        ]
 
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep the contents of the sets on the device, and what is right for each where that can be compared there."""
         self._sets, self._comparison = list(sets), None
-        if self.options.flush == "none":  # writing the inputs would bring into the caches what is not to be there
-            return 0
+        is_in_place = len(self.restored) > len(self.inputs)
+        if self.options.flush == "none" and not is_in_place:
+            return 0  # writing the inputs would bring into the caches what is not to be there
         with self.device.errors("keep sets of inputs"):
-            overwritten = (*self.outputs.values(), self.scratch)
             contents = [each.inputs for each in sets]
             try:
                 address = self.device.timer.draw_address
-                self._refill = DeviceRefill(self.device, self.inputs, overwritten, contents, address)
+                self._refill = DeviceRefill(self.device, self.restored, self._overwritten(), contents, address)
             except self.device.cupy.cuda.memory.OutOfMemoryError:
-                return 0
-            return int(self._refill.count)
+                self._refill = None
+            found = self._refill.count if self._refill else 0
+            if is_in_place and not found:
+                raise LaunchError("there is no memory for a copy of what is worked on in place")
+            return found
 
     def restock(self, number: int, inputs: Arrays) -> None:
         """Keep other contents as the set of this number."""
@@ -233,9 +251,10 @@ class CudaSession(Session[CudaRunnable]):
             self._refill.replace(number, inputs)
             self._sets[number] = InputSet(inputs)
             self._transfers.forget(number)
-            self._checksums[number] = self._checksums_of(self._refill.contents[number])
+            contents = self._refill.contents[number]
+            self._checksums[number] = self._checksums_of({name: contents[name] for name in self.inputs})
 
-    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
+    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances | None]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
         with self.device.errors("compare the results"):
             try:
@@ -301,13 +320,14 @@ class CudaSession(Session[CudaRunnable]):
         if self._comparison is None:
             references = [each.reference.open() if each.reference else None for each in self._sets]
             if references[0] is None or not all(
-                reference is None or DeviceComparison.fits(self.outputs, reference) for reference in references
+                reference is None or DeviceComparison.fits(self.signature.outputs, reference)
+                for reference in references
             ):
                 return None
             self._comparison = DeviceComparison(self.device, references)
         return self._comparison
 
-    def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerance, seed: int) -> Check | None:
+    def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerances, seed: int) -> Check | None:
         """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
         self._bring(runnable)
         with self.device.errors("compare the results"):
@@ -339,7 +359,7 @@ class CudaSession(Session[CudaRunnable]):
     def restore_inputs(self, inputs: Arrays) -> None:
         """Copy the inputs to the device anew, and write all guard bytes."""
         for name, array in inputs.items():
-            self.device.upload(array, self.inputs[name])
+            self.device.upload(array, self.restored[name])
         self._in_place = 0
         self.guards.mend()
 
@@ -371,7 +391,7 @@ class CudaSession(Session[CudaRunnable]):
             if measure is Measure.TOTAL:
                 drawn = draw()
                 around = self._around(runnable, drawn)
-                uploads = self._transfers.uploads(drawn.inputs, self._sets[drawn.inputs].inputs, self.inputs)
+                uploads = self._transfers.uploads(drawn.inputs, self._sets[drawn.inputs].inputs, self.restored)
                 downloads = self._transfers.downloads(runnable.results)
                 return timer.total(uploads, enqueue, downloads, around)
             if measure is Measure.HOT:
@@ -393,7 +413,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def close(self) -> None:
         """Free the session's device and page-locked memory."""
-        self.inputs, self.outputs, self.scratch = {}, {}, self.device.cupy.empty(1, "u1")
+        self.inputs, self.outputs, self.restored, self.scratch = {}, {}, {}, self.device.cupy.empty(1, "u1")
         self._transfers = Transfers(self.device, self.options.pinned)
         self._refill = self._comparison = None
         self.device.cupy.get_default_memory_pool().free_all_blocks()

@@ -23,7 +23,7 @@ from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import KernelFacts, read_resources
 from cuprof.errors import LaunchError
-from cuprof.family import Arrays, Fill, Launch, Program, Signature, Tolerance, Variant
+from cuprof.family import Arrays, Fill, Launch, Program, Signature, Tolerances, Variant
 from cuprof.family.program import Step, as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -63,11 +63,14 @@ class OpenClSession(Session[OpenClRunnable]):
         self.inputs = {
             name: self._allocate(f"input {name}", array.nbytes).part(0, max(array.nbytes, 1))
             for name, array in self._host_inputs.items()
+            if name not in signature.outputs
         }
         self.outputs = {
             name: self._allocate(f"output {name}", spec.nbytes).part(0, max(spec.nbytes, 1))
             for name, spec in signature.outputs.items()
         }
+        self.restored = {name: self.inputs[name] if name in self.inputs else self.outputs[name] for name in inputs}
+        """What holds contents before an execution: the inputs, and the outputs that are worked on in place."""
         self.arena = self._allocate("scratch", scratch_bytes)
         self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[Any]] | None = None
         self._sets: list[dict[str, np.ndarray]] = []
@@ -78,7 +81,10 @@ class OpenClSession(Session[OpenClRunnable]):
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep the contents of the sets in device memory, as many as it takes."""
         self._contents, self._sets = [], []
-        if self.options.flush == "none":  # writing the inputs would bring into the caches what is not to be there
+        is_in_place = len(self.restored) > len(self.inputs)
+        if (
+            self.options.flush == "none" and not is_in_place
+        ):  # writing the inputs would bring into the caches what is not to be there
             return 0
         cl = self.device.cl
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
@@ -91,13 +97,15 @@ class OpenClSession(Session[OpenClRunnable]):
                     if array.nbytes
                 }
                 for name, buffer in held.items():  # memory is given at first use
-                    cl.enqueue_copy(self.device.queue, self.inputs[name], buffer, byte_count=host[name].nbytes)
+                    cl.enqueue_copy(self.device.queue, self.restored[name], buffer, byte_count=host[name].nbytes)
                 self.device.queue.finish()
             except cl.Error:
                 break
             self._contents.append(held)
             self._sets.append(host)
             self._in_place = host
+        if is_in_place and not self._sets:
+            raise LaunchError("there is no memory for a copy of what is worked on in place")
         if self._sets:
             self._give(FIRST_INPUTS)
         return len(self._sets)
@@ -111,7 +119,7 @@ class OpenClSession(Session[OpenClRunnable]):
             self.device.queue.finish()
         self._sets[number] = host
 
-    def expect(self, runnable: OpenClRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
+    def expect(self, runnable: OpenClRunnable, tolerances: Sequence[Tolerances | None]) -> bool:
         """Leave the comparison to who draws it."""
         return False
 
@@ -132,20 +140,24 @@ class OpenClSession(Session[OpenClRunnable]):
             return
         cl, queue, host = self.device.cl, self.device.queue, self._sets[draw.inputs]
         for name, buffer in self._contents[draw.inputs].items():
-            cl.enqueue_copy(queue, self.inputs[name], buffer, byte_count=host[name].nbytes)
+            cl.enqueue_copy(queue, self.restored[name], buffer, byte_count=host[name].nbytes)
         self._in_place = host
-        for buffer in self.outputs.values():
-            cl.enqueue_fill_buffer(queue, buffer, np.uint8(draw.fill), 0, buffer.size)
+        self._fill(draw.fill)
         if runnable is not None:
             runnable.arena.fill(draw.fill)
         queue.finish()
+
+    def _fill(self, byte: int) -> None:
+        for name, buffer in self.outputs.items():
+            if name not in self.restored:
+                self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), 0, buffer.size)
 
     def watch_inputs(self) -> None:
         """Do nothing: the host's copy remembers what the inputs hold."""
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten, by comparing with the host's copy."""
-        return tuple(name for name, array in self._in_place.items() if not self._is_intact(name, array))
+        return tuple(name for name in self.inputs if not self._is_intact(name, self._in_place[name]))
 
     def overrun_arrays(self) -> tuple[str, ...]:
         """Return the buffers next to which something was written ("input x", "output y", "scratch")."""
@@ -161,7 +173,7 @@ class OpenClSession(Session[OpenClRunnable]):
     def _upload(self, inputs: Arrays) -> None:
         for name, array in inputs.items():
             if array.nbytes:
-                self.device.cl.enqueue_copy(self.device.queue, self.inputs[name], np.ascontiguousarray(array))
+                self.device.cl.enqueue_copy(self.device.queue, self.restored[name], np.ascontiguousarray(array))
         self.device.queue.finish()
 
     def _allocate(self, label: str, size: int) -> GuardedBuffer:
@@ -196,8 +208,8 @@ class OpenClSession(Session[OpenClRunnable]):
     def poison(self, runnable: OpenClRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
         with self.device.errors("poison the buffers", waiting=True):
-            for buffer in self.outputs.values():
-                self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), 0, buffer.size)
+            self._upload({name: array for name, array in self._in_place.items() if name in self.outputs})
+            self._fill(byte)
             runnable.arena.fill(byte)
             self.device.queue.finish()
 
@@ -234,7 +246,7 @@ class OpenClSession(Session[OpenClRunnable]):
                 inputs, outputs = self._host_buffers()
                 for name, array in (self._sets[drawn.inputs] if self._sets else self._host_inputs).items():
                     inputs[name][...] = array
-                uploads = [(self.inputs[name], array) for name, array in inputs.items()]
+                uploads = [(self.restored[name], array) for name, array in inputs.items()]
                 downloads = [(array, runnable.results[name]) for name, array in outputs.items()]
                 return timer.total_time(uploads, runnable.actions, downloads)
             flush = self.options.flush if measure is Measure.COLD else "none"
@@ -255,7 +267,7 @@ class OpenClSession(Session[OpenClRunnable]):
         for buffer in (*self.inputs.values(), *self.outputs.values(), *guarded, *held):
             buffer.release()
         self._contents, self._sets = [], []
-        self.inputs, self.outputs, self._guarded, self._pinned = {}, {}, [], None
+        self.inputs, self.outputs, self.restored, self._guarded, self._pinned = {}, {}, {}, [], None
 
     def _buffers(self, program: Program) -> tuple[dict[str, Any], dict[str, int]]:
         """Return every buffer by name and its size; scratch buffers are parts of the arena."""

@@ -30,7 +30,7 @@ from cuprof.backends.program.build import mark_build, program_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.errors import LaunchError
-from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Tolerance, Variant
+from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Tolerances, Variant
 from cuprof.family.sources import to_bytes
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -117,7 +117,9 @@ class ProgramSession(Session[ProgramRunnable]):
         runnable.printed = []
         for step in runnable.processes:
             for file in _files(step):
-                if file.buffer in self.signature.outputs:
+                if file.buffer in self.signature.outputs and file.buffer in self._in_place:
+                    self._path(file).write_bytes(_encode(np.asarray(self._in_place[file.buffer]), file.format))
+                elif file.buffer in self.signature.outputs:
                     self._path(file).write_bytes(bytes([byte]) * self.signature.outputs[file.buffer].nbytes)
 
     def repeat(self, runnable: ProgramRunnable, count: int) -> None:
@@ -169,7 +171,7 @@ class ProgramSession(Session[ProgramRunnable]):
         """Keep other contents as the set of this number."""
         self._sets[number] = inputs
 
-    def expect(self, runnable: ProgramRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
+    def expect(self, runnable: ProgramRunnable, tolerances: Sequence[Tolerances | None]) -> bool:
         """Leave the comparison to who draws it."""
         return False
 
@@ -221,8 +223,8 @@ class ProgramSession(Session[ProgramRunnable]):
         return [str(runnable.executable), *words]
 
     def _give(self, runnable: ProgramRunnable, draw: Draw) -> None:
-        self.poison(runnable, draw.fill)
         self._in_place = self._sets[draw.inputs]
+        self.poison(runnable, draw.fill)
         for path in [path for path, (_, content) in self._written.items() if not _holds(path, content)]:
             del self._written[path]  # what an execution overwrote is written anew
         self._provide(runnable)
