@@ -5,10 +5,14 @@ A `Program` names no device, so it can be planned, hashed, compiled and compared
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from cuprof.errors import FamilyError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,10 +24,29 @@ Argument: TypeAlias = "str | int | float | np.generic | Texture | TensorMap"
 
 @dataclass(frozen=True)
 class Array:
-    """Describe one buffer: its shape in elements and its NumPy dtype name."""
+    """Describe one buffer: its shape in elements and the name of their type.
+
+    Args:
+        dtype: NumPy's name, or that of a type of ml_dtypes (bfloat16, float8_e4m3fn); a structured NumPy dtype becomes
+            a text that says the same.
+    """
 
     shape: tuple[int, ...]
     dtype: str
+
+    def __post_init__(self) -> None:
+        given: Any = self.dtype
+        if not isinstance(given, str):
+            import numpy as np
+
+            kind = np.dtype(given)
+            text = repr(np.lib.format.dtype_to_descr(kind)) if kind.names else kind.name
+            object.__setattr__(self, "dtype", text)
+
+    @property
+    def type(self) -> np.dtype:
+        """Return the type of its elements."""
+        return read_dtype(self.dtype)
 
     @property
     def size(self) -> int:
@@ -33,9 +56,7 @@ class Array:
     @property
     def nbytes(self) -> int:
         """Return the size in bytes."""
-        import numpy as np
-
-        return self.size * np.dtype(self.dtype).itemsize
+        return self.size * self.type.itemsize
 
 
 @dataclass(frozen=True)
@@ -180,6 +201,32 @@ class Program:
     def calls_host(self) -> bool:
         """Return whether code of the variant runs on the host, in the process that executes it."""
         return any(isinstance(step, Invoke) for step in self.steps)
+
+
+@cache
+def read_dtype(text: str) -> np.dtype:
+    """Return the type that an `Array` names.
+
+    Raises:
+        FamilyError: there is none of that name.
+    """
+    import numpy as np
+
+    if text.startswith("["):
+        return np.lib.format.descr_to_dtype(ast.literal_eval(text))
+    try:
+        return np.dtype(text)
+    except TypeError:
+        unknown = f"dtype {text!r}, which NumPy does not know"
+        try:
+            import ml_dtypes
+        except ImportError:
+            hint = "; bfloat16 and float8 need ml_dtypes: pip install 'cuprof[dtypes]'"
+            raise FamilyError(unknown + hint) from None
+        found = getattr(ml_dtypes, text, None)
+        if not isinstance(found, type):
+            raise FamilyError(unknown) from None
+        return np.dtype(found)
 
 
 def as_scalar(value: object) -> np.generic:

@@ -240,7 +240,8 @@ def _argument(argument: Argument) -> tuple[object, ...]:
 
 
 def _array(array: Array) -> list[object]:
-    return [[int(length) for length in array.shape], np.dtype(array.dtype).str]
+    kind = array.type
+    return [[int(length) for length in array.shape], array.dtype if kind.kind == "V" else kind.str]
 
 
 def _plain(value: Any) -> Any:

@@ -174,7 +174,7 @@ def _result_faults(output: str, buffer: str, signature: Signature, buffers: Mapp
         yield f"output {output} ends in {buffer}, which is no buffer; there are {', '.join(buffers)}"
     else:
         wanted, held = signature.outputs[output], buffers[buffer]
-        if np.dtype(held.dtype) != np.dtype(wanted.dtype) or held.size < wanted.size:
+        if held.type != wanted.type or held.size < wanted.size:
             yield (
                 f"output {output} has {wanted.size} × {wanted.dtype} and ends in {buffer}, "
                 f"which has {held.size} × {held.dtype}"
@@ -185,9 +185,9 @@ def _array_faults(what: str, array: Array) -> Iterator[str]:
     if any(length < 1 for length in array.shape):
         yield f"{what} has the shape {array.shape}; every length must be at least 1"
     try:
-        np.dtype(array.dtype)
-    except TypeError:
-        yield f"{what} has the dtype {array.dtype!r}, which NumPy does not know"
+        _ = array.type
+    except (FamilyError, TypeError) as error:
+        yield f"{what} has the {error}"
 
 
 def _kind(value: object) -> str:

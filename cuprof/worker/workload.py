@@ -159,7 +159,7 @@ class Workload:
                 standards.append(standard)
             else:
                 sets.append(InputSet(redraw(number)))
-        return cls(family, signature, tuple(sets), tuple(standards), job.problem, job.seed, redraw)
+        return cls(replace(family), signature, tuple(sets), tuple(standards), job.problem, job.seed, redraw)
 
     def held_to(
         self, own: Callable[[Point, Arrays, Arrays], object] | None, where: str, problem: Point
@@ -195,7 +195,7 @@ def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) ->
             raise ValueError(f"family {family.name}: in_place names {name}, signature() has no output of that name")
     for name, spec in contents_of(family, signature).items():
         array = inputs.get(name)
-        if array is None or not _fits(family, name, array, spec.shape) or array.dtype != np.dtype(spec.dtype):
+        if array is None or not _fits(family, name, array, spec.shape) or array.dtype != spec.type:
             raise ValueError(
                 f"generate() gave {'output' if name in family.in_place else 'input'} {name} as {_describe(array)}, "
                 f"signature() says {spec.dtype} of shape {spec.shape}"
@@ -302,7 +302,8 @@ def read_only(arrays: Arrays) -> Iterator[None]:
         yield
     except ValueError as error:
         if "read-only" in str(error):
-            raise ValueError("reference(), tolerance() or verify() writes into the inputs; let it work on a copy") from error
+            functions = "reference(), tolerance() or verify()"
+            raise ValueError(f"{functions} writes into the inputs; let it work on a copy") from error
         raise
     finally:
         for array in writable:

@@ -66,7 +66,7 @@ class CpuSession(Session[CpuRunnable]):
         self._guarded_inputs = {
             name: GuardedArray.copy_of(array) for name, array in inputs.items() if name not in signature.outputs
         }
-        self._guarded_outputs = {name: GuardedArray(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
+        self._guarded_outputs = {name: GuardedArray(spec.shape, spec.type) for name, spec in signature.outputs.items()}
         self.inputs = {name: guarded.array for name, guarded in self._guarded_inputs.items()}
         self.outputs = {name: guarded.array for name, guarded in self._guarded_outputs.items()}
         self._sets: list[Arrays] = []
@@ -94,7 +94,7 @@ class CpuSession(Session[CpuRunnable]):
         started = monotonic_ns()
         built, cached = self.cache.compile(library_build(variant, program, text))
         library = load_library(built.image, variant.name)
-        scratch = {name: np.empty(array.shape, array.dtype) for name, array in program.scratch.items()}
+        scratch = {name: np.empty(array.shape, array.type) for name, array in program.scratch.items()}
         arrays = {**self.inputs, **self.outputs, **scratch}
         actions = []
         for step in program.steps:

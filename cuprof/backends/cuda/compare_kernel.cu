@@ -3,6 +3,32 @@
 //
 // What it finds has the meaning of cuprof/worker/check.py, which decides whenever `failing` is not zero.
 
+struct bfloat16 {
+    unsigned short bits;
+    __device__ operator double() const { return __uint_as_float((unsigned int)bits << 16); }
+};
+struct float16 {
+    unsigned short bits;
+    __device__ operator double() const {
+        float value;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+        return value;
+    }
+};
+struct float8_e5m2 {
+    unsigned char bits;
+    __device__ operator double() const { return float16{(unsigned short)(bits << 8)}; }
+};
+struct float8_e4m3fn {
+    unsigned char bits;
+    __device__ operator double() const {
+        const int exponent = bits >> 3 & 15, fraction = bits & 7;
+        if ((bits & 127) == 127) return __longlong_as_double(0x7ff8000000000000ll);
+        const double size = exponent ? ldexp(8.0 + fraction, exponent - 10) : ldexp((double)fraction, -9);
+        return bits & 128 ? -size : size;
+    }
+};
+
 struct Found {
     unsigned long long failing;         // elements outside their tolerance, NaN among them
     unsigned long long largest_error;   // bits of the largest |output - expected| / allowed of those inside

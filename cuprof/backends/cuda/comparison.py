@@ -31,6 +31,8 @@ C_TYPES = {
     "uint32": "unsigned int",
 }
 """Types whose every value a double holds exactly; outputs of others are compared on the host."""
+SMALL_TYPES = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
+"""Further types of outputs, which compare_kernel.cu defines."""
 FOUND = struct.Struct("<QddQdd")
 TALLY = struct.Struct("<QIIQQQ")
 STANDARD = np.dtype(
@@ -69,7 +71,9 @@ class DeviceComparison:
     def fits(outputs: Mapping[str, Array], reference: Arrays) -> bool:
         """Return whether the device can compare these: known types, and a reference that doubles hold exactly."""
         return set(outputs) == set(reference) and all(
-            outputs[name].dtype in C_TYPES and array.dtype.kind in "fiu" and array.size > 0
+            (outputs[name].dtype in C_TYPES or outputs[name].dtype in SMALL_TYPES)
+            and array.dtype.kind in "fiu"
+            and array.size > 0
             for name, array in reference.items()
         )
 
@@ -169,7 +173,7 @@ class DeviceComparison:
         self, kernel: str, output: str, dtype: str, bound: str, blocks: int, arguments: Sequence[Any]
     ) -> PackedLaunch:
         """Return a launch of a kernel for an output's type, its reference's and its bounds'."""
-        types = {"OUT": C_TYPES[dtype], "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound]}
+        types = {"OUT": C_TYPES.get(dtype, dtype), "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound]}
         function = self.device.comparison_kernel(kernel, **types)
         return PackedLaunch(f"cuprof_{kernel}", function, (blocks,), (THREADS,), arguments)
 

@@ -103,7 +103,7 @@ class CudaSession(Session[CudaRunnable]):
             if name not in signature.outputs
         }
         self.outputs = {
-            name: self.guards.allocate(f"output {name}", spec.shape, spec.dtype)
+            name: self.guards.allocate(f"output {name}", spec.shape, spec.type)
             for name, spec in signature.outputs.items()
         }
         for name in inputs.keys() & self.outputs:
@@ -372,7 +372,7 @@ class CudaSession(Session[CudaRunnable]):
         self._bring(runnable)
         found = {}
         for name, (address, spec) in runnable.results.items():
-            host = np.empty(spec.shape, spec.dtype)
+            host = np.empty(spec.shape, spec.type)
             call(self.driver.cuMemcpyDtoH(host.ctypes.data, address, host.nbytes), f"fetch output {name}")
             found[name] = host
         return found

@@ -36,9 +36,7 @@ class Transfers:
     def downloads(self, results: Mapping[str, tuple[int, Array]]) -> Copies:
         """Return the copies of results, each at its address, to the host."""
         if not self._downloaded:
-            self._downloaded = {
-                name: self._allocate(spec.shape, np.dtype(spec.dtype)) for name, (_, spec) in results.items()
-            }
+            self._downloaded = {name: self._allocate(spec.shape, spec.type) for name, (_, spec) in results.items()}
         return [(array.ctypes.data, results[name][0], array.nbytes) for name, array in self._downloaded.items()]
 
     def forget(self, number: int) -> None:

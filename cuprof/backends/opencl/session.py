@@ -225,7 +225,7 @@ class OpenClSession(Session[OpenClRunnable]):
         """Copy the outputs to new host arrays."""
         found = {}
         for name, spec in self.signature.outputs.items():
-            host = np.empty(spec.shape, spec.dtype)
+            host = np.empty(spec.shape, spec.type)
             with self.device.errors(f"fetch output {name}", waiting=True):
                 self.device.cl.enqueue_copy(self.device.queue, host, runnable.results[name])
             found[name] = host
@@ -346,8 +346,7 @@ class OpenClSession(Session[OpenClRunnable]):
                 name: self._host_array(array.shape, array.dtype, mappings) for name, array in self._host_inputs.items()
             }
             outputs = {
-                name: self._host_array(spec.shape, np.dtype(spec.dtype), mappings)
-                for name, spec in self.signature.outputs.items()
+                name: self._host_array(spec.shape, spec.type, mappings) for name, spec in self.signature.outputs.items()
             }
             self._pinned = (inputs, outputs, mappings)
         return self._pinned[:2]

@@ -293,12 +293,12 @@ class ProgramSession(Session[ProgramRunnable]):
                 found = np.load(io.BytesIO(content), allow_pickle=False)
             except ValueError:
                 raise LaunchError(f"{where} something that is no NumPy file") from None
-            if found.dtype != np.dtype(array.dtype) or found.shape != array.shape:
+            if found.dtype != array.type or found.shape != array.shape:
                 raise LaunchError(f"{where} {found.dtype} of shape {found.shape}, not {array.dtype} of {array.shape}")
             return np.asarray(found)
         if len(content) != array.nbytes:
             raise LaunchError(f"{where} {len(content)} bytes, not {array.nbytes} ({array.size} × {array.dtype})")
-        return np.frombuffer(content, array.dtype).reshape(array.shape).copy()
+        return np.frombuffer(content, array.type).reshape(array.shape).copy()
 
 
 def _files(step: Execute) -> list[File]:
@@ -321,9 +321,9 @@ def _read_numbers(text: str, array: Array, where: str) -> np.ndarray:
     if len(numbers) < array.size:
         raise LaunchError(f"{where} {len(numbers)} numbers, and {array.size} are wanted")
     chosen = numbers[-array.size :]
-    whole = np.dtype(array.dtype).kind in "iu"
+    whole = array.type.kind in "iu"
     try:
-        return np.array([int(each) if whole else float(each) for each in chosen], array.dtype).reshape(array.shape)
+        return np.array([int(each) if whole else float(each) for each in chosen], array.type).reshape(array.shape)
     except (ValueError, OverflowError):
         raise LaunchError(f"{where} {', '.join(chosen[:3])} …, which is no {array.dtype}") from None
 
