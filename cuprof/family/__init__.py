@@ -15,7 +15,20 @@ from cuprof.family.model import (
     Variant,
     Verdict,
 )
-from cuprof.family.program import Array, Execute, File, Fill, Invoke, Launch, Program, TensorMap, Texture
+from cuprof.family.program import (
+    Array,
+    Copy,
+    Execute,
+    File,
+    Fill,
+    Invoke,
+    Launch,
+    Program,
+    Reduced,
+    Repeat,
+    TensorMap,
+    Texture,
+)
 from cuprof.point import Point
 
 __all__ = [
@@ -24,6 +37,7 @@ __all__ = [
     "Axis",
     "Call",
     "Chance",
+    "Copy",
     "Execute",
     "Family",
     "File",
@@ -32,6 +46,8 @@ __all__ = [
     "Launch",
     "Point",
     "Program",
+    "Reduced",
+    "Repeat",
     "Sample",
     "Scalar",
     "Signature",

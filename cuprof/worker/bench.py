@@ -149,7 +149,7 @@ class Bench:
 
     def restores(self, candidate: Candidate) -> bool:
         """Return whether an execution leaves changed what the next one has to find as it was."""
-        return bool(self.workload.family.in_place)
+        return bool(self.workload.family.in_place or (candidate.program and candidate.program.setup))
 
     def put_back(self) -> None:
         """Undo what a variant left changed of the process and of the device's settings.

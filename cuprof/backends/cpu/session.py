@@ -27,7 +27,7 @@ from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, library_build, load_library
 from cuprof.errors import BuildError
-from cuprof.family import Arrays, Invoke, Program, Signature, Tolerances, Variant
+from cuprof.family import Arrays, Invoke, Program, Reduced, Signature, Tolerances, Variant
 from cuprof.family.program import as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -106,9 +106,20 @@ class CpuSession(Session[CpuRunnable]):
             for action in actions:
                 action()
             for output, buffer in program.results.items():
-                self.outputs[output].reshape(-1)[:] = arrays[buffer].reshape(-1)[: self.outputs[output].size]
+                if isinstance(buffer, str):
+                    self.outputs[output].reshape(-1)[:] = arrays[buffer].reshape(-1)[: self.outputs[output].size]
 
-        return CpuRunnable(call, None, BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log))
+        def deliver() -> None:
+            for output, parts in program.results.items():
+                if isinstance(parts, Reduced):
+                    target = self.outputs[output]
+                    target[...] = parts.put_together(arrays[parts.buffer], target.shape)
+
+        return CpuRunnable(
+            call,
+            deliver,
+            BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log),
+        )
 
     def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite the outputs."""

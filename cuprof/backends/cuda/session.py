@@ -36,7 +36,7 @@ from cuprof.backends.cuda.steps import StepBinder
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
 from cuprof.backends.cuda.transfers import Transfers
 from cuprof.errors import LaunchError
-from cuprof.family import Array, Arrays, Point, Program, Signature, Tolerances, Variant
+from cuprof.family import Array, Arrays, Launch, Point, Program, Reduced, Repeat, Signature, Tolerances, Variant
 from cuprof.records import BuildFacts, Check, Measure
 
 STEPS_OF_A_CALL = 8
@@ -60,10 +60,13 @@ class CudaRunnable:
     """How many of them are launches; None where that is not known."""
     holds_back: bool = True
     """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
+    always_waits: bool = False
     expired_in_a_row: int = 0
     before: tuple[Callable[[int], object], ...] = ()
     """What it needs on the stream, untimed, once the inputs are written: copies into `__constant__` memory."""
     verification: DeviceVerification | None = None
+    reduced: Mapping[str, Reduced] = field(default_factory=dict)
+    """Outputs that are left in parts."""
     deliver: Callable[[], object] | None = None
     """Puts on the current stream what brings results that it returned into the outputs; see `cuprof.family.Call`."""
 
@@ -138,22 +141,32 @@ class CudaSession(Session[CudaRunnable]):
             if array.nbytes > size:
                 raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {array.nbytes}")
             copies.append((address, array.data.ptr, array.nbytes))
-        before = (copying(self.device, copies),) if copies else ()
+        before: tuple[Callable[[int], object], ...] = (copying(self.device, copies),) if copies else ()
         for put in before:
             put(self.device.stream.ptr)
-        captured = self.options.graph and len(program.steps) > 1
+        rounds = [step for step in program.steps if isinstance(step, Repeat)]
+        waits = any(step.until for step in rounds)
+        captured = self.options.graph and len(program.steps) > 1 and not waits
         stream = self.device.capturing_stream if captured else self.device.stream.ptr
-        binder = StepBinder(self.device, loaded, self.buffers(program), addresses, stream, text)
+        buffers = self.buffers(program)
+        binder = StepBinder(self.device, loaded, buffers, addresses, stream, text)
         actions = [binder.bind(step) for step in program.steps]
+        ahead = StepBinder(self.device, loaded, buffers, addresses, self.device.stream.ptr, text)
+        before += tuple(_on_any(ahead.bind(step)) for step in program.setup)
         facts = replace(binder.resources(), cached=loaded.cached, build_ns=build_ns, log=loaded.log)
+        reduced = {name: each for name, each in program.results.items() if isinstance(each, Reduced)}
         results = {
-            name: (addresses[program.results.get(name, name)], spec) for name, spec in self.signature.outputs.items()
+            name: (addresses[program.find_result(name)], buffers[reduced[name].buffer] if name in reduced else spec)
+            for name, spec in self.signature.outputs.items()
         }
-        plain = len(program.launches) == len(program.steps)  # a fill may be a launch; a function may make many
-        launches = len(program.launches) if plain else None
+        # A fill may be a launch; a function may make many.
+        plain = all(isinstance(step, Launch) for step in (*program.steps, *program.setup))
+        launches = len(program.steps) if plain else None
         enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
         steps = STEPS_OF_A_CALL if program.calls_host else len(actions)
-        runnable = CudaRunnable(enqueue, results, facts, None, steps, launches, before=before)
+        steps += sum(step.times * len(step.steps) for step in rounds)
+        runnable = CudaRunnable(enqueue, results, facts, None, steps, launches, before=before, reduced=reduced)
+        runnable.holds_back, runnable.always_waits = not waits, waits
         release_with(runnable, loaded.unload)
         if captured:
             self._replay_as_graph(runnable, stream)
@@ -256,6 +269,8 @@ class CudaSession(Session[CudaRunnable]):
 
     def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances | None]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
+        if runnable.reduced:
+            return False
         with self.device.errors("compare the results"):
             try:
                 comparison = self._compared_with()
@@ -330,6 +345,8 @@ class CudaSession(Session[CudaRunnable]):
     def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerances, seed: int) -> Check | None:
         """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
         self._bring(runnable)
+        if runnable.reduced:
+            return None
         with self.device.errors("compare the results"):
             try:
                 comparison = self._compared_with()
@@ -374,7 +391,8 @@ class CudaSession(Session[CudaRunnable]):
         for name, (address, spec) in runnable.results.items():
             host = np.empty(spec.shape, spec.type)
             call(self.driver.cuMemcpyDtoH(host.ctypes.data, address, host.nbytes), f"fetch output {name}")
-            found[name] = host
+            own = runnable.reduced.get(name)
+            found[name] = own.put_together(host, self.signature.outputs[name].shape) if own else host
         return found
 
     def read(
@@ -404,7 +422,7 @@ class CudaSession(Session[CudaRunnable]):
                 reading = timer.cold(enqueue, flush, blocking, self._around(runnable, draw()))
         if blocking:  # other variants are read in between, so each keeps a count of its own
             runnable.expired_in_a_row = runnable.expired_in_a_row + 1 if reading.suspect else 0
-            runnable.holds_back = runnable.expired_in_a_row < 2
+            runnable.holds_back = runnable.expired_in_a_row < 2 and not runnable.always_waits
         return reading
 
     def tick_ns(self, measure: Measure) -> float:
@@ -428,6 +446,11 @@ class CudaSession(Session[CudaRunnable]):
         if offset > self.scratch.nbytes:
             raise LaunchError(f"scratch of {offset} bytes asked for, {self.scratch.nbytes} set aside")
         return addresses
+
+
+def _on_any(action: Callable[[], object]) -> Callable[[int], object]:
+    """Return what puts a step on the stream that it is bound to, whichever it is told."""
+    return lambda _: action()
 
 
 def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:

@@ -23,7 +23,7 @@ from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import KernelFacts, read_resources
 from cuprof.errors import LaunchError
-from cuprof.family import Arrays, Fill, Launch, Program, Signature, Tolerances, Variant
+from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Tolerances, Variant
 from cuprof.family.program import Step, as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -43,6 +43,9 @@ class OpenClRunnable:
     keep: tuple[Any, ...] = ()
     """Every buffer that the actions use: a kernel does not hold the memory that it has as an argument."""
 
+    setup: tuple[Enqueue, ...] = ()
+    parts: Mapping[str, tuple[Reduced, Array]] = field(default_factory=dict)
+    """Outputs that are left in parts, and what they lie in."""
     phases: int = 1
 
     @property
@@ -145,6 +148,8 @@ class OpenClSession(Session[OpenClRunnable]):
         self._fill(draw.fill)
         if runnable is not None:
             runnable.arena.fill(draw.fill)
+            for step in runnable.setup:
+                step([])
         queue.finish()
 
     def _fill(self, byte: int) -> None:
@@ -201,9 +206,12 @@ class OpenClSession(Session[OpenClRunnable]):
             buffers, sizes = self._buffers(program)
             kernels: list[Any] = []
             steps = tuple(self._step(built, step, buffers, sizes, kernels) for step in program.steps)
-            results = {name: buffers[program.results.get(name, name)] for name in self.signature.outputs}
+            setup = tuple(self._step(built, step, buffers, sizes, kernels) for step in program.setup)
+            results = {name: buffers[program.find_result(name)] for name in self.signature.outputs}
             facts = self._build_facts(kernels, log, build_ns)
-        return OpenClRunnable(steps, results, self.arena, facts, tuple(buffers.values()))
+        reduced = {name: each for name, each in program.results.items() if isinstance(each, Reduced)}
+        parts = {name: (each, program.scratch[each.buffer]) for name, each in reduced.items()}
+        return OpenClRunnable(steps, results, self.arena, facts, tuple(buffers.values()), setup, parts)
 
     def poison(self, runnable: OpenClRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
@@ -211,6 +219,8 @@ class OpenClSession(Session[OpenClRunnable]):
             self._upload({name: array for name, array in self._in_place.items() if name in self.outputs})
             self._fill(byte)
             runnable.arena.fill(byte)
+            for step in runnable.setup:
+                step([])
             self.device.queue.finish()
 
     def repeat(self, runnable: OpenClRunnable, count: int) -> None:
@@ -225,10 +235,11 @@ class OpenClSession(Session[OpenClRunnable]):
         """Copy the outputs to new host arrays."""
         found = {}
         for name, spec in self.signature.outputs.items():
-            host = np.empty(spec.shape, spec.type)
+            own, held = runnable.parts.get(name, (None, spec))
+            host = np.empty(held.shape, held.type)
             with self.device.errors(f"fetch output {name}", waiting=True):
                 self.device.cl.enqueue_copy(self.device.queue, host, runnable.results[name])
-            found[name] = host
+            found[name] = own.put_together(host, spec.shape) if own else host
         return found
 
     def read(
@@ -291,6 +302,13 @@ class OpenClSession(Session[OpenClRunnable]):
         if isinstance(step, Fill):
             buffer, size, pattern = buffers[step.buffer], sizes[step.buffer], np.uint8(step.value)
             return lambda after: cl.enqueue_fill_buffer(queue, buffer, pattern, 0, size, wait_for=after)
+        if isinstance(step, Copy):
+            source, target, count = (
+                buffers[step.source],
+                buffers[step.target],
+                min(sizes[step.source], sizes[step.target]),
+            )
+            return lambda after: cl.enqueue_copy(queue, target, source, byte_count=count, wait_for=after)
         assert isinstance(step, Launch)
         if step.shared_bytes:
             raise LaunchError(f"{step.kernel}: `shared_bytes` is for CUDA; OpenCL declares local arrays in the kernel")
