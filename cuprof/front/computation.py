@@ -168,7 +168,7 @@ class Computation:
             returned = {name: arrays[name] for name in self.outputs}
         found = self._by_name(returned, "the reference")
         found |= {rows: np.array([len(found[name])]) for name, rows in self._counted(found)}
-        if [*found] != [name for name in sample.signature.outputs if self.verify is None or name in found]:
+        if {*found} != {name for name in sample.signature.outputs if self.verify is None or name in found}:
             raise FamilyError(f"the reference gives {', '.join(found)}; the results are {', '.join(outputs)}")
         return {
             name: array if np.ma.isMaskedArray(array) else to_host(array, f"{name} of the reference")

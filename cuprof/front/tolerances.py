@@ -37,16 +37,17 @@ def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: boo
 def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> Tolerance:
     if kind.kind not in "fcV":
         return Tolerance(reason="whole numbers are exact")
-    relative = FACTOR * math.sqrt(terms) * _epsilon(kind) * (1 if is_exact else 2)
+    summed_in, rounding, said = (kind, 0.0, "") if kind.kind != "V" else (np.dtype("f4"), _epsilon(kind), "eps, and ")
+    relative = (rounding + FACTOR * math.sqrt(terms) * float(np.finfo(summed_in).eps)) * (1 if is_exact else 2)
     usual = float(np.mean(np.abs(widen(expected)))) if expected.size else 0.0
     both = "" if is_exact else ", twice since the reference is of that type too"
-    reason = f"{kind}: {FACTOR}·√terms·eps of the value and of the mean one, results of {terms} terms{both}"
+    said += f"{FACTOR}·√terms·eps" + (" of float32," if rounding else "")
+    reason = f"{kind}: {said} of the value and of the mean one, results of {terms} terms{both}"
     return Tolerance(absolute=relative * usual if math.isfinite(usual) else 0.0, relative=relative, reason=reason)
 
 
 def _epsilon(kind: np.dtype) -> float:
-    if kind.kind != "V":
-        return float(np.finfo(kind).eps)
+    """Return that of a type of ml_dtypes; sums are taken in float32 there, and rounded once."""
     import ml_dtypes
 
     return float(ml_dtypes.finfo(kind).eps)  # type: ignore[no-untyped-call]
