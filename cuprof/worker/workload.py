@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -28,6 +29,8 @@ COMPARED_SETS, UNSEEN_SETS = 2, 1
 time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met."""
 MEMORY_SHARE = 16
 """Further sets are drawn while they come to no more than one part in so many of the host's free memory."""
+LARGE_BYTES = 32 << 20
+"""Further sets that are as large are drawn side by side."""
 MOST_S = 10.0
 """And where the first took no longer than this."""
 
@@ -148,17 +151,25 @@ class Workload:
         affordable = available_bytes() // MEMORY_SHARE // max(size, 1) if job.methods else 0
         further = affordable if monotonic() - started <= MOST_S else 0
 
-        def redraw(number: int) -> Arrays:
-            return as_long_as(signature, {**_draw_inputs(family, job, signature, number), **constants})
+        def draw(number: int) -> Arrays:
+            return {**_draw_inputs(family, job, signature, number), **constants}
 
-        for number in range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further)):
+        def redraw(number: int) -> Arrays:
+            return as_long_as(signature, draw(number))
+
+        numbers = range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further))
+        if size < LARGE_BYTES:
+            drawings = [*map(draw, numbers)]
+        else:
+            with ThreadPoolExecutor(len(numbers) or 1) as drawers:  # NumPy's generators let each other run
+                drawings = [*drawers.map(draw, numbers)]
+        for number, drawn in zip(numbers, drawings, strict=True):
             if number < COMPARED_SETS:
-                drawn = {**_draw_inputs(family, job, signature, number), **constants}
                 reference, standard = _compute_reference(family, job, signature, drawn)
                 sets.append(InputSet(as_long_as(signature, drawn), Sealed(reference)))
                 standards.append(standard)
             else:
-                sets.append(InputSet(redraw(number)))
+                sets.append(InputSet(as_long_as(signature, drawn)))
         return cls(replace(family), signature, tuple(sets), tuple(standards), job.problem, job.seed, redraw)
 
     def held_to(
