@@ -199,8 +199,8 @@ def program_json(program: Program) -> str:
     )
 
 
-def _result(result: str | Reduced) -> str:
-    return result if isinstance(result, str) else f"{result.by} of {result.buffer}"
+def _result(result: str | Reduced) -> str | list[str]:
+    return result if isinstance(result, str) else [result.by, result.buffer]
 
 
 def _step(step: Step) -> tuple[object, ...]:
