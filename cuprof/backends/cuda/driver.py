@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import DeviceLostError
+from cuprof.backends.contract import OUT_OF_MEMORY, DeviceLostError
 from cuprof.errors import LaunchError, MissingDependencyError
 
 CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, *range(900, 908), 999})
 """CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult), and
 those of a stream capture that a variant has left open: every later operation on the default stream would meet it."""
+
+NO_MEMORY = 2
+"""CUDA_ERROR_OUT_OF_MEMORY, and cudaErrorMemoryAllocation."""
 
 
 @cache
@@ -83,6 +86,8 @@ def error_for(status: int, what: str) -> LaunchError:
         explained = f"{name}: {text.decode()}" if text else name
     except ValueError:
         explained = f"CUDA error {status}"
+    if status == NO_MEMORY:
+        explained = f"{OUT_OF_MEMORY}: {explained}"
     kind = DeviceLostError if status in CONTEXT_LOST else LaunchError
     return kind(f"{what}: {explained}")
 
