@@ -16,7 +16,7 @@ from cuprof.backends.contract import InputSet
 from cuprof.backends.host_memory import available_bytes
 from cuprof.backends.sealed import Sealed
 from cuprof.errors import FamilyError, FamilyFault
-from cuprof.family import Array, Arrays, Chance, Family, Signature, Tolerance, Tolerances
+from cuprof.family import Arrays, Chance, Family, Signature, Tolerance, Tolerances
 from cuprof.family.trace import blame
 from cuprof.point import Point
 from cuprof.records import Check
@@ -96,10 +96,8 @@ class Workload:
         family, reference = self.family, self.sets[number].reference
         assert reference is not None
         expected = reference.open()
-        found = {
-            **outputs,
-            **{name: outputs[name][: len(expected[name])] for name in family.at_most if name in expected},
-        }
+        counting = {name: outputs[name][: len(expected[name])] for name in family.at_most if name in expected}
+        found = {**outputs, **counting}
         is_, should = (in_order(by_field(arrays), family.any_order) for arrays in (found, expected))
         check = compare(is_, should, tolerances, self.seed)
         if not check.passed or family.verify is None:
@@ -204,7 +202,8 @@ def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) ->
     for name in family.in_place:
         if name not in signature.outputs:
             raise ValueError(f"family {family.name}: in_place names {name}, signature() has no output of that name")
-    for name, spec in contents_of(family, signature).items():
+    given = {**signature.inputs, **{name: signature.outputs[name] for name in family.in_place}}
+    for name, spec in given.items():
         array = inputs.get(name)
         if array is None or not _fits(family, name, array, spec.shape) or array.dtype != spec.type:
             raise ValueError(
@@ -218,11 +217,6 @@ def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) ->
     if foreign:
         raise ValueError(f"generate() gave output {foreign[0]}; name it in in_place=, or leave it out")
     return {name: np.asarray(array, order="C") for name, array in inputs.items()}
-
-
-def contents_of(family: Family, signature: Signature) -> dict[str, Array]:
-    """Return what `generate` gives: the inputs, and the outputs that are worked on in place."""
-    return {**signature.inputs, **{name: signature.outputs[name] for name in family.in_place}}
 
 
 def as_long_as(signature: Signature, inputs: Arrays) -> dict[str, np.ndarray]:
