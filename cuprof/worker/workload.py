@@ -14,6 +14,7 @@ import numpy as np
 
 from cuprof.backends.contract import InputSet
 from cuprof.backends.host_memory import available_bytes
+from cuprof.backends.registry import get_spec
 from cuprof.backends.sealed import Sealed
 from cuprof.errors import FamilyError, FamilyFault
 from cuprof.family import Arrays, Chance, Family, Signature, Tolerance, Tolerances
@@ -26,7 +27,8 @@ from cuprof.worker.messages import Job
 
 COMPARED_SETS, UNSEEN_SETS = 2, 1
 """Sets of inputs whose results are compared: a variant that has its results from the first one is wrong every other
-time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met."""
+time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met; on
+the host one more, on which it shows whether it works ahead."""
 MEMORY_SHARE = 16
 """Further sets are drawn while they come to no more than one part in so many of the host's free memory."""
 LARGE_BYTES = 32 << 20
@@ -55,7 +57,7 @@ class Workload:
 
     Args:
         sets: the first is what variants are checked on; timed executions are given one of those with a reference, and
-            one without, at the end, is for telling whether a variant remembers what it has met. The family's
+            those without, at the end, are for telling whether a variant remembers what it has met. The family's
             constants are the same in all of them.
         standards: of each set that has a reference.
         redraw: returns the inputs of the set of a number, of which there is no end.
@@ -155,7 +157,8 @@ class Workload:
         def redraw(number: int) -> Arrays:
             return as_long_as(signature, draw(number))
 
-        numbers = range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further))
+        unseen = UNSEEN_SETS + get_spec(job.backend).is_host
+        numbers = range(1, 1 + min(COMPARED_SETS + unseen - 1, further))
         if size < LARGE_BYTES:
             drawings = [*map(draw, numbers)]
         else:
