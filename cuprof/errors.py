@@ -7,7 +7,8 @@ CuprofError                 root; `exit_code` is what the command line ends with
 │   ├── FamilyError         a family.py that cannot be imported or is not valid
 │   └── ConfigError         configuration that does not compose or validate
 ├── StoreError              the database cannot be opened, read or written (exit code 2)
-│   └── EmptyStoreError     it has no tables yet
+│   ├── EmptyStoreError     it has no tables yet
+│   └── UnreachableStoreError   its server does not answer
 ├── MissingDependencyError  an optional package or program is absent; carries what mends it (exit code 2)
 ├── BuildError              a compiler refused a source; carries the compiler's log
 ├── LaunchError             a launch or a device operation failed
@@ -80,6 +81,10 @@ class StoreError(CuprofError):
     """Report a database that cannot be opened, read or written."""
 
     exit_code = 2
+
+
+class UnreachableStoreError(StoreError):
+    """Report a database whose server does not answer, or no longer."""
 
 
 class EmptyStoreError(StoreError):

@@ -293,6 +293,8 @@ class SweepFacts:
     software: Mapping[str, str]
     purpose: str = "timing"
     """"timing", or "profiling" where trials were only checked before they went under a profiler."""
+    started_at: float = 0.0
+    """When it began, seconds since the epoch, where another database knows it already; 0.0: now."""
 
 
 @dataclass(frozen=True)

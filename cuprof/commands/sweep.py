@@ -14,6 +14,7 @@ from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
+    from cuprof.engine.sweep import SweepResult
 
 HELP = """\
 usage: cuprof sweep [FILE.py] [SETTING=VALUE ...] [OPTION ...]
@@ -117,7 +118,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
-        _show_results(config, project, result.sweep_id)
+        _show_results(config, project, result)
     for fault in result.faults:
         print_message(f"failed: {fault}")
     for trial, outcome in result.failed:
@@ -153,19 +154,25 @@ def _check_writable(folder: Path) -> None:
         ) from None
 
 
-def _show_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
-    """Write the page of a sweep, then print its results and the page's path."""
+def _show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
+    """Write the page of a sweep, then print its results and the page's path.
+
+    Of sweeps side by side that differ (jobs of a launcher) the newest has the page's name, as in `cuprof report`, and
+    the others' pages have their numbers besides; jobs of one sweep write one page.
+    """
     from cuprof.analysis import load_study
-    from cuprof.report import write
+    from cuprof.reading.sweeps import is_newest
+    from cuprof.report import page_name, write
     from cuprof.store import Store
     from cuprof.terminal.results import print_results
 
-    url = config.store.url or project.database_url
-    with Store.open(url, create=False, read_only=True) as store:
-        study = load_study(store, sweep_id=sweep_id, folders=project.experiment_folders)
+    with Store.open(result.url, create=False, read_only=True) as store:
+        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
+        with store.snapshot() as connection:
+            name = page_name(study, None if is_newest(connection, study.sweep) else result.sweep_id)
     page = None
     try:
         if config.report.enabled:
-            page = write(study, _page_folder(config, project), folders=project.report_folders)
+            page = write(study, _page_folder(config, project), name=name, folders=project.report_folders)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)

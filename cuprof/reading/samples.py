@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.reading.intact import checking
+from cuprof.store.connection import checking
 from cuprof.store.models import Sample
 from cuprof.store.rows import chunks
 
@@ -41,7 +41,7 @@ def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[
         result = connection.execute(_COUNTED.where(Sample.timing_id.in_(chunk)))
         waiting = np.empty((0, 3))
         for rows in result.partitions(AT_ONCE):
-            with checking(connection):
+            with checking(connection.engine.url):
                 table = np.concatenate([waiting, _table(rows)])
             whole = int(np.searchsorted(table[:, 0], table[-1, 0]))  # the last timing may go on in the next rows
             yield from _split(table[:whole])

@@ -134,7 +134,7 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
             sa.select(TrialRow.identity, Run.id, Run.state, Run.message, Run.sweep_id)
             .join(Run, Run.trial_id == TrialRow.id)
             .where(TrialRow.identity.in_(chunk))
-            .order_by(Run.id)
+            .order_by(Run.recorded_at, Run.id)  # of merged databases the keys tell no order
         ).all()
         timed: dict[int, set[tuple[str, str]]] = {}
         for run_id, measure, method in connection.execute(

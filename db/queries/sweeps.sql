@@ -9,4 +9,4 @@ SELECT s.id AS sweep_id, s.name, s.experiment, s.state, s.started_at, s.finished
 FROM sweep AS s
 LEFT JOIN sweep_trials AS m ON m.sweep_id = s.id
 GROUP BY s.id, s.name, s.experiment, s.state, s.started_at, s.finished_at, s.host
-ORDER BY s.id DESC;
+ORDER BY s.started_at DESC, s.id DESC;

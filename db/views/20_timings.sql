@@ -6,7 +6,7 @@ WITH ranked AS MATERIALIZED (
         g.id,
         ROW_NUMBER() OVER (
             PARTITION BY r.trial_id, g.measure, g.method
-            ORDER BY CASE r.state WHEN 'ok' THEN 0 ELSE 1 END, g.id DESC
+            ORDER BY CASE r.state WHEN 'ok' THEN 0 ELSE 1 END, r.recorded_at DESC, g.id DESC
         ) AS place
     FROM timing AS g
     JOIN run AS r ON r.id = g.run_id
