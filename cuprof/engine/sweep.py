@@ -19,6 +19,7 @@ from cuprof.engine.enrolment import make_stations
 from cuprof.engine.feed import EachFeed, Feed, PlannedFeed, find_references, list_jobs
 from cuprof.engine.fleet import Fleet, open_fleet
 from cuprof.engine.host_load import describe_load
+from cuprof.engine.objective import PROFILER, Counting
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.planning import Prepared, prepare
@@ -173,6 +174,7 @@ class Sweep:
         self.is_search = bool(prepared.config.search.name)
         self.make_feed = make_feed or (self._search_feed if self.is_search else plan_feed)
         self.trials = {trial.identity: trial for trial in prepared.plan.trials}
+        self._opened = ExitStack()
         self.calibrator = Calibrator(prepared, store, fleet, observer, self.trials)
         self.locks = DeviceLocks(partial(fleet.call, observer.note))
         self.failed: list[tuple[Trial, Outcome]] = []
@@ -293,7 +295,11 @@ class Sweep:
 
     def _measure(self, sweep_id: int, trials: Sequence[Trial]) -> None:
         claim = partial(self._claim, sweep_id) if self.prepared.is_shared else None
-        feed, call = self.make_feed(self.prepared, trials, self.fleet, claim), self.fleet.call
+        with self._opened:
+            self._feed(sweep_id, self.make_feed(self.prepared, trials, self.fleet, claim))
+
+    def _feed(self, sweep_id: int, feed: Feed) -> None:
+        call = self.fleet.call
 
         def conclude(station: Station, job: str, outcome: Outcome) -> None:
             ran = self._with_opened(sweep_id, self.trials[outcome.identity], outcome)
@@ -346,7 +352,17 @@ class Sweep:
 
         earlier = self._read_earlier(trials)
         self._enlisted = {run.identity for run in earlier if run.sweep_id == self.sweep_id}
-        return SearchFeed(prepared, trials, earlier, self.sweep_id, self.observer.note)
+        counting = self._count(trials) if prepared.config.search.counters else None
+        return SearchFeed(prepared, trials, earlier, self.sweep_id, self.observer.note, counting)
+
+    def _count(self, trials: Sequence[Trial]) -> Counting:
+        """Return what reads the counters that the search's objective has."""
+        from cuprof.profiling.registry import get_profiler
+
+        config, names = self.prepared.config, self.prepared.config.search.counters
+        ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
+        collector = get_profiler(PROFILER).open(replace(config, ncu=ncu), self.project)
+        return Counting(names, trials, self._opened.enter_context(collector), self.store, self.sweep_id)
 
     def _read_earlier(self, trials: Sequence[Trial]) -> list[EarlierRun]:
         variants = {trial.variant for trial in trials}

@@ -14,7 +14,7 @@ import numpy as np
 from cuprof.errors import FamilyError, UsageError
 from cuprof.family import Axis, Point
 from cuprof.family.trace import blame
-from cuprof.front.frameworks import to_host
+from cuprof.front.frameworks import is_floating, to_host
 from cuprof.front.kernels import Kernel
 from cuprof.front.origins import list_parameters
 
@@ -67,7 +67,7 @@ class Inputs:
         if self.function is not None:
             return arrays
         return {
-            name: rng.permutation(array.reshape(-1)).reshape(array.shape) if array.dtype.kind in "fc" else array
+            name: rng.permutation(array.reshape(-1)).reshape(array.shape) if is_floating(array) else array
             for name, array in arrays.items()
         }
 

@@ -10,24 +10,20 @@ import numpy as np
 
 from cuprof.errors import FamilyError
 from cuprof.family import Array, Scalar
-from cuprof.front.frameworks import home_of, to_host
+from cuprof.front.frameworks import dtype_of, home_of, is_known, to_host
 
 
 def describe(name: str, value: Any) -> Array:
     """Return shape and type of an array, or of the number that a function returned."""
     if home_of(value) is None:
         value = np.asarray(value)
-    dtype = str(value.dtype).removeprefix("torch.")
-    try:
-        known = np.dtype(dtype).kind in "biufc"
-    except TypeError:
-        known = False
-    if not known:
-        raise FamilyError(f"{name} is of type {dtype}; it must be of numbers that NumPy has, such as float32")
+    kind = dtype_of(value)
+    if not is_known(kind):
+        raise FamilyError(f"{name} is of type {kind}; it must be of numbers that NumPy has, such as float32")
     strided = value.is_contiguous() if hasattr(value, "is_contiguous") else _is_packed(value)
     if not strided:
         raise FamilyError(f"{name} is a view with gaps or another order; make it contiguous, functions are given that")
-    return Array(tuple(map(int, value.shape)), dtype)
+    return Array(tuple(map(int, value.shape)), kind if kind.names else str(kind))  # type: ignore[arg-type]
 
 
 def as_scalar(name: str, value: Any) -> Scalar:
