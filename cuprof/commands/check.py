@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.errors import UsageError
+from cuprof.excess import summarize
 from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
@@ -50,14 +51,19 @@ def main(argv: Sequence[str]) -> int:
     for built in building.run(arguments.arch):
         if built.error:
             refused.setdefault(built.error, []).append(built)
+    impossible = [error for error, group in refused.items() for each in group if each.is_impossible]
+    for count, error in summarize(impossible):
+        print_message(f"{count} impossible for {arguments.arch}: {error}")
     for error, group in refused.items():
+        if group[0].is_impossible:
+            continue
         more = f" and {len(group) - 1} more" if len(group) > 1 else ""
         print_message(f"failed: {group[0].trial.label}{more}: {error}")
         if arguments.log:
             print_message(group[0].log)
-    failed = sum(map(len, refused.values()))
+    failed = sum(map(len, refused.values())) - len(impossible)
     count = len(building.programs)
-    print(f"{count - failed} of {count} programs compile for {arguments.arch}")
+    print(f"{count - failed - len(impossible)} of {count} programs compile for {arguments.arch}")
     if building.others:
         print(f"compiled where they run: {', '.join(building.others)}")
     return 1 if failed else 0

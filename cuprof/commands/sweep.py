@@ -124,8 +124,6 @@ def task(config: SweepConfig, project: Project) -> int:
         _show_results(config, project, result.sweep_id)
     for fault in result.faults:
         print_message(f"failed: {fault}")
-    for trial, outcome in result.failed:
-        print_message(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}")
     return code
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuprof.comparison.entries import Entry, Side
 from cuprof.errors import SelectionError
-from cuprof.records import FAILED, Measure, State
+from cuprof.records import FAILED, NOT_RUN, Measure
 from cuprof.statistics.contrast import Contrast, contrast
 from cuprof.statistics.series import are_together
 
@@ -43,12 +43,12 @@ class Match:
     @property
     def is_one_run(self) -> bool:
         """Return whether both sides stand for the same measurement."""
-        return bool(self.base.run) and self.base.run == self.new.run and self.base.state is not State.SKIPPED
+        return bool(self.base.run) and self.base.run == self.new.run and self.base.state not in NOT_RUN
 
     @property
     def is_skipped(self) -> bool:
         """Return whether neither side could run it."""
-        return self.base.state is State.SKIPPED and self.new.state is State.SKIPPED
+        return self.base.state in NOT_RUN and self.new.state in NOT_RUN
 
     def bridge(self, measure: Measure) -> Contrast | None:
         """Return the contrast of the reference between the sides' jobs; None where they share a job or no reference.

@@ -20,7 +20,7 @@ from cuprof.plan import Plan, Selection, plan, plan_hash
 from cuprof.plan.axes import ALL
 from cuprof.plan.selection import read_selection, select_variants
 from cuprof.project import Project
-from cuprof.records import DeviceFacts, Measure, Trial, Unavailable
+from cuprof.records import FAILED, DeviceFacts, Measure, Trial, Unavailable
 from cuprof.store import Store
 from cuprof.store.trials import StoredTrial
 from cuprof.worker.messages import Probe
@@ -76,7 +76,7 @@ class Prepared:
             return False  # what one card has measured tells nothing of the others
         if known.sweep_id == sweep_id or not self.config.retry:
             return True
-        return self.config.retry == "failed" and known.state.value == "ok"
+        return self.config.retry == "failed" and known.state not in FAILED
 
 
 def prepare(config: SweepConfig, project: Project, stations: list[Station], *, timed: bool = True) -> Prepared:
@@ -104,7 +104,7 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
     )
     _probe(family, selection, config, stations[0].runner)
     backends: tuple[str, ...] = tuple(
-        dict.fromkeys(variant.backend for variant in read_selection(family, selection).variants)
+        dict.fromkeys(variant.backend for variant in select_variants(family, selection.variants))
     )
     by_backend: dict[str, Mapping[Measure, str]] = {
         backend: methods(config.measure, backend) if timed else {} for backend in backends

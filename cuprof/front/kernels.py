@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from cuprof.backends.registry import get_spec
 from cuprof.errors import UsageError
 from cuprof.family import Array, Launch, Program, Sample, Tunable
+from cuprof.family.constraints import GivenConstraint, read_constraint
 from cuprof.point import Coordinate, Point
 
 Size: TypeAlias = "int | str"
@@ -44,7 +42,7 @@ class Kernel:
     constants: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    constraint: Callable[..., Any] | None = None
+    constraint: GivenConstraint = None
     tunables: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
 
     def __call__(self, *args: Any, **tunables: Any) -> Any:
@@ -59,17 +57,8 @@ class Kernel:
 
     def explain_absence(self, problem: Point, tunables: Point) -> str | None:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
-        known = {**problem, **tunables}
-        if self.constraint is not None:
-            found = _call_by_name(self.constraint, known, "constraint")
-            if found is False or isinstance(found, str):
-                return found or "its constraint does not hold"
-        with suppress(UsageError):  # of sizes that no axis and no tunable decides, the device is asked
-            limits = get_spec(self.backend).limits
-            threads = math.prod(self._block(known))
-            if threads > limits.block_threads:
-                return f"a block of {threads} threads, and at most {limits.block_threads:g} are launched"
-        return None
+        constraint = read_constraint(self.constraint, (*problem, *tunables))
+        return constraint(problem, tunables) if constraint is not None else None
 
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
         """Return what is launched.
@@ -133,7 +122,7 @@ def kernel(
     constants: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
     files: str | Sequence[str] = (),
-    constraint: Callable[..., Any] | None = None,
+    constraint: GivenConstraint = None,
     **tunables: Any,
 ) -> Any:
     """Describe an implementation for `compare`: a function with tunables, or a kernel's source with its launch.
@@ -156,7 +145,8 @@ def kernel(
         constants: `__constant__` symbol → the input copied into it.
         options: further ones of the compiler.
         files: what the implementation reads beside its source; a change of them makes what is stored stale.
-        constraint: takes tunables and axes by name; returns False, or a reason, where they are not defined together.
+        constraint: what has to hold of tunables and axes, "block_x * block_y <= 1024"; or a function that takes them by
+            name and returns False, or a reason, where they are not defined together; or several of these.
         **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args
             and options are such names too.
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cuprof.backends.contract import DeviceLostError, Runnable
-from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
+from cuprof.errors import BuildError, CuprofError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.family import Program, Tolerance, Variant
 from cuprof.family.trace import describe
 from cuprof.records import Check, Measure, Outcome, State, Timing
@@ -60,6 +60,8 @@ class Candidate:
         message = one_line(str(error)) if isinstance(error, CuprofError | ImportError) else describe(error)
         if isinstance(error, BuildError):
             return self.finish(State.COMPILE_ERROR, message, excerpt(error.log), name)
+        if isinstance(error, ImpossibleError):
+            return self.finish(State.IMPOSSIBLE, message, phase=name)
         if isinstance(error, MissingDependencyError | ImportError):
             return self.finish(State.SKIPPED, message, phase=name)
         if isinstance(error, LaunchError):
