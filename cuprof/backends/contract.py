@@ -25,7 +25,7 @@ import numpy as np
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
 from cuprof.errors import LaunchError
-from cuprof.family import Arrays, Program, Signature, Tolerance, Variant
+from cuprof.family import Arrays, Program, Signature, Tolerances, Variant
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 
@@ -195,7 +195,7 @@ class Session(ABC, Generic[R]):
     def restore_inputs(self, inputs: Arrays) -> None:
         """Write the inputs anew, at the same addresses, and the guard bytes around all arrays."""
 
-    def check_in_place(self, runnable: R, tolerance: Tolerance, seed: int) -> Check | None:
+    def check_in_place(self, runnable: R, tolerance: Tolerances, seed: int) -> Check | None:
         """Return the passed check against the first set stocked, where all is found right without copying outputs.
 
         None says nothing: the outputs are then fetched and compared on the host.
@@ -221,7 +221,7 @@ class Session(ABC, Generic[R]):
         """Keep other contents as the set of this number, which nothing is compared with."""
 
     @abstractmethod
-    def expect(self, runnable: R, tolerances: Sequence[Tolerance | None]) -> bool:
+    def expect(self, runnable: R, tolerances: Sequence[Tolerances | None]) -> bool:
         """Hold the results of a runnable's executions to a tolerance a set of inputs, where they lie.
 
         Returns:

@@ -18,7 +18,7 @@ The second is an object of the trial itself:
 
     problem    coordinate by axis
     tunables   coordinate by tunable
-    program    for a kernel variant its steps, macros, options, buffers, results and constants; else null
+    program    for a kernel variant its steps, macros, options, buffers, results, constants and set-up; else null
 
 The names of files, the host and the one physical card are no part. Neither is how a trial is timed: the settings of a
 timing method identify a *timing* of the trial (`Timing.method`, from `method_hash`), so that timings by several
@@ -34,7 +34,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -49,12 +49,15 @@ from cuprof.family.model import Family, Variant
 from cuprof.family.program import (
     Argument,
     Array,
+    Copy,
     Execute,
     File,
     Fill,
     Invoke,
     Launch,
     Program,
+    Reduced,
+    Repeat,
     Step,
     TensorMap,
     Texture,
@@ -209,11 +212,13 @@ def _template(names: tuple[str, ...]) -> str:
 def frame_json(program: Program) -> tuple[str, str]:
     """Return what stands before and behind a program's macros in its canonical JSON."""
     steps = ",".join(canonical_json(_step(step)) for step in program.steps)
+    setup = f',"setup":[{",".join(canonical_json(_step(step)) for step in program.setup)}]' if program.setup else ""
     scratch = {name: _array(array) for name, array in program.scratch.items()}
     return f'{{"constants":{flat_json(dict(program.constants))},"defines":', (
         f',"options":{canonical_json(list(program.options)) if program.options else "[]"}'
-        f',"results":{flat_json(dict(program.results))}'
+        f',"results":{flat_json({name: _result(each) for name, each in program.results.items()})}'
         f',"scratch":{canonical_json(scratch) if scratch else "{}"}'
+        f"{setup}"
         f',"steps":[{steps}]}}'
     )
 
@@ -225,22 +230,39 @@ def frame_key(program: Program) -> tuple[object, ...]:
         TypeError: a part of the program has no hash.
     """
     key: list[object] = [program.options]
-    if program.scratch or program.results or program.constants:
+    if program.scratch or program.results or program.constants or program.setup:
         key += (tuple(each.items()) for each in (program.scratch, program.results, program.constants))
-    for step in program.steps:
+        key += ("setup", *_step_keys(program.setup), "steps")
+    key += _step_keys(program.steps)
+    return tuple(key)
+
+
+def _step_keys(steps: Sequence[Step]) -> list[object]:
+    key: list[object] = []
+    for step in steps:
         key += (type(step), *vars(step).values())
         if isinstance(step, (Launch, Invoke)):
             key += [type(one) if type(one) in _PLAIN else (type(one), repr(one)) for one in step.args]
-        if isinstance(step, Launch):
+        if isinstance(step, Launch):  # 5 and np.int64(5) are equal, and above so are 0.0 and -0.0
             key += map(type, (*step.grid, *step.block))
-    return tuple(key)
+        elif isinstance(step, Repeat):
+            key += _step_keys(step.steps)
+    return key
 
 
 _PLAIN = frozenset({str, int})
 
 
+def _result(result: str | Reduced) -> str:
+    return result if isinstance(result, str) else f"{result.by} of {result.buffer}"
+
+
 def _step(step: Step) -> tuple[object, ...]:
     """Return a step as nested tuples, which are JSON's arrays and have a hash."""
+    if isinstance(step, Copy):
+        return ("copy", step.source, step.target)
+    if isinstance(step, Repeat):
+        return ("repeat", int(step.times), step.until, tuple(map(_step, step.steps)))
     if isinstance(step, Fill):
         return ("fill", step.buffer, int(step.value))
     if isinstance(step, Invoke):
@@ -293,7 +315,8 @@ def _argument(argument: Argument) -> tuple[object, ...]:
 
 
 def _array(array: Array) -> list[object]:
-    return [[int(length) for length in array.shape], np.dtype(array.dtype).str]
+    kind = array.type
+    return [[int(length) for length in array.shape], array.dtype if kind.kind == "V" else kind.str]
 
 
 def _plain(value: Any) -> Any:

@@ -175,7 +175,7 @@ class _VariantPlanner:
         except (TypeError, AttributeError):  # of something that has no hash, or is no program: most likely a fault
             key = None
         if known is None:
-            check_program(program, problem.signature, self.variant.backend, label)
+            check_program(program, problem.signature, self.variant.backend, label, self.family.constants)
             known = (*frame_json(program), scratch_bytes(program))
             if key is not None:
                 self._frames[key] = known

@@ -11,7 +11,6 @@ from cuprof.errors import BuildError
 from cuprof.family.includes import relocate
 from cuprof.records import Check, Measure, State
 from cuprof.worker.candidate import Candidate, Enter
-from cuprof.worker.check import compare
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.opened import OPENED
@@ -103,13 +102,13 @@ class Bench:
     def _compare(self, candidate: Candidate) -> Check:
         """Compare what lies in the outputs with what is right for the first set of inputs."""
         assert candidate.runnable is not None
-        tolerance, seed = candidate.tolerances[0], self.workload.seed
-        reference = self.workload.sets[0].reference
+        tolerance = candidate.tolerances[0]
         assert tolerance is not None
-        assert reference is not None
-        return self.session.check_in_place(candidate.runnable, tolerance, seed) or compare(
-            self.session.fetch(candidate.runnable), reference.open(), tolerance, seed
-        )
+        candidate.looks += 1
+        found = None
+        if not self.workload.needs_host:
+            found = self.session.check_in_place(candidate.runnable, tolerance, self.workload.seed)
+        return found or self.workload.judge(self.session.fetch(candidate.runnable), 0, tolerance, candidate.looks)
 
     def find_lateness(self, candidate: Candidate) -> str:
         """Return what is to be said of a call that is right only once everything has been waited for, or nothing."""
@@ -147,6 +146,10 @@ class Bench:
         if self.be_seen is not None and medians and candidate.runnable is not None:
             execute = partial(self.session.repeat, candidate.runnable)
             self.be_seen(candidate.index, max(medians), execute)
+
+    def restores(self, candidate: Candidate) -> bool:
+        """Return whether an execution leaves changed what the next one has to find as it was."""
+        return bool(self.workload.family.in_place or (candidate.program and candidate.program.setup))
 
     def put_back(self) -> None:
         """Undo what a variant left changed of the process and of the device's settings.

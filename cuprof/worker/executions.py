@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from time import monotonic_ns
@@ -11,11 +10,10 @@ from time import monotonic_ns
 import numpy as np
 
 from cuprof.backends.contract import Draw, Runnable, Tally
-from cuprof.family import Arrays, Tolerance
+from cuprof.family import Arrays
 from cuprof.records import Check, Measure
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
-from cuprof.worker.check import compare
 
 WANTED = 240
 """Executions of a trial that are compared, if that takes no longer than `MOST_SHARE` of what its samples took: one that
@@ -51,7 +49,7 @@ class _Account:
         first_wrong: message of the first result that was found wrong here.
     """
 
-    tolerances: Sequence[Tolerance | None]
+    candidate: Candidate
     in_place: bool
     dealt: Draw = field(default_factory=Draw)
     spent_ns: int = 0
@@ -83,8 +81,9 @@ class Executions:
     def enter(self, candidate: Candidate) -> None:
         """Begin to compare what a candidate does."""
         assert candidate.runnable is not None
-        in_place = bool(self.count) and self.bench.session.expect(candidate.runnable, candidate.tolerances)
-        self._accounts[candidate.index] = _Account(candidate.tolerances, in_place)
+        on_device = bool(self.count) and not self.bench.workload.needs_host
+        in_place = on_device and self.bench.session.expect(candidate.runnable, candidate.tolerances)
+        self._accounts[candidate.index] = _Account(candidate, in_place)
 
     def deal(self, index: int) -> Draw:
         """Return what a candidate's next execution is given."""
@@ -215,11 +214,11 @@ class Executions:
         account.comparing_ns += monotonic_ns() - began
 
     def _check(self, account: _Account, outputs: Arrays) -> Check:
-        workload, number = self.bench.workload, account.dealt.inputs
-        reference, tolerance = workload.sets[number].reference, account.tolerances[number]
-        assert reference is not None
-        assert tolerance is not None
-        return compare(outputs, reference.open(), tolerance, workload.seed)
+        candidate, number = account.candidate, account.dealt.inputs
+        tolerances = candidate.tolerances[number]
+        assert tolerances is not None
+        candidate.looks += 1
+        return self.bench.workload.judge(outputs, number, tolerances, candidate.looks)
 
     def _digest(self, outputs: Arrays) -> bytes:
         """Return what tells results apart; with a key, as nobody is to make another result of the same digest."""

@@ -22,6 +22,7 @@ from cuprof.plan.memory import arena_bytes
 from cuprof.profiling.progress import ProgressWriter, Step
 from cuprof.profiling.registry import get_profiler
 from cuprof.profiling.task import ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task
+from cuprof.worker.workload import as_long_as
 
 
 class Profiling:
@@ -55,9 +56,10 @@ class Profiling:
         session = self._open(family, trial, problem)
         text = source_text(family, variant) if program is not None else ""
         runnable = session.prepare(variant, problem, tunables, program, text)
-        session.poison(runnable)
         for _ in range(max(self.task.warm_up, int(program is None))):
+            session.poison(runnable)
             session.run(runnable)
+        session.poison(runnable)
         self.progress.write(trial.identity, Step.LAUNCHING)
         with self._mark(trial.identity):
             session.run(runnable)
@@ -73,7 +75,7 @@ class Profiling:
             if self._session is not None:
                 self._session[1].close()
             signature = family.signature(problem)
-            inputs = family.generate(problem, np.random.default_rng(self.task.seed))
+            inputs = as_long_as(signature, family.generate(problem, np.random.default_rng(self.task.seed)))
             session = self.backend.open(signature, inputs, ReadingOptions(), self._scratch_bytes(family, key))
             self._session = (key, session)
         return self._session[1]

@@ -130,7 +130,7 @@ def test_steps_of_other_kinds_pass(right, backend):
     ("bad", "backend", "said"),
     [
         (launch(), "cpu", "step 1 is of the kind Launch, and CPU programs have invoke"),
-        (Execute((), "y"), "cuda", "of the kind Execute, and CUDA programs have launch, fill, invoke"),
+        (Execute((), "y"), "cuda", "of the kind Execute, and CUDA programs have launch, fill, copy, repeat, invoke"),
         (launch(cluster=(2,)), "opencl", "cluster or overlaps, which opencl launches do not have"),
         (launch(grid=(3,), cluster=(2,)), "cuda", r"grid \(3,\) is no multiple of the cluster \(2,\)"),
         (launch(cluster=(0,)), "cuda", "at most three sizes from 1"),

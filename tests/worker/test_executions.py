@@ -15,10 +15,11 @@ import pytest
 from cuprof.backends.contract import Draw, InputSet, Reading, Tally
 from cuprof.backends.sealed import Sealed
 from cuprof.family import Point, Tolerance
-from cuprof.records import Measure
+from cuprof.records import Check, Measure
 from cuprof.worker import executions as module
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
+from cuprof.worker.check import compare
 from cuprof.worker.executions import MEETINGS, TIMES_LONGER, WANTED, Executions
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Job, JobTrial
@@ -112,7 +113,13 @@ class Desk:
         )
         self.device.known.append(runnable)
         redraw = lambda number: {"number": np.array(number)}  # noqa: E731
-        workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, seed=1, redraw=redraw)
+        self.judged: list[int] = []
+
+        def judge(outputs: Any, number: int, tolerances: Any, look: int) -> Check:
+            self.judged.append(look)
+            return compare(outputs, {"y": RIGHT}, tolerances)
+
+        workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, redraw=redraw, needs_host=False, judge=judge)
         job = Job(Path(), "cpu", Point(), (), 1, None, {})  # type: ignore[arg-type]
         count = len(sets) if stocked is None else stocked
         bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, INTEGRITY)  # type: ignore[arg-type]
@@ -211,14 +218,11 @@ def test_the_host_compares_for_no_more_than_its_share_while_sampling(make: Calla
 
 
 def test_the_same_result_is_compared_once_a_set_and_any_other_anew(
-    make: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Desk],
 ) -> None:
-    compared: list[int] = []
-    real = module.compare
-    monkeypatch.setattr(module, "compare", lambda *given: compared.append(1) or real(*given))
     desk = make(Runnable(is_wrong=lambda number: number % 10 == 9), in_place=False)
     desk.sample(200)
-    assert len(compared) == COMPARED_SETS + 20  # nothing wrong is ever known again
+    assert desk.judged == list(range(1, 1 + COMPARED_SETS + 20))  # nothing wrong is ever known again
     assert desk.examine() == Tally(WANTED, WANTED // 10)
 
 
