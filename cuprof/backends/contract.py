@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import sleep
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -312,4 +311,12 @@ def own_views(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
 
     What it does to their shape, type or flags, or puts in their place, is seen by no other variant.
     """
-    return MappingProxyType({name: array.view() for name, array in arrays.items()})
+    return _Views({name: array.view() for name, array in arrays.items()})
+
+
+class _Views(dict[str, Any]):
+    """Arrays in whose place none may be put: `outputs["y"] += x` writes into the one that is there."""
+
+    def __setitem__(self, name: str, array: Any) -> None:
+        if array is not self.get(name):
+            raise TypeError(f'{name} is replaced by another array; write into the one that is there: ["{name}"][:] = …')
