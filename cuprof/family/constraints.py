@@ -35,7 +35,7 @@ def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint 
         parts = [part for part in (read_constraint(each, known) for each in given) if part is not None]
         return lambda problem, tunables: next(filter(None, (part(problem, tunables) for part in parts)), None)
     if isinstance(given, str):
-        names, function = _compile(given, tuple(known))
+        names, function = compile_expression(given, tuple(known))
         reason = f"not {given.strip()}"
     else:
         function = given
@@ -53,8 +53,12 @@ def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint 
 
 
 @lru_cache(maxsize=256)
-def _compile(text: str, known: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[..., Any]]:
-    """Return the names that an expression uses, and a function of them."""
+def compile_expression(text: str, known: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[..., Any]]:
+    """Return those of the known names that an expression uses, and a function of them.
+
+    Raises:
+        FamilyError: the text is no expression, or has another name.
+    """
     try:
         used = compile(text.strip(), "<constraint>", "eval").co_names
         names = tuple(name for name in known if name in used)

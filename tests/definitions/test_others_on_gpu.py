@@ -1,0 +1,69 @@
+"""Three definitions in the schema of each benchmark: a solution in Triton, one in CUDA C++, one in PyTorch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.definitions.samples import write_beside
+from tests.definitions.torch_samples import FLASHINFER_BENCH, SOL_EXECBENCH
+
+pytestmark = pytest.mark.gpu
+QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.3", "report=none", "output=json")
+MODULES = {"sol": ("torch", "triton", "ninja"), "fib": ("torch", "triton", "ninja", "tvm_ffi")}
+
+
+@pytest.fixture(scope="module")
+def sweeps(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
+    """Sweep all six side by side, since most of each is starting and compiling; they take turns on the device."""
+    running = {}
+    for benchmark, tasks in (("sol", SOL_EXECBENCH), ("fib", FLASHINFER_BENCH)):
+        for form, (definition, workloads, solutions) in tasks.items():
+            folder = tmp_path_factory.mktemp(f"{benchmark}_{form}")
+            (folder / "cuprof.toml").touch()
+            if benchmark == "sol":
+                write_beside(folder / "task", definition, workloads, solutions)
+            else:
+                write_set(folder / "task", definition, workloads, solutions)
+            command = [sys.executable, "-m", "cuprof", "sweep", "task", *QUICK]
+            running[benchmark, form] = subprocess.Popen(
+                command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+    return {key: (process.communicate(timeout=120), process.returncode) for key, process in running.items()}
+
+
+def write_set(root: Path, definition: Any, workloads: Any, solutions: Any) -> None:
+    name = definition["name"]
+    traces = [{"definition": name, "workload": each, "solution": None, "evaluation": None} for each in workloads]
+    files = {f"definitions/op/{name}.json": [definition], f"workloads/op/{name}.jsonl": traces}
+    files |= {f"solutions/somebody/op/{name}/{each['name']}.json": [each] for each in solutions}
+    for place, contents in files.items():
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_text("\n".join(map(json.dumps, contents)))
+
+
+@pytest.mark.parametrize("form", ["triton", "cuda", "torch"])
+@pytest.mark.parametrize("benchmark_of", ["sol", "fib"])
+def test_solutions_run_and_are_judged(sweeps: dict[tuple[str, str], Any], benchmark_of: str, form: str) -> None:
+    for module in MODULES[benchmark_of]:
+        pytest.importorskip(module)
+    (out, err), code = sweeps[benchmark_of, form]
+    assert out, err
+    trials = json.loads(out)["trials"]
+    states = {(trial["variant"], trial["problem"][next(iter(trial["problem"]))]): trial for trial in trials}
+    sys.stdout.write(
+        "\n".join(f"{key} {trial['state']} {trial['cold_ns']} {trial['message']}" for key, trial in states.items())
+    )
+    solutions = {"triton": "one_row", "cuda": "elementwise", "torch": "index_add"}
+    for size in (16, 1024):
+        for variant in ("reference", solutions[form]):
+            assert states[variant, size]["state"] == "ok", (states[variant, size]["message"], err)
+            assert states[variant, size]["cold_ns"] > 500
+        if form == "triton":
+            assert states["no_weight", size]["state"] == "wrong_result"
+    assert code == (1 if form == "triton" else 0)
