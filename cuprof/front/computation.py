@@ -11,6 +11,7 @@ import inspect
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,17 +31,19 @@ from cuprof.family import (
     Scalar,
     Signature,
     Tolerance,
+    Tolerances,
     Variant,
+    Verdict,
 )
 from cuprof.family.functions import installed_modules
 from cuprof.family.loader import FAMILY_FILE
 from cuprof.family.trace import blame
 from cuprof.front import tolerances
-from cuprof.front.frameworks import HOMES, Home, home_of, to_host, widen
-from cuprof.front.kernels import Kernel
+from cuprof.front.frameworks import HOMES, Home, dtype_of, home_of, is_floating, is_known, to_host, widen
+from cuprof.front.kernels import Kernel, call_by_name
 from cuprof.front.origins import find_import, unwrap
 
-VERSION = 1
+VERSION = 2
 """Raised when functions are given something else, or something else counts as right."""
 GENERATOR = "rng"
 """The parameter of an inputs function that is given a seeded NumPy generator."""
@@ -57,6 +60,12 @@ class Computation:
         inputs: a function, or arrays and numbers as a sequence or by name.
         reference: computes what is right, in float64; None takes the first function's results.
         outputs: the arguments that results are written to; none where functions return them.
+        in_place: those of them whose contents are part of the inputs.
+        any_order: see `Family`.
+        at_most: outputs of which a result may have fewer rows; of returned ones, and of inputs, with how many at most.
+        verify: takes inputs and outputs, and axes, by name; as `Family.verify` it judges results. Without a reference
+            it does so alone.
+        error_rate: see `Family`.
         tolerance: as `tolerances.as_given` takes it; None goes by the type.
         flops: takes the axes.
         files: what all implementations read beside their own text.
@@ -71,25 +80,26 @@ class Computation:
         inputs: Any,
         reference: Callable[..., Any] | None = None,
         outputs: tuple[str, ...] = (),
+        in_place: tuple[str, ...] = (),
+        any_order: tuple[str | tuple[str, ...], ...] = (),
+        at_most: Mapping[str, Any] | None = None,
+        verify: Callable[..., Verdict] | None = None,
+        error_rate: float = Family.error_rate,
         tolerance: Any = None,
         flops: Callable[..., int] | None = None,
         files: tuple[str, ...] = (),
     ) -> None:
         self.name, self.kernels, self.place, self.inputs = name, with_names(kernels), place, inputs
-        self.reference, self.outputs, self.tolerance, self.flops, self.files = (
-            reference,
-            outputs,
-            tolerance,
-            flops,
-            files,
-        )
+        self.reference, self.tolerance, self.flops, self.files = reference, tolerance, flops, files
+        self.outputs, self.in_place = (*outputs, *(name for name in in_place if name not in outputs)), in_place
+        self.any_order, self.at_most, self.verify, self.error_rate = any_order, dict(at_most or {}), verify, error_rate
         self.first = next((one for one in self.kernels if one.function is not None), None)
         self.parameters = dict(inspect.signature(inputs).parameters) if callable(inputs) else {}
         self.known: dict[Point, Sample] = {}
         self._terms: dict[Point, int] = {}
-        if self.first is None and reference is None:
+        if self.first is None and reference is None and verify is None:
             raise UsageError("a kernel's source alone says not what is right; give reference=, or a function beside it")
-        if self.first is None and not outputs:
+        if self.first is None and not self.outputs:
             raise UsageError("name what the kernel writes: outputs='y', one of the names of the inputs")
 
     def make_family(self) -> Family:
@@ -107,6 +117,11 @@ class Computation:
             contract=self._contract(),
             sample=self.sample,
             known=self.known,
+            in_place=self.in_place,
+            any_order=self.any_order,
+            at_most=tuple(self.at_most),
+            verify=self.judge if self.verify else None,
+            error_rate=self.error_rate,
         )
         family.variants.update({one.name: self._variant(one) for one in self.kernels})
         return family
@@ -125,23 +140,26 @@ class Computation:
         Whole numbers, which may be indices, stay as they were given.
         """
         drawn, signature = self._draw(problem, rng), self.sample(problem).signature
-        arrays = {name: to_host(drawn[name], f"input {name}") for name in signature.inputs}
+        arrays = {name: to_host(drawn[name], f"input {name}") for name in (*signature.inputs, *self.in_place)}
         if callable(self.inputs):
             return arrays
         return {
-            name: rng.permutation(array.reshape(-1)).reshape(array.shape) if array.dtype.kind in "fc" else array
+            name: rng.permutation(array.reshape(-1)).reshape(array.shape) if is_floating(array) else array
             for name, array in arrays.items()
         }
 
     def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
         """Return what is right: by the reference in float64, or by the first function as it is."""
+        if self.reference is None and self.verify is not None:
+            return {}
         sample = self.sample(problem)
         home = HOMES[sample.home]
         change = widen if self.reference is not None else np.asarray
-        outputs = {name: np.zeros(spec.shape, spec.dtype) for name, spec in sample.signature.outputs.items()}
+        outputs = {name: np.zeros(spec.shape, spec.type) for name, spec in sample.signature.outputs.items()}
+        outputs |= {name: np.array(inputs[name]) for name in self.in_place}
         arrays = {
             name: home.bring(change(array))
-            for name, array in (*inputs.items(), *((name, outputs[name]) for name in self.outputs))
+            for name, array in {**inputs, **{name: outputs[name] for name in self.outputs}}.items()
         }
         function = self.reference or self.first
         assert function is not None
@@ -149,14 +167,30 @@ class Computation:
         if returned is None:
             returned = {name: arrays[name] for name in self.outputs}
         found = self._by_name(returned, "the reference")
-        if list(found) != list(sample.signature.outputs):
+        found |= {rows: np.array([len(found[name])]) for name, rows in self._counted(found)}
+        if {*found} != {name for name in sample.signature.outputs if self.verify is None or name in found}:
             raise FamilyError(f"the reference gives {', '.join(found)}; the results are {', '.join(outputs)}")
-        return {name: to_host(array, f"{name} of the reference") for name, array in found.items()}
+        return {
+            name: array if np.ma.isMaskedArray(array) else to_host(array, f"{name} of the reference")
+            for name, array in found.items()
+        }
 
-    def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerance:
+    def judge(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> Verdict:
+        """Return what the person's own function says of results."""
+        before = {f"{name}_before": inputs[name] for name in self.in_place}
+        scalars = {name: scalar.read() for name, scalar in self.sample(problem).scalars.items()}
+        assert self.verify is not None
+        results = {**outputs, **{name: outputs[name][: outputs[rows][0]] for name, rows in self._counted(outputs)}}
+        verdict: Verdict = call_by_name(self.verify, {**problem, **scalars, **inputs, **before, **results}, "verify")
+        return verdict
+
+    def tolerate(self, problem: Point, inputs: Arrays, expected: Arrays) -> Tolerances:
         """Return how far a result may lie from the reference."""
         if self.tolerance is not None:
-            return tolerances.as_given(self.tolerance, problem, inputs, expected)
+            given = tolerances.as_given(self.tolerance, problem, inputs, expected)
+            counts = {rows: Tolerance() for _, rows in self._counted(expected)}
+            each = given if isinstance(given, Mapping) else dict.fromkeys(expected, given)
+            return {**each, **counts} if counts else given
         signature = self.sample(problem).signature
         return tolerances.by_type(signature, expected, self._terms[problem], is_exact=self.reference is not None)
 
@@ -164,9 +198,11 @@ class Computation:
         """Return what is timed of a function: it alone, on a session's arrays."""
         sample = self.sample(problem)
         home = HOMES[sample.home]
-        views = {name: home.view(array) for name, array in (*inputs.items(), *outputs.items())}
+        signature = sample.signature
+        types = {name: array.type for name, array in (*signature.inputs.items(), *signature.outputs.items())}
+        views = {name: home.view(array, types[name]) for name, array in (*inputs.items(), *outputs.items())}
         run = partial(_function(one), *self._arguments(sample, views), **dict(tunables))
-        return run if self.outputs else Call(run, partial(self._deliver, home, outputs))
+        return run if self.outputs else Call(run, partial(self._deliver, home, outputs, signature))
 
     def _take_sample(self, problem: Point) -> Sample:
         drawn = self._draw(problem, np.random.default_rng(0))
@@ -190,11 +226,29 @@ class Computation:
             returned = self._guarded(first.name, problem, lambda: first(*self._arguments(known, drawn)))
             found = self._by_name(returned, first.name)
             results = {name: _describe(name, value) for name, value in found.items()}
+            results |= {rows: Array((1,), "int64") for _, rows in self._counted(found)}
+        sizes = {**problem, **{name: scalar.value for name, scalar in scalars.items()}}
+        inputs, results = (
+            {name: self._at_most(name, array, sizes) for name, array in arrays.items()} for arrays in (inputs, results)
+        )
         return Sample(Signature(inputs, results), scalars, tuple(drawn), home.name, home.backend)
+
+    def _at_most(self, name: str, array: Array, sizes: Mapping[str, Any]) -> Array:
+        most = self.at_most.get(name)
+        if most is None:
+            return array
+        rows = sizes.get(most, most)
+        if not isinstance(rows, int) or not array.shape:
+            raise FamilyError(f"{name} has at most {most!r} rows; give a whole number, or one of {', '.join(sizes)}")
+        return Array((rows, *array.shape[1:]), array.dtype)
+
+    def _counted(self, found: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Return the results that are returned with as many rows as there are, each with what tells how many."""
+        return [] if self.outputs else [(name, f"{name}_rows") for name in self.at_most if name in found]
 
     def _count_terms(self, problem: Point) -> int:
         signature = self.known[problem].signature
-        if all(np.dtype(array.dtype).kind not in "fc" for array in signature.outputs.values()):
+        if all(array.type.kind not in "fcV" for array in signature.outputs.values()):
             return 1
         try:
             inputs = self.generate(problem, np.random.default_rng(0))
@@ -237,7 +291,7 @@ class Computation:
         names = _parameters(function, by_name=True)
         if names and set(names) <= set(known):
             return function(**{name: known[name] for name in names})
-        return function(*(value for name, value in known.items() if name not in self.outputs))
+        return function(*(value for name, value in known.items() if name not in self.outputs or name in self.in_place))
 
     def _by_name(self, returned: Any, who: str) -> dict[str, Any]:
         """Return what a function returned by the names of the outputs."""
@@ -250,26 +304,31 @@ class Computation:
             return dict(zip(self.outputs, values, strict=True))
         return {f"result{number or ''}": value for number, value in enumerate(values)}
 
-    def _deliver(self, home: Home, outputs: Arrays, returned: Any) -> None:
+    def _deliver(self, home: Home, outputs: Arrays, signature: Signature, returned: Any) -> None:
         """Copy what a function returned into a session's outputs."""
         found = self._by_name(returned, "the function")
-        if list(found) != list(outputs):
-            raise ValueError(f"it returned {', '.join(found)}; the first variant returns {', '.join(outputs)}")
-        for name, output in outputs.items():
-            result = found[name]
+        rows = dict(self._counted(found))
+        wanted = [name for name in outputs if name not in rows.values()]
+        if list(found) != wanted:
+            raise ValueError(f"it returned {', '.join(found)}; the first variant returns {', '.join(wanted)}")
+        for name in wanted:
+            result, output, right = found[name], outputs[name], signature.outputs[name]
             own = home_of(result)
-            if own is None and output.shape == () and home.backend == "cpu":
+            if own is None and right.shape == () and home.backend == "cpu":
                 result = np.asarray(result, output.dtype) if isinstance(result, int | float) else np.asarray(result)
             elif own is not home:
                 kind = own.name if own else type(result).__name__
                 raise ValueError(f"it returned {name} as an array of {kind}; the inputs are {home.name}")
             spec = _describe(name, result)
-            if (spec.shape, spec.dtype) != (output.shape, str(output.dtype)):
+            if name in rows and spec.shape[:1] <= right.shape[:1]:
+                outputs[rows[name]].fill(spec.shape[0])
+                output, right = output[: spec.shape[0]], replace(right, shape=(*spec.shape[:1], *right.shape[1:]))
+            if spec != right:
                 raise ValueError(
                     f"it returned {name} as {spec.dtype} of shape {spec.shape}; "
-                    f"the first variant returns {output.dtype} of shape {output.shape}"
+                    f"the first variant returns {right.dtype} of shape {right.shape}"
                 )
-            home.copy(result, output)
+            home.copy(result, output, right.type)
 
     def _axes(self) -> tuple[Axis, ...]:
         axes = [_axis(one) for name, one in self.parameters.items() if name != GENERATOR]
@@ -277,7 +336,8 @@ class Computation:
 
     def _useful_bytes(self, problem: Point) -> int:
         signature = self.sample(problem).signature
-        return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values()))
+        again = [signature.outputs[name] for name in self.in_place]
+        return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values(), *again))
 
     def _count_flops(self, problem: Point) -> int:
         assert self.flops is not None
@@ -285,10 +345,12 @@ class Computation:
 
     def _contract(self) -> dict[str, Any]:
         given = self.inputs if callable(self.inputs) else None
-        reference = self._content(self.reference or _function(self.first))
+        judged = [self.at_most] if self.at_most else []
+        reference = self._content(self.reference or self.verify or _function(self.first))
         return {
+            **({"verify": self._content(self.verify)} if self.verify else {}),
             "inputs": self._content(given) if given else _digest(self._draw(Point(), np.random.default_rng())),
-            "reference": partial(reference, VERSION, self.reference is None, self.outputs),
+            "reference": partial(reference, VERSION, self.reference is None, self.outputs, *judged),
             "tolerance": tolerances.plain(self.tolerance),
         }
 
@@ -341,8 +403,6 @@ _OWN = {"cuprof", "builtins", *sys.stdlib_module_names}
 
 def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Return the implementations, each with a name of its own: one that is taken gets its module's before it."""
-    from dataclasses import replace
-
     named: dict[str, Kernel] = {}
     for one in kernels:
         origin = one.symbol or _origin(one.function)
@@ -419,17 +479,13 @@ def _describe(name: str, value: Any) -> Array:
     """Return shape and type of an array, or of the number that a function returned."""
     if home_of(value) is None:
         value = np.asarray(value)
-    dtype = str(value.dtype).removeprefix("torch.")
-    try:
-        known = np.dtype(dtype).kind in "biufc"
-    except TypeError:
-        known = False
-    if not known:
-        raise FamilyError(f"{name} is of type {dtype}; it must be of numbers that NumPy has, such as float32")
+    kind = dtype_of(value)
+    if not is_known(kind):
+        raise FamilyError(f"{name} is of type {kind}; it must be of numbers that NumPy has, such as float32")
     strided = value.is_contiguous() if hasattr(value, "is_contiguous") else _is_packed(value)
     if not strided:
         raise FamilyError(f"{name} is a view with gaps or another order; make it contiguous, functions are given that")
-    return Array(tuple(map(int, value.shape)), dtype)
+    return Array(tuple(map(int, value.shape)), kind if kind.names else str(kind))  # type: ignore[arg-type]
 
 
 def _is_packed(value: Any) -> bool:

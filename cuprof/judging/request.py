@@ -9,7 +9,6 @@ from pathlib import Path
 from cuprof.config.model import SweepConfig
 from cuprof.statistics.verdict import Rule
 
-SANDBOXES = ("auto", "required", "off")
 SHARE_OF_MEMORY = 0.75
 
 

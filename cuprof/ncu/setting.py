@@ -20,7 +20,6 @@ from cuprof.project import Project
 NAME = "ncu"
 IN_PROCESS, EXECUTED = "cuda", "program"
 """The back ends whose trials ncu reads: those run by the profiled process, and those that it executes."""
-"""Its own name in the registry, and the back end whose trials it profiles."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_V
     if not trials:
         raise SelectionError(_nothing_left(excluded))
     impossible = summarize(exclusion.reason for exclusion in excluded if exclusion.is_impossible)
-    notes = (f"{count} impossible on any such device: {reason}" for count, reason in impossible)
+    notes = (f"{count} impossible whatever the device: {reason}" for count, reason in impossible)
     return Plan(family, selection, tuple(trials), tuple(excluded), (*choice.notes, *notes))
 
 

@@ -53,7 +53,7 @@ def check_program(
         if isinstance(fault, Excess):
             raise ImpossibleError(fault)
         raise FamilyError(f"{where}: {fault}")
-    for fault in _setup_faults(program, get_spec(backend), constants):
+    for fault in _setup_faults(program, constants):
         raise FamilyError(f"{where}: {fault}")
 
 
@@ -124,10 +124,8 @@ def _step_faults(
         yield wrong if isinstance(wrong, Excess) else f"{where}, launch of {name}: {wrong}"
 
 
-def _setup_faults(program: Program, spec: BackendSpec, constants: Sequence[str]) -> Iterator[str]:
+def _setup_faults(program: Program, constants: Sequence[str]) -> Iterator[str]:
     """Yield where the set-up does what belongs into what is timed."""
-    if program.setup and "copy" not in spec.steps:
-        yield f"it has a set-up, which {spec.title} programs do not have"
     for number, step in enumerate(program.setup, 1):
         if not isinstance(step, Launch | Fill | Copy):
             yield f"step of the set-up {number} is a {_kind(step)}; it has launches, fills and copies"

@@ -20,16 +20,16 @@ def check_tolerance(tolerance: object, where: str, outputs: Collection[str] = ()
     """Raise ValueError for what no result could be held to: no `Tolerance` or one too few, NaN, or a negative bound.
 
     Args:
-        outputs: for each of which there must be one, where they are told apart; a field counts for its output.
+        outputs: those with a reference, or their fields, for each of which there must be one where they are told apart.
     """
     if isinstance(tolerance, Mapping):
         for name, each in tolerance.items():
-            if name.partition(".")[0] not in outputs:
+            if name not in {*outputs, *(output.partition(".")[0] for output in outputs)}:
                 raise ValueError(f"{where} names {name}, which has no reference; there are {', '.join(outputs)}")
             check_tolerance(each, f"{where} of {name}")
-        absent = {*outputs} - {name.partition(".")[0] for name in tolerance}
+        absent = [output for output in outputs if not tolerance.keys() & {output, output.partition(".")[0]}]
         if absent:
-            raise ValueError(f"{where} gave none for {', '.join(sorted(absent))}")
+            raise ValueError(f"{where} gave none for {', '.join(absent)}")
         return
     if not isinstance(tolerance, Tolerance):
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -28,6 +29,8 @@ COMPARED_SETS, UNSEEN_SETS = 2, 1
 time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met."""
 MEMORY_SHARE = 16
 """Further sets are drawn while they come to no more than one part in so many of the host's free memory."""
+LARGE_BYTES = 32 << 20
+"""Further sets that are as large are drawn side by side."""
 MOST_S = 10.0
 """And where the first took no longer than this."""
 
@@ -148,17 +151,25 @@ class Workload:
         affordable = available_bytes() // MEMORY_SHARE // max(size, 1) if job.methods else 0
         further = affordable if monotonic() - started <= MOST_S else 0
 
-        def redraw(number: int) -> Arrays:
-            return as_long_as(signature, {**_draw_inputs(family, job, signature, number), **constants})
+        def draw(number: int) -> Arrays:
+            return {**_draw_inputs(family, job, signature, number), **constants}
 
-        for number in range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further)):
+        def redraw(number: int) -> Arrays:
+            return as_long_as(signature, draw(number))
+
+        numbers = range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further))
+        if size < LARGE_BYTES:
+            drawings = [*map(draw, numbers)]
+        else:
+            with ThreadPoolExecutor(len(numbers) or 1) as drawers:  # NumPy's generators let each other run
+                drawings = [*drawers.map(draw, numbers)]
+        for number, drawn in zip(numbers, drawings, strict=True):
             if number < COMPARED_SETS:
-                drawn = {**_draw_inputs(family, job, signature, number), **constants}
                 reference, standard = _compute_reference(family, job, signature, drawn)
                 sets.append(InputSet(as_long_as(signature, drawn), Sealed(reference)))
                 standards.append(standard)
             else:
-                sets.append(InputSet(redraw(number)))
+                sets.append(InputSet(as_long_as(signature, drawn)))
         return cls(replace(family), signature, tuple(sets), tuple(standards), job.problem, job.seed, redraw)
 
     def held_to(
@@ -177,7 +188,7 @@ class Workload:
                 expected = each.reference.open()
                 with read_only(standard.inputs):
                     tolerance = own(problem, standard.inputs, expected)
-                check_tolerance(tolerance, where, expected)
+                check_tolerance(tolerance, where, [*by_field(expected)])
                 found[number] = _apart_from(standard.masks, cast(Tolerances, tolerance), expected)
         return found
 
@@ -200,6 +211,9 @@ def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) ->
                 f"generate() gave {'output' if name in family.in_place else 'input'} {name} as {_describe(array)}, "
                 f"signature() says {spec.dtype} of shape {spec.shape}"
             )
+    for name in family.at_most:
+        if name not in {**signature.inputs, **signature.outputs}:
+            raise ValueError(f"family {family.name}: at_most names {name}, signature() has no array of that name")
     foreign = [name for name in inputs if name in signature.outputs and name not in family.in_place]
     if foreign:
         raise ValueError(f"generate() gave output {foreign[0]}; name it in in_place=, or leave it out")
@@ -246,16 +260,34 @@ def _compute_reference(
         tolerance = _call(family, "tolerance", job.problem, inputs, reference)
     _require(tolerance, Tolerance | Mapping, family, "tolerance", "a Tolerance, or one for each output")  # type: ignore[arg-type]
     expected = {name: np.asarray(array) for name, array in reference.items()}
-    check_tolerance(tolerance, "the family's tolerance()", expected)
+    for name, array in expected.items():
+        fields = signature.outputs[name].type.names if name in signature.outputs else None
+        if fields != array.dtype.names:
+            found, wanted = (
+                f"fields {', '.join(names)}" if names else "no fields" for names in (array.dtype.names, fields)
+            )
+            raise ValueError(f"reference() gave output {name} with {found}, signature() says {wanted}")
+    check_tolerance(tolerance, "the family's tolerance()", [*by_field(expected)])
     masks = {name: np.ma.getmaskarray(array) for name, array in reference.items() if np.ma.is_masked(array)}
-    for name in expected.keys() & {each for group in family.any_order for each in _members(group)}:
-        if name in masks or np.ndim(Tolerance.of(tolerance, name).absolute):
-            raise ValueError(f"output {name} comes in any order, so it has neither a mask nor a bound for each element")
+    for group in family.any_order:
+        for name in _members(group, signature):
+            if name in masks or (name in expected and np.ndim(Tolerance.of(tolerance, name).absolute)):
+                raise ValueError(
+                    f"output {name} comes in any order, so it has neither a mask nor a bound for each element"
+                )
+        rows = {name: expected[name].shape[:1] for name in _members(group, signature) if name in expected}
+        if len({*rows.values()}) > 1 or () in rows.values():
+            said = ", ".join(f"{name} has {shape[0] if shape else 'no'} rows" for name, shape in rows.items())
+            raise ValueError(f"outputs whose rows come in any order together have as many of them; {said}")
     return expected, Standard(inputs, _apart_from(masks, tolerance, expected), masks)
 
 
-def _members(group: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (group,) if isinstance(group, str) else group
+def _members(group: str | tuple[str, ...], signature: Signature) -> tuple[str, ...]:
+    names = (group,) if isinstance(group, str) else group
+    for name in names:
+        if name not in signature.outputs:
+            raise ValueError(f"any_order names {name}; signature() has the outputs {', '.join(signature.outputs)}")
+    return names
 
 
 def _apart_from(masks: Arrays, given: Tolerances, expected: Arrays) -> Tolerances:

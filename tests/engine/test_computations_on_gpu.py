@@ -103,6 +103,40 @@ def test_what_is_in_place_masked_and_of_its_own_tolerance_is_compared_on_the_dev
     assert compared >= 200
 
 
+TORCH = """
+import cuprof
+import torch
+
+def inputs(n=5000):
+    kind = torch.%s
+    return {name: torch.randn(n, device="cuda").to(kind) for name in "xy"}
+
+def total(x, y):
+    return (y.float() + x.float()).to(y.dtype)
+
+def right(x, y):
+    y.copy_(total(x, y))
+
+def off(x, y):
+    y.copy_((2 * total(x, y).float()).to(y.dtype))
+
+cuprof.compare(right, off, inputs=inputs, in_place="y", reference=lambda x, y: x + y)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2"])
+def test_tensors_of_types_that_numpy_lacks_are_worked_on_in_place(
+    project: Project, cli: Callable[..., Any], dtype: str
+) -> None:
+    pytest.importorskip("torch")
+    (project.root / "tensors.py").write_text(TORCH % dtype)
+    given = cli("sweep", "tensors.py", "measure=quick", "measure.modes=[cold]", "output=json", "report=none")
+    trials = {trial["variant"]: trial for trial in json.loads(given.out)["trials"]}
+    assert (trials["right"]["state"], trials["right"]["message"]) == ("ok", "")
+    assert trials["off"]["state"] == "wrong_result"
+    assert f"({dtype}: eps, and 8·√terms·eps of float32" in trials["off"]["message"]
+
+
 def project_rows(project: Project) -> list[tuple[Any, ...]]:
     """Return how many executions of each timing were compared."""
     from cuprof.reading.queries import query

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.engine.sweep import Sweep
 from cuprof.judging import Report, Request, judge
 from cuprof.project import Project
@@ -57,7 +57,7 @@ class Court:
         given = {"rounds": 1, "noise": 0.05, **changes}
         folder = self.family if family == "vector" else FAMILIES / family
         request = Request(config=config, family_folder=folder, candidates=files, **given)
-        return judge(request, self.project, SilentObserver())
+        return judge(request, self.project, Observer())
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import CollectResult, collect
 from cuprof.errors import ProfilerError
 from cuprof.ncu.collector import NcuCollector
@@ -26,7 +26,7 @@ ONE, TWO, CRASH, HANG = "1" * 32, "2" * 32, "c" * 32, "f" * 32
 THROUGH = ["preparing", "launching", "done"]
 
 
-class Listener(SilentObserver):
+class Listener(Observer):
     """Note what a collection tells."""
 
     def __init__(self) -> None:
@@ -341,7 +341,7 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
         {**through, "report": "crash"}, {**through, "report": "hang_interrupted"}, {**through, "report": "instructions"}
     )
     collector = NcuCollector(PROFILER, make_setting(batch=2))
-    result = collect(trials, right(trials), collector, store=memory_store, sweep_id=None, observer=SilentObserver())
+    result = collect(trials, right(trials), collector, store=memory_store, sweep_id=None, observer=Observer())
     tasks = [json.loads(path.read_text()) for path in sorted(fake_ncu.folder.glob("*.task"), key=os.path.getmtime)]
     assert [[trial["identity"] for trial in task["trials"]] for task in tasks] == [[ONE, CRASH], [HANG], [TWO]]
     assert [task["device_index"] for task in tasks] == [0, 0, 1]
@@ -371,7 +371,7 @@ def test_only_right_cuda_trials_are_profiled(fake_ncu, make_setting, make_trial,
         NcuCollector(PROFILER, make_setting()),
         store=memory_store,
         sweep_id=None,
-        observer=SilentObserver(),
+        observer=Observer(),
     )
     assert [profile.identity for profile in result.profiles] == [ONE]
     assert "no hardware counters" in result.skipped[TWO]

@@ -73,6 +73,13 @@ def test_a_variant_that_is_wrong_in_one_kind_is_found(outcomes: Mapping[str, Out
     assert re.search(SAID[fault], found.message), found.message
 
 
+PAIR = np.dtype([("a", "f4"), ("b", "i4")])
+
+
+def of_shape(shape: tuple[int, ...]) -> Callable[[Any], Signature]:
+    return lambda problem: Signature({"x": Array((8,), "float32")}, {"y": Array(shape, "float32")})
+
+
 class Small:
     """A family whose one output is y = x; its functions are replaced by tests."""
 
@@ -198,6 +205,24 @@ def test_what_lies_behind_the_rows_of_an_input_is_no_number() -> None:
         (
             {"any_order": ("y",), "tolerance": lambda *_: Tolerance(absolute=np.ones(8))},
             "output y comes in any order, so it has neither a mask nor a bound for each element",
+        ),
+        ({"at_most": ("z",)}, "at_most names z, signature() has no array of that name"),
+        ({"any_order": ("z",)}, "any_order names z; signature() has the outputs y"),
+        (
+            {"any_order": ("y",), "reference": lambda *_: {"y": np.array(1.0)}, "signature": of_shape(())},
+            "outputs whose rows come in any order together have as many of them; y has no rows",
+        ),
+        (
+            {"signature": lambda p: Signature({"x": Array((8,), "f4")}, {"y": Array((8,), PAIR)})},
+            "reference() gave output y with no fields, signature() says fields a, b",
+        ),
+        (
+            {
+                "signature": lambda p: Signature({"x": Array((8,), "f4")}, {"y": Array((8,), PAIR)}),
+                "reference": lambda *_: {"y": np.zeros(8, PAIR)},
+                "tolerance": lambda *_: {"y.a": Tolerance()},
+            },
+            "gave none for y.b",
         ),
         ({"generate": lambda p, rng: {"x": np.ones(8, "f4"), "y": np.ones(8, "f4")}}, "name it in in_place=, or leave"),
     ],

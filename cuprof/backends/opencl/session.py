@@ -13,17 +13,23 @@ from cuprof.backends.contract import (
     FIRST_INPUTS,
     POISON_BYTE,
     Draw,
+    Draws,
     InputSet,
     Reading,
     ReadingOptions,
     Session,
-    Tally,
+    first_draw,
 )
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import KernelFacts, read_resources
+<<<<<<< HEAD
 from cuprof.errors import ImpossibleError, LaunchError
 from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Tolerances, Variant
+=======
+from cuprof.errors import LaunchError
+from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
+>>>>>>> computations
 from cuprof.family.program import Step, as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -122,14 +128,6 @@ class OpenClSession(Session[OpenClRunnable]):
             self.device.queue.finish()
         self._sets[number] = host
 
-    def expect(self, runnable: OpenClRunnable, tolerances: Sequence[Tolerances | None]) -> bool:
-        """Leave the comparison to who draws it."""
-        return False
-
-    def tally(self, runnable: OpenClRunnable) -> Tally:
-        """Return that nothing was compared here."""
-        return Tally()
-
     def execute(self, runnable: OpenClRunnable, *draws: Draw) -> None:
         """Execute once as each draw says."""
         for draw in draws:
@@ -156,9 +154,6 @@ class OpenClSession(Session[OpenClRunnable]):
         for name, buffer in self.outputs.items():
             if name not in self.restored:
                 self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), 0, buffer.size)
-
-    def watch_inputs(self) -> None:
-        """Do nothing: the host's copy remembers what the inputs hold."""
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten, by comparing with the host's copy."""
@@ -242,13 +237,7 @@ class OpenClSession(Session[OpenClRunnable]):
             found[name] = own.put_together(host, spec.shape) if own else host
         return found
 
-    def read(
-        self,
-        runnable: OpenClRunnable,
-        measure: Measure,
-        batch: int = 1,
-        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
-    ) -> Reading:
+    def read(self, runnable: OpenClRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Execute and time; see `OpenClTimer` for what each measure is."""
         timer, drawn = self.device.timer, draw()
         with self.device.errors("execute", waiting=True):

@@ -234,7 +234,7 @@ def on_the_device(fault: str) -> None:
         rounds = Repeat(
             (
                 Launch("refine", (blocks,), (tune.block,), ("x", "root", "state")),
-                Launch("settle", (1,), (1,), ("state", "rounds")),
+                Launch("settle", (1,), (1,), ("state", "rounds", "count")),
             ),
             times=2 if fault == "iterations" else ROUNDS,
             until="state",

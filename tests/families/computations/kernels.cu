@@ -31,7 +31,6 @@ extern "C" __global__ void compute(
         kept_at[place] = FAULT == 7 && place == 0 ? i + 1 : i;
         kept[place] = FAULT == 6 && place == 0 ? own + 1 : own;
     }
-    if (FAULT == 5 && i == 0) atomicAdd(count, 1);
     if (i < n / 16) {
         float sum = 0;
         for (int k = starts[i]; k < starts[i + 1] - (FAULT == 8 && i == 5); ++k) sum += values[k] * x[columns[k]];
@@ -65,8 +64,9 @@ extern "C" __global__ void refine(const float *x, float *root, int *state)
     if (fabsf(next - before) > 1e-6f) state[1] = 1;
 }
 
-extern "C" __global__ void settle(int *state, int *rounds)
+extern "C" __global__ void settle(int *state, int *rounds, int *count)
 {
+    if (FAULT == 5 && *rounds == 0) ++*count;
     state[0] = !state[1];
     state[1] = 0;
     ++*rounds;
