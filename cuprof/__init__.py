@@ -5,20 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
     from cuprof.definitions import define
-=======
     from cuprof.family import Chance, Copy, Fill, Reduced, Tolerance
->>>>>>> computations
     from cuprof.front import compare, kernel
     from cuprof.reading.queries import load
 
 __version__ = "0.1.0"
-<<<<<<< HEAD
-__all__ = ["__version__", "compare", "define", "kernel", "load"]
-=======
-__all__ = ["Chance", "Copy", "Fill", "Reduced", "Tolerance", "__version__", "compare", "kernel", "load"]
->>>>>>> computations
+__all__ = ["Chance", "Copy", "Fill", "Reduced", "Tolerance", "__version__", "compare", "define", "kernel", "load"]
 
 
 def __dir__() -> list[str]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from cuprof.errors import UsageError
-<<<<<<< HEAD
-from cuprof.family import Array, Launch, Program, Sample, Tunable
-from cuprof.family.constraints import GivenConstraint, read_constraint
-=======
 from cuprof.family import Array, Copy, Fill, Launch, Program, Reduced, Sample, Tunable
->>>>>>> computations
+from cuprof.family.constraints import GivenConstraint, read_constraint
 from cuprof.point import Coordinate, Point
 
 Size: TypeAlias = "int | str"
@@ -64,22 +61,8 @@ class Kernel:
 
     def explain_absence(self, problem: Point, tunables: Point) -> str | None:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
-<<<<<<< HEAD
         constraint = read_constraint(self.constraint, (*problem, *tunables))
         return constraint(problem, tunables) if constraint is not None else None
-=======
-        known = {**problem, **tunables}
-        if self.constraint is not None:
-            found = call_by_name(self.constraint, known, "constraint")
-            if found is False or isinstance(found, str):
-                return found or "its constraint does not hold"
-        with suppress(UsageError):  # of sizes that no axis and no tunable decides, the device is asked
-            limits = get_spec(self.backend).limits
-            threads = math.prod(self._block(known))
-            if threads > limits.block_threads:
-                return f"a block of {threads} threads, and at most {limits.block_threads:g} are launched"
-        return None
->>>>>>> computations
 
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
         """Return what is launched.
@@ -150,14 +133,10 @@ def kernel(
     constants: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
     files: str | Sequence[str] = (),
-<<<<<<< HEAD
     constraint: GivenConstraint = None,
-=======
-    constraint: Callable[..., Any] | None = None,
     scratch: Mapping[str, tuple[Sizes, str]] | None = None,
     results: Mapping[str, str | Reduced] | None = None,
     setup: Sequence[Fill | Copy] = (),
->>>>>>> computations
     **tunables: Any,
 ) -> Any:
     """Describe an implementation for `compare`: a function with tunables, or a kernel's source with its launch.
@@ -180,15 +159,11 @@ def kernel(
         constants: `__constant__` symbol → the input copied into it.
         options: further ones of the compiler.
         files: what the implementation reads beside its source; a change of them makes what is stored stale.
-<<<<<<< HEAD
         constraint: what has to hold of tunables and axes, "block_x * block_y <= 1024"; or a function that takes them by
             name and returns False, or a reason, where they are not defined together; or several of these.
-=======
-        constraint: takes tunables and axes by name; returns False, or a reason, where they are not defined together.
         scratch: further buffer → its shape, of sizes as in `grid` and "blocks", and its type.
         results: what does not end in the argument of its own name → the buffer, or `cuprof.Reduced` of it.
         setup: `cuprof.Copy` and `cuprof.Fill` of scratch ahead of each execution, untimed.
->>>>>>> computations
         **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args
             and options are such names too.
     """

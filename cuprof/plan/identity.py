@@ -223,7 +223,6 @@ def frame_json(program: Program) -> tuple[str, str]:
     )
 
 
-<<<<<<< HEAD
 def frame_key(program: Program) -> tuple[object, ...]:
     """Return what is equal for programs that differ in their macros alone, so that such are looked at once.
 
@@ -254,12 +253,8 @@ def _step_keys(steps: Sequence[Step]) -> list[object]:
 _PLAIN = frozenset({str, int})
 
 
-def _result(result: str | Reduced) -> str:
-    return result if isinstance(result, str) else f"{result.by} of {result.buffer}"
-=======
 def _result(result: str | Reduced) -> str | list[str]:
     return result if isinstance(result, str) else [result.by, result.buffer]
->>>>>>> computations
 
 
 def _step(step: Step) -> tuple[object, ...]:

@@ -3,12 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-<<<<<<< HEAD
 from cuprof.errors import FamilyError, ImpossibleError
-from cuprof.family import Array, Execute, File, Fill, Invoke, Launch, Program, Signature, TensorMap, Texture
-from cuprof.plan.program_check import check_names, check_program
-=======
-from cuprof.errors import FamilyError
 from cuprof.family import (
     Array,
     Copy,
@@ -24,8 +19,7 @@ from cuprof.family import (
     TensorMap,
     Texture,
 )
-from cuprof.plan.program_check import check_program
->>>>>>> computations
+from cuprof.plan.program_check import check_names, check_program
 
 SIGNATURE = Signature({"x": Array((8,), "float32")}, {"y": Array((4,), "float32")})
 

@@ -23,13 +23,8 @@ from cuprof.backends.contract import (
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import KernelFacts, read_resources
-<<<<<<< HEAD
 from cuprof.errors import ImpossibleError, LaunchError
-from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Tolerances, Variant
-=======
-from cuprof.errors import LaunchError
 from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
->>>>>>> computations
 from cuprof.family.program import Step, as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure

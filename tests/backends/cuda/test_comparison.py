@@ -35,12 +35,8 @@ def judge(backend: Any, output: np.ndarray, expected: np.ndarray, tolerance: Tol
     try:
         session.stock([InputSet({}, Sealed({"y": expected}))])
         session.outputs["y"].set(as_bits(output))
-<<<<<<< HEAD
-        runnable = SimpleNamespace(results={"y": (session.outputs["y"].data.ptr, spec)}, deliver=None)
-=======
         results = {"y": (session.outputs["y"].data.ptr, spec)}
         runnable = SimpleNamespace(results=results, deliver=None, reduced={})
->>>>>>> computations
         return session.check_in_place(runnable, tolerance, 7), compare({"y": output}, {"y": expected}, tolerance, 7)
     finally:
         session.close()
