@@ -28,7 +28,7 @@ def find_files(path: Path) -> Files:
     Beside definition.json lie workload*.jsonl and solution*.json (SOL-ExecBench); in a trace set see `DEFINITIONS`.
 
     Raises:
-        UsageError: there is no definition, or several, or none of its workloads or solutions.
+        UsageError: there is no definition, or several, or none of its workloads.
     """
     path = path.absolute()
     definition = path if path.is_file() else _only(path)
@@ -39,9 +39,8 @@ def find_files(path: Path) -> Files:
         workloads = sorted((root / WORKLOADS).rglob(f"{definition.stem}.jsonl"))
         solutions = sorted(_solutions(root / SOLUTIONS, definition.stem))
     found = Files(definition, root or folder, tuple(workloads), tuple(solutions))
-    for what, files in (("workload*.jsonl", found.workloads), ("solution*.json", found.solutions)):
-        if not files:
-            raise UsageError(f"{definition} has no {what} beside it, nor in the folders of a trace set")
+    if not found.workloads:
+        raise UsageError(f"{definition} has no workload*.jsonl beside it, nor in the folders of a trace set")
     return found
 
 

@@ -201,7 +201,18 @@ def read_solution(path: Path) -> Solution:
     Raises:
         UsageError: the file is none, or one of its sources would not lie below its folder.
     """
-    found = _decode(path, path.read_bytes(), Solution)
+    return _check(path, _decode(path, path.read_bytes(), Solution))
+
+
+def parse_solution(text: str, definition: Definition) -> Solution:
+    """Return a solution of a definition, given as JSON; raises as `read_solution`."""
+    found = _check(Path("the solution"), _decode(Path("the solution"), text.encode(), Solution))
+    if found.definition != definition.name:
+        raise UsageError(f"solution {found.name} is of {found.definition}, and not of {definition.name}")
+    return found
+
+
+def _check(path: Path, found: Solution) -> Solution:
     for source in found.sources:
         place = PurePosixPath(source.path)
         if place.is_absolute() or ".." in place.parts:

@@ -57,7 +57,7 @@ class Task:
         source = Source("reference.py", definition.reference)
         self.reference = Solution(REFERENCE, definition.name, reference, [source])
         self.solutions = [self.reference, *(each for each in read if each.definition == definition.name)]
-        if not self.workloads or len(self.solutions) < 2:
+        if not self.workloads or (read and len(self.solutions) < 2):
             what = "solution" if self.workloads else "workload"
             raise UsageError(f"{files.definition}: no {what} names definition {definition.name}")
         modules = {module for each in self.solutions for module in list_modules(each)}
@@ -83,9 +83,14 @@ class Task:
             usual={"problem": {"preset": tuple(each.uuid for each in self.problems.values())}},
         )
         for solution in self.solutions:
-            variant = self._variant(solution, family.variants)
+            variant = self.make_variant(solution, family.variants)
             family.variants[variant.name] = variant
         return family
+
+    @property
+    def tensors(self) -> list[str]:
+        """Return the files of tensors that workloads name, relative to the root."""
+        return sorted({one.path for each in self.workloads for one in each.inputs.values() if one.path})
 
     @cached_property
     def problems(self) -> dict[Point, Workload]:
@@ -181,11 +186,11 @@ class Task:
     @cached_property
     def _content(self) -> str:
         """Return what decides what solutions are given and what is right, as text."""
-        tensors = {one.path for each in self.workloads for one in each.inputs.values() if one.path}
-        digests = {path: _digest(self.files.root / path) for path in sorted(tensors)}
+        digests = {path: _digest(self.files.root / path) for path in self.tensors}
         return msgspec.json.encode([self.definition, self.workloads, digests], order="deterministic").decode()
 
-    def _variant(self, solution: Solution, taken: Mapping[str, Variant]) -> Variant:
+    def make_variant(self, solution: Solution, taken: Mapping[str, Variant]) -> Variant:
+        """Return a solution as a variant, with a name that is not taken."""
         plain = re.sub(r"[^A-Za-z0-9_.+-]", "_", solution.name).lstrip("_.+-") or "solution"
         name = next(each for number in range(99) if (each := f"{plain}_{number}" if number else plain) not in taken)
         modules = dict.fromkeys((*(["torch"] if self.on_device else []), *list_modules(solution)))

@@ -145,3 +145,17 @@ def test_what_is_not_taken_in_is_refused_in_a_line(tmp_path: Path, parts: dict[s
         task(tmp_path, **parts)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_solution_is_judged_against_the_definitions_own_reference(
+    project: Project, cli: Callable[..., Result]
+) -> None:
+    folder = write_beside(project.root / "task", solutions=[])
+    for each in samples.SOLUTIONS[1:]:
+        (project.root / f"{each['name'].replace(' ', '_')}.json").write_text(json.dumps(each))
+    words = ("writing.json", "no_weight.json", "--rounds", "1", "--sandbox", "off", "--json")
+    done = cli("judge", str(folder), *words, "measure=quick", "measure.max_seconds=0.01")
+    found = {each["variant"]: each for each in json.loads(done.out)["candidates"]}
+    assert found["no_weight"]["ruling"] == "wrong"
+    assert found["writing"]["ruling"] != "wrong"
+    assert done.exit_code == 3
