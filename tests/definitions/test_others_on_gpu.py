@@ -30,22 +30,26 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], An
     """Sweep all six side by side; what is compiled by nvcc is compiled before, since a sweep does so in its turn."""
     tasks = {("sol", form): task for form, task in SOL_EXECBENCH.items()}
     tasks |= {("fib", form): task for form, task in FLASHINFER_BENCH.items()}
-    building = {key: start(["-c", BUILD, json.dumps(task[2][0])]) for key, task in tasks.items() if key[1] == "cuda"}
+    folders = {key: tmp_path_factory.mktemp("_".join(key)) for key in tasks}
+    building = {
+        key: start(["-c", BUILD, json.dumps(task[2][0])], folders[key])
+        for key, task in tasks.items()
+        if key[1] == "cuda"
+    }
     running = {}
     for key, task in sorted(tasks.items(), key=lambda each: each[0] in building):
-        folder = tmp_path_factory.mktemp("_".join(key))
-        (folder / "cuprof.toml").touch()
-        (write_beside if key[0] == "sol" else write_set)(folder / "task", *task)
+        (folders[key] / "cuprof.toml").touch()
+        (write_beside if key[0] == "sol" else write_set)(folders[key] / "task", *task)
         if key in building:
-            assert not building[key].wait(timeout=100), building[key].communicate()[1]
-        running[key] = start(["-m", "cuprof", "sweep", "task", *QUICK], folder)
-    return {key: (process.communicate(timeout=100), process.returncode) for key, process in running.items()}
+            assert not building[key].wait(timeout=100), (folders[key] / "err").read_text()
+        running[key] = start(["-m", "cuprof", "sweep", "task", *QUICK], folders[key])
+    codes = {key: process.wait(timeout=100) for key, process in running.items()}
+    return {key: ([(folders[key] / name).read_text() for name in ("out", "err")], code) for key, code in codes.items()}
 
 
-def start(words: list[str], folder: Path | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def start(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
+        return subprocess.Popen([sys.executable, *words], cwd=folder, stdout=out, stderr=err)
 
 
 def write_set(root: Path, definition: Any, workloads: Any, solutions: Any) -> None:
