@@ -36,17 +36,12 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.commands import hydra_app
     from cuprof.commands.hydra_arguments import quoted
     from cuprof.engine.building import prepare_building
-    from cuprof.family.loader import get_family
-    from cuprof.plan.selection import select_variants
     from cuprof.project import find_project
 
     project = find_project()
     settings = [f"family={quoted(arguments.family)}", *arguments.settings]
     config = hydra_app.compose(settings, project)
-    family = get_family(config.family, project.kernel_folders)
-    chosen = select_variants(family, config.variants)
-    every = {tunable.name: ("all",) for variant in chosen for tunable in variant.tunables}
-    building = prepare_building(replace(config, tune={**every, **config.tune}), project)
+    building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
     refused: dict[str, list[Built]] = {}
     for built in building.run(arguments.arch):
         if built.error:

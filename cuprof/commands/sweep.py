@@ -33,7 +33,7 @@ settings:
   baseline=NAME          the variant that others are compared with; the study's or the family's by default
   problem.AXIS=V,W       values of a problem axis; arithmetic such as 2**24 and range(10,20) work
   problem.preset=NAME    a named problem of the family
-  tune.NAME=V,W          values of a tunable
+  tune.NAME=V,W          values of a tunable; tune=all takes every value of all that are not named
   measure=quick          how to time: default, quick, precise, hot
   check=fixed            what results are checked with: fresh random inputs (default), or the same each time
   device=cpu             which devices take part: auto, cpu, cuda

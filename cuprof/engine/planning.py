@@ -93,12 +93,12 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
     OpenedFiles(project, family).add_to(family)
     if config.baseline:
         family.variant(config.baseline)
-    usual_tune = family.usual.get("tune", {})
+    usual_tune, is_whole = family.usual.get("tune", {}), config.search.name or ALL in config.tune
     selection = Selection(
         family=config.family,
         variants=config.variants,
         problem={**({} if config.presets else family.usual.get("problem", {})), **config.problem},
-        tune=find_whole_space(family, config) if config.search.name else {**usual_tune, **config.tune},
+        tune=find_whole_space(family, config) if is_whole else {**usual_tune, **config.tune},
         presets=config.presets,
         optional=config.optional | (usual_tune.keys() - config.tune.keys()),
     )
@@ -160,6 +160,7 @@ def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailabl
 
 
 def find_whole_space(family: Family, config: SweepConfig) -> Axes:
-    """Return what a search chooses from: of tunables that it is not told, every value instead of the default."""
+    """Return what `tune=all` and a search choose from: of tunables that are not named, every value."""
     variants = select_variants(family, config.variants)
-    return {**{tunable.name: (ALL,) for variant in variants for tunable in variant.tunables}, **config.tune}
+    told = {name: values for name, values in config.tune.items() if name != ALL}
+    return {**{tunable.name: (ALL,) for variant in variants for tunable in variant.tunables}, **told}
