@@ -28,5 +28,5 @@ def summarize(reasons: Iterable[str]) -> Iterator[tuple[int, str]]:
         alike = kinds.setdefault(re.sub(r"\d[\d.,e+-]*", "#", reason), {})
         alike[reason] = alike.get(reason, 0) + 1
     for alike in sorted(kinds.values(), key=lambda each: -sum(each.values())):
-        others = f", and {len(alike) - 1} other sizes" if len(alike) > 1 else ""
+        others = f", and {len(alike) - 1} other size{'s' if len(alike) > 2 else ''}" if len(alike) > 1 else ""
         yield sum(alike.values()), next(iter(alike)) + others

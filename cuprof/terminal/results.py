@@ -83,7 +83,8 @@ def problem_tables(study: Study) -> Iterator[tuple[str, list[Column], list[Row],
     """Yield a table for each problem: heading, columns, rows, and what is to be said below it."""
     from cuprof.analysis.trials import by_kind, by_time, grouped
 
-    for trials in grouped(study.trials, lambda trial: trial.problem).values():
+    possible = [trial for trial in study.trials if trial.state is not State.IMPOSSIBLE]
+    for trials in grouped(possible or study.trials, lambda trial: trial.problem).values():
         shown = by_kind(trials)
         if len(shown) > MOST_ROWS:
             groups = grouped(shown, lambda trial: trial.contender).values()

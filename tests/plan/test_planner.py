@@ -154,7 +154,7 @@ def test_what_no_device_launches_is_left_out_and_counted_once(make_scale, device
     family = make_scale(("(64, 128, 256)", "(64, 128, 2048, 4096)"))
     made = plan(family, Selection("scale", ("plain",), tune={"block": "all"}), devices)
     assert [trial.tunables.block for trial in made.trials] == [64, 128]
-    assert made.notes == ("2 impossible whatever the device: threads a block 2,048 > 1,024, and 1 other sizes",)
+    assert made.notes == ("2 impossible whatever the device: threads a block 2,048 > 1,024, and 1 other size",)
 
 
 def test_a_constraint_gives_a_reason_or_none(vector):
