@@ -6,9 +6,7 @@ and a first result is computed. That is done in a worker (`Family.sample`); this
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,13 +20,11 @@ from cuprof.errors import FamilyError, UsageError
 from cuprof.family import (
     Array,
     Arrays,
-    Axis,
     Call,
     Family,
     Point,
     Program,
     Sample,
-    Scalar,
     Signature,
     Tolerance,
     Tolerances,
@@ -37,17 +33,15 @@ from cuprof.family import (
 )
 from cuprof.family.functions import installed_modules
 from cuprof.family.loader import FAMILY_FILE
-from cuprof.family.trace import blame
 from cuprof.front import tolerances
-from cuprof.front.frameworks import HOMES, Home, dtype_of, home_of, is_floating, is_known, to_host, widen
+from cuprof.front.frameworks import HOMES, Home, home_of, to_host, widen
+from cuprof.front.inputs import Inputs, blamed
 from cuprof.front.kernels import Kernel, call_by_name
-from cuprof.front.origins import find_import, unwrap
+from cuprof.front.origins import find_import, list_parameters, origin_of, unwrap
+from cuprof.front.values import as_scalar, describe, digest_of
 
 VERSION = 2
 """Raised when functions are given something else, or something else counts as right."""
-GENERATOR = "rng"
-"""The parameter of an inputs function that is given a seeded NumPy generator."""
-GIVEN = Axis("inputs", "given", choices=("given",), description="arrays that were given once, permuted for each set")
 
 
 class Computation:
@@ -57,7 +51,7 @@ class Computation:
         name: the family's.
         kernels: the implementations; the first is the baseline.
         place: the family's folder, or the file that it is.
-        inputs: a function, or arrays and numbers as a sequence or by name.
+        inputs: as `Inputs` takes it.
         reference: computes what is right, in float64; None takes the first function's results.
         outputs: the arguments that results are written to; none where functions return them.
         in_place: those of them whose contents are part of the inputs.
@@ -89,12 +83,12 @@ class Computation:
         flops: Callable[..., int] | None = None,
         files: tuple[str, ...] = (),
     ) -> None:
-        self.name, self.kernels, self.place, self.inputs = name, with_names(kernels), place, inputs
+        self.name, self.kernels, self.place = name, with_names(kernels), place
+        self.inputs = Inputs(inputs, self.kernels, place)
         self.reference, self.tolerance, self.flops, self.files = reference, tolerance, flops, files
         self.outputs, self.in_place = (*outputs, *(name for name in in_place if name not in outputs)), in_place
         self.any_order, self.at_most, self.verify, self.error_rate = any_order, dict(at_most or {}), verify, error_rate
         self.first = next((one for one in self.kernels if one.function is not None), None)
-        self.parameters = dict(inspect.signature(inputs).parameters) if callable(inputs) else {}
         self.known: dict[Point, Sample] = {}
         self._terms: dict[Point, int] = {}
         if self.first is None and reference is None and verify is None:
@@ -107,7 +101,7 @@ class Computation:
         family = Family(
             name=self.name,
             title=self.name.replace("_", " "),
-            axes=self._axes(),
+            axes=self.inputs.list_axes(),
             signature=lambda problem: self.sample(problem).signature,
             generate=self.generate,
             reference=self.compute_reference,
@@ -135,18 +129,8 @@ class Computation:
         return self.known[problem]
 
     def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Return arrays on the host, drawn anew; those that were given once with their floating-point ones permuted.
-
-        Whole numbers, which may be indices, stay as they were given.
-        """
-        drawn, signature = self._draw(problem, rng), self.sample(problem).signature
-        arrays = {name: to_host(drawn[name], f"input {name}") for name in (*signature.inputs, *self.in_place)}
-        if callable(self.inputs):
-            return arrays
-        return {
-            name: rng.permutation(array.reshape(-1)).reshape(array.shape) if is_floating(array) else array
-            for name, array in arrays.items()
-        }
+        """Return arrays on the host, drawn anew; see `Inputs.draw_arrays`."""
+        return self.inputs.draw_arrays((*self.sample(problem).signature.inputs, *self.in_place), problem, rng)
 
     def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
         """Return what is right: by the reference in float64, or by the first function as it is."""
@@ -163,7 +147,7 @@ class Computation:
         }
         function = self.reference or self.first
         assert function is not None
-        returned = self._guarded("reference", problem, lambda: self._call(function, sample, arrays))
+        returned = blamed(self.place, "reference", problem, lambda: self._call(function, sample, arrays))
         if returned is None:
             returned = {name: arrays[name] for name in self.outputs}
         found = self._by_name(returned, "the reference")
@@ -205,17 +189,17 @@ class Computation:
         return run if self.outputs else Call(run, partial(self._deliver, home, outputs, signature))
 
     def _take_sample(self, problem: Point) -> Sample:
-        drawn = self._draw(problem, np.random.default_rng(0))
+        drawn = self.inputs.draw(problem, np.random.default_rng(0))
         absent = [name for name in self.outputs if name not in drawn]
         if absent:
             raise FamilyError(f"outputs names {', '.join(absent)}; the inputs are {', '.join(drawn)}")
         homes = {name: home for name, value in drawn.items() if (home := home_of(value))}
-        scalars = {name: _as_scalar(name, value) for name, value in drawn.items() if name not in homes}
+        scalars = {name: as_scalar(name, value) for name, value in drawn.items() if name not in homes}
         if len({home.name for home in homes.values()}) != 1:
             kinds = ", ".join(f"{name} ({home.name})" for name, home in homes.items()) or "no array"
             raise FamilyError(f"the inputs are {kinds}; let all arrays be one library's, in one memory")
         home = next(iter(homes.values()))
-        arrays = {name: _describe(name, drawn[name]) for name in homes}
+        arrays = {name: describe(name, drawn[name]) for name in homes}
         inputs = {name: spec for name, spec in arrays.items() if name not in self.outputs}
         known = Sample(Signature(inputs, {}), scalars, tuple(drawn), home.name, home.backend)
         if self.outputs:
@@ -223,9 +207,9 @@ class Computation:
         else:
             first = self.first
             assert first is not None
-            returned = self._guarded(first.name, problem, lambda: first(*self._arguments(known, drawn)))
+            returned = blamed(self.place, first.name, problem, lambda: first(*self._arguments(known, drawn)))
             found = self._by_name(returned, first.name)
-            results = {name: _describe(name, value) for name, value in found.items()}
+            results = {name: describe(name, value) for name, value in found.items()}
             results |= {rows: Array((1,), "int64") for _, rows in self._counted(found)}
         sizes = {**problem, **{name: scalar.value for name, scalar in scalars.items()}}
         inputs, results = (
@@ -256,30 +240,6 @@ class Computation:
         except FamilyError:  # a reference that refuses a NaN; one that fails anyway is told when it counts
             return tolerances.longest_sum(signature)
 
-    def _draw(self, problem: Point, rng: np.random.Generator) -> dict[str, Any]:
-        """Return the arguments by name, in the order in which functions take them."""
-        drawn = self.inputs
-        if callable(drawn):
-            given: dict[str, Any] = {} if problem.keys() == {GIVEN.name} else dict(problem)
-            if GENERATOR in self.parameters:
-                given[GENERATOR] = rng
-            else:
-                _seed_all(int(rng.integers(2**31)))
-            drawn = self._guarded("inputs", problem, lambda: self.inputs(**given))
-        if isinstance(drawn, Mapping):
-            return {str(name): value for name, value in drawn.items()}
-        values = list(drawn) if isinstance(drawn, tuple | list) else [drawn]
-        return dict(zip(self._argument_names(len(values)), values, strict=True))
-
-    def _argument_names(self, count: int) -> list[str]:
-        """Return the parameters of the first function that has as many without a default, else x0, x1, …"""
-        for one in self.kernels:
-            names = _parameters(one.function) if one.function is not None else None
-            names = [name for name in names or () if name not in one.tunables]
-            if len(names) >= count:
-                return names[:count]
-        return [f"x{number}" for number in range(count)]
-
     def _arguments(self, sample: Sample, arrays: Mapping[str, Any]) -> list[Any]:
         return [sample.scalars[name].read() if name in sample.scalars else arrays[name] for name in sample.arguments]
 
@@ -288,7 +248,7 @@ class Computation:
         known = dict(zip(sample.arguments, self._arguments(sample, arrays), strict=True))
         if function is self.first:
             return function(*known.values())
-        names = _parameters(function, by_name=True)
+        names = list_parameters(function, by_name=True)
         if names and set(names) <= set(known):
             return function(**{name: known[name] for name in names})
         return function(*(value for name, value in known.items() if name not in self.outputs or name in self.in_place))
@@ -319,7 +279,7 @@ class Computation:
             elif own is not home:
                 kind = own.name if own else type(result).__name__
                 raise ValueError(f"it returned {name} as an array of {kind}; the inputs are {home.name}")
-            spec = _describe(name, result)
+            spec = describe(name, result)
             if name in rows and spec.shape[:1] <= right.shape[:1]:
                 outputs[rows[name]].fill(spec.shape[0])
                 output, right = output[: spec.shape[0]], replace(right, shape=(*spec.shape[:1], *right.shape[1:]))
@@ -329,10 +289,6 @@ class Computation:
                     f"the first variant returns {right.dtype} of shape {right.shape}"
                 )
             home.copy(result, output, right.type)
-
-    def _axes(self) -> tuple[Axis, ...]:
-        axes = [_axis(one) for name, one in self.parameters.items() if name != GENERATOR]
-        return tuple(axes) or (GIVEN,)
 
     def _useful_bytes(self, problem: Point) -> int:
         signature = self.sample(problem).signature
@@ -344,12 +300,12 @@ class Computation:
         return int(self.flops(**dict(problem)))
 
     def _contract(self) -> dict[str, Any]:
-        given = self.inputs if callable(self.inputs) else None
+        given = self.inputs.function
         judged = [self.at_most] if self.at_most else []
         reference = self._content(self.reference or self.verify or _function(self.first))
         return {
             **({"verify": self._content(self.verify)} if self.verify else {}),
-            "inputs": self._content(given) if given else _digest(self._draw(Point(), np.random.default_rng())),
+            "inputs": self._content(given) if given else digest_of(self.inputs.draw(Point(), np.random.default_rng())),
             "reference": partial(reference, VERSION, self.reference is None, self.outputs, *judged),
             "tolerance": tolerances.plain(self.tolerance),
         }
@@ -360,7 +316,7 @@ class Computation:
         The text of a function tells all of it, with the decorators above it; the name tells an installed one. Of what
         a call has made (`torch.compile(f)`) neither does, so the text of the whole file counts.
         """
-        origin = _origin(function)
+        origin = origin_of(function)
         inner = unwrap(function)
         if inner is function or (inner is not None and inner.__globals__.get(inner.__name__) is function):
             return partial(function, origin)
@@ -381,7 +337,7 @@ class Computation:
             make = partial(self._make_program, one)
             return Variant(one.name, one.backend, "kernel", make, f"kernel {one.symbol}", **shared)
         content = self._content(one.function)
-        roots = {*installed_modules(content, self.place), _origin(one.function).partition(".")[0]}
+        roots = {*installed_modules(content, self.place), origin_of(one.function).partition(".")[0]}
         requires = tuple(sorted(root for root in roots if root in sys.modules and root not in _OWN))
         said = (inspect.getdoc(one.function) or "").partition("\n")[0] if inspect.isroutine(one.function) else ""
         make = partial(self.bind, one)
@@ -389,13 +345,6 @@ class Computation:
 
     def _make_program(self, one: Kernel, problem: Point, tunables: Point) -> Program:
         return one.make_program(problem, tunables, self.sample(problem))
-
-    def _guarded(self, what: str, problem: Point, function: Callable[[], Any]) -> Any:
-        try:
-            return function()
-        except Exception as error:
-            folder = self.place.parent if self.place.is_file() else self.place
-            raise FamilyError(blame(error, folder, f"{what}() at {problem.label}")) from error
 
 
 _OWN = {"cuprof", "builtins", *sys.stdlib_module_names}
@@ -405,7 +354,7 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Return the implementations, each with a name of its own: one that is taken gets its module's before it."""
     named: dict[str, Kernel] = {}
     for one in kernels:
-        origin = one.symbol or _origin(one.function)
+        origin = one.symbol or origin_of(one.function)
         short = origin.rpartition(".")[2].replace("<lambda>", "function")
         candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
         name = next((each for each in candidates if each not in named and "<" not in each), "")
@@ -423,92 +372,3 @@ def _function(one: Kernel | None) -> Callable[..., Any]:
     if one is None or one.function is None:
         raise TypeError("a kernel's source is no function")
     return one.function
-
-
-def _origin(function: Any) -> str:
-    """Return "numpy.add" of a function, "module.name" of any other callable."""
-    if isinstance(function, Kernel):
-        return _origin(function.function)
-    name = getattr(function, "__name__", "") or getattr(function, "name", "") or type(function).__name__
-    module = getattr(function, "__module__", None) or type(getattr(function, "__self__", function)).__module__
-    root = module.partition(".")[0].lstrip("_")
-    return str(name) if module == "__main__" or module.startswith("_cuprof_family") else f"{root}.{name}"
-
-
-def _parameters(given: Any, *, by_name: bool = False) -> list[str] | None:
-    """Return the names of the parameters that have no default; None where they cannot be told, or are any number.
-
-    Args:
-        by_name: also None where they cannot be given by their names.
-    """
-    try:
-        parameters = inspect.signature(_function(given) if isinstance(given, Kernel) else given).parameters
-    except (TypeError, ValueError):  # builtins
-        return None
-    kinds = {inspect.Parameter.VAR_POSITIONAL.name, inspect.Parameter.VAR_KEYWORD.name}
-    kinds |= {inspect.Parameter.POSITIONAL_ONLY.name} if by_name else set()
-    if any(one.kind.name in kinds for one in parameters.values()):
-        return None
-    return [name for name, one in parameters.items() if one.default is inspect.Parameter.empty]
-
-
-def _axis(parameter: inspect.Parameter) -> Axis:
-    """Return the problem axis that a parameter of an inputs function is: its default, or several, the first first."""
-    given = parameter.default
-    if isinstance(given, bool | str):
-        return Axis(parameter.name, given, choices=(given,) if isinstance(given, str) else (given, not given))
-    if isinstance(given, tuple | list) and given:
-        return Axis(parameter.name, given[0], choices=tuple(given))
-    if isinstance(given, int):
-        return Axis(parameter.name, given, low=0 if given == 0 else 1)
-    raise UsageError(
-        f"inputs: parameter {parameter.name} needs a default, a whole number (n=2**20) or a tuple of choices; "
-        f"it is a problem axis. Only {GENERATOR} has none"
-    )
-
-
-def _as_scalar(name: str, value: Any) -> Scalar:
-    if isinstance(value, np.generic):
-        return Scalar(value.item(), value.dtype.name)
-    if isinstance(value, int | float):
-        return Scalar(value)
-    raise FamilyError(f"input {name} is a {type(value).__name__}; give arrays (NumPy, CuPy, PyTorch) and numbers")
-
-
-def _describe(name: str, value: Any) -> Array:
-    """Return shape and type of an array, or of the number that a function returned."""
-    if home_of(value) is None:
-        value = np.asarray(value)
-    kind = dtype_of(value)
-    if not is_known(kind):
-        raise FamilyError(f"{name} is of type {kind}; it must be of numbers that NumPy has, such as float32")
-    strided = value.is_contiguous() if hasattr(value, "is_contiguous") else _is_packed(value)
-    if not strided:
-        raise FamilyError(f"{name} is a view with gaps or another order; make it contiguous, functions are given that")
-    return Array(tuple(map(int, value.shape)), kind if kind.names else str(kind))  # type: ignore[arg-type]
-
-
-def _is_packed(value: Any) -> bool:
-    flags = getattr(value, "flags", None)
-    return bool(getattr(flags, "c_contiguous", True))
-
-
-def _seed_all(seed: int) -> None:
-    """Seed the generators that a function without one of its own draws from."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    if torch is not None:
-        torch.manual_seed(seed)
-    if cupy is not None:
-        cupy.random.seed(seed)
-
-
-def _digest(drawn: Mapping[str, Any]) -> str:
-    """Return what tells given arrays and numbers apart."""
-    digest = hashlib.sha256()
-    for name, value in drawn.items():
-        array = to_host(value, f"input {name}")
-        digest.update(f"{name} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

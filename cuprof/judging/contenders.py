@@ -33,6 +33,7 @@ class Contender:
 
     Args:
         folder: of the family, with the file in it where that is Python.
+        runs_on_host: code of the file runs in the worker's process, beside the clock.
     """
 
     file: Path
@@ -41,6 +42,7 @@ class Contender:
     folder: Path
     extension: Extension
     trials: tuple[Trial, ...]
+    runs_on_host: bool
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class Entrance:
         family = load_family(folder)  # anew: it is going to be added to
         names = extend(family, extension)
         trials = plan(family, replace(self.selection, variants=names), self.devices).trials
-        return [Contender(file, names[0], trials[0].backend, folder, extension, trials)]
+        calls = [family.variant(names[0]).make(trial.problem, trial.tunables).calls_host for trial in trials]
+        return [Contender(file, names[0], trials[0].backend, folder, extension, trials, runs_on_host=any(calls))]
 
     def _admit_python(self, file: Path, into: Path) -> list[Contender] | Candidate:
         into.mkdir()
@@ -113,7 +116,7 @@ class Entrance:
         for name in dict.fromkeys(trial.variant for trial in outlined.trials):
             trials = tuple(self._confirm(trial) for trial in outlined.trials if trial.variant == name)
             only = replace(extension, only=name)
-            yield Contender(file, name, trials[0].backend, folder, only, trials)
+            yield Contender(file, name, trials[0].backend, folder, only, trials, runs_on_host=True)
 
     def _confirm(self, trial: Trial) -> Trial:
         """Return a trial of which a stranger's process told us, with all that we know better put in its place."""

@@ -90,10 +90,14 @@ class Course:
             is_shared=False,
             remembers=False,  # the project stays as it is, whatever a stranger's process tells of files
         )
-        observer = _Listener(self.observer, self.logs, self.told)
         runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)
         with open_fleet([Station(runner, self.devices)]) as fleet:
-            return Sweep(leg, self.project, self.store, fleet, observer).run().sweep_id
+            return Sweep(leg, self.project, self.store, fleet, self.listener).run().sweep_id
+
+    @property
+    def listener(self) -> Observer:
+        """Return what hears of one leg, and tells what matters to all of them."""
+        return _Listener(self.observer, self.logs, self.told)
 
 
 @dataclass(frozen=True)

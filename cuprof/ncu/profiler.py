@@ -17,8 +17,8 @@ from cuprof.ncu.ranges import named_range, range_name
 from cuprof.ncu.report_file import read_report, select
 from cuprof.ncu.report_frame import find_options
 from cuprof.ncu.rollup import roll_up
-from cuprof.ncu.setting import EXECUTED, IN_PROCESS, NAME, make_collection, make_setting
-from cuprof.profiling.contract import Collector, Profiler, Request
+from cuprof.ncu.setting import EXECUTED, IN_PROCESS, NAME, make_request, make_setting, settle
+from cuprof.profiling.contract import Collector, Profiler, Request, Source
 from cuprof.profiling.metric import Catalog
 from cuprof.profiling.report import Report
 from cuprof.project import Project
@@ -44,7 +44,7 @@ class NsightCompute(Profiler):
 
     def make_request(self, config: SweepConfig) -> Request:
         """Return what the group `ncu` of a configuration asks for."""
-        return make_collection(config.ncu).request
+        return make_request(settle(config.ncu))
 
     def list_matches(self, requested: Sequence[str], stored: Collection[str]) -> list[str]:
         """Return the metrics that patterns and names without a suffix stand for; sets and sections match none."""
@@ -58,9 +58,11 @@ class NsightCompute(Profiler):
         check_folder(setting.artifacts)
         _ = setting.executable.version
 
-    def open(self, config: SweepConfig, project: Project) -> Collector:
+    def open(self, config: SweepConfig, project: Project, source: Source | None = None) -> Collector:
         """Return a collector whose ncu process is starting already."""
         setting = make_setting(config.ncu, project, family=config.family)
+        if source is not None:
+            setting = setting.of(source)
         check_folder(setting.artifacts)
         return NcuCollector(self, setting, Batch(setting, config.device.numbers()["cuda"] or 0))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from cuprof.config.model import SweepConfig
+from cuprof.family.extension import Extension
 from cuprof.profiling.metric import Catalog
 from cuprof.profiling.report import Report
 from cuprof.project import Project
@@ -28,6 +29,21 @@ class Request:
     metrics: tuple[str, ...]
     conditions: Conditions
     whole: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """Say where trials come from that are no project's, and where reports of them go.
+
+    Args:
+        folder: of their family.
+        extension: what is added to it.
+        artifacts: folder that takes the reports.
+    """
+
+    folder: Path
+    extension: Extension | None
+    artifacts: Path
 
 
 @dataclass(frozen=True)
@@ -96,8 +112,11 @@ class Profiler(ABC):
         """
 
     @abstractmethod
-    def open(self, config: SweepConfig, project: Project) -> Collector:
+    def open(self, config: SweepConfig, project: Project, source: Source | None = None) -> Collector:
         """Return what profiles trials as configured, its program on the way up already where that takes time.
+
+        Args:
+            source: of all the trials, where that is not the project.
 
         Raises:
             ProfilerError: there is no program, or its reports cannot be kept.

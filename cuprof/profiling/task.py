@@ -7,35 +7,40 @@ It prepares each trial (build from the cache, inputs, warm-up) and executes it o
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from cuprof.errors import ProfilerError
+from cuprof.family.extension import Extension
 from cuprof.point import Coordinate
 from cuprof.records import Trial
 
 WAIT_S = 0.02
+TASK, OWNER, PROGRESS = "task.json", "owner.json", "progress.jsonl"
+"""The files of one profiled process, all in one folder."""
 
 
 @dataclass(frozen=True)
 class TaskTrial:
-    """Name one trial so that another process can build and execute it."""
+    """Name one trial so that another process can build and execute it; `extension` is added to its family."""
 
     identity: str
     family_folder: str
     variant: str
     problem: Mapping[str, Coordinate]
     tunables: Mapping[str, Coordinate]
+    extension: Extension | None = None
 
     @classmethod
-    def of(cls, trial: Trial, family_folder: Path) -> TaskTrial:
+    def of(cls, trial: Trial, family_folder: Path, extension: Extension | None = None) -> TaskTrial:
         """Return what names a planned trial."""
-        return cls(trial.identity, str(family_folder), trial.variant, dict(trial.problem), dict(trial.tunables))
+        point = dict(trial.problem), dict(trial.tunables)
+        return cls(trial.identity, str(family_folder), trial.variant, *point, extension)
 
 
 @dataclass(frozen=True)
@@ -63,28 +68,6 @@ class ProfilingTask:
 
 
 @dataclass(frozen=True)
-class TaskFiles:
-    """Name the files of one profiled process, all in one folder."""
-
-    folder: Path
-
-    @property
-    def task(self) -> Path:
-        """Return the task file."""
-        return self.folder / "task.json"
-
-    @property
-    def owner(self) -> Path:
-        """Return the note of who will write the task file."""
-        return self.folder / "owner.json"
-
-    @property
-    def progress(self) -> Path:
-        """Return the file that grows with the profiled process's progress."""
-        return self.folder / "progress.jsonl"
-
-
-@dataclass(frozen=True)
 class Owner:
     """Say who will write a task file, and for which device, so that it can be opened meanwhile."""
 
@@ -96,7 +79,7 @@ class Owner:
 def write_task(task: ProfilingTask, path: Path) -> None:
     """Write a task file, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(asdict(task), indent=1, default=dict), encoding="utf-8")
+    partial.write_bytes(msgspec.json.encode(task, enc_hook=str))
     partial.replace(path)
 
 
@@ -107,43 +90,33 @@ def read_task(path: Path) -> ProfilingTask:
         ProfilerError: the file is absent or is no task file.
     """
     try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        data["trials"] = tuple(TaskTrial(**trial) for trial in data["trials"])
-        return ProfilingTask(**data)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        return msgspec.json.decode(path.read_bytes(), type=ProfilingTask, dec_hook=lambda kind, value: kind(value))
+    except (OSError, msgspec.MsgspecError) as error:
         raise ProfilerError(
             f"{path} is no task file of cuprof ({error}); a collection of counters writes it"
         ) from error
 
 
-def write_owner(files: TaskFiles, backend: str, device_index: int) -> None:
-    """Note this process as the one that will write the task file."""
-    files.owner.write_text(json.dumps(asdict(Owner(os.getpid(), backend, device_index))), encoding="utf-8")
+def write_owner(folder: Path, backend: str, device_index: int) -> None:
+    """Note this process as the one that will write the task file of a folder."""
+    (folder / OWNER).write_bytes(msgspec.json.encode(Owner(os.getpid(), backend, device_index)))
 
 
 def find_owner(task: Path) -> Owner | None:
     """Return who will write a task file, or None where there is no note."""
     try:
-        return Owner(**json.loads(TaskFiles(task.parent).owner.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return msgspec.json.decode(task.with_name(OWNER).read_bytes(), type=Owner)
+    except (OSError, msgspec.MsgspecError):
         return None
 
 
 def wait_for_task(task: Path) -> bool:
     """Wait for the task file in the profiled process; return False when whoever should write it is gone."""
+    import psutil
+
     while not task.exists():
         owner = find_owner(task)
-        if owner is None or not _is_alive(owner.pid):
+        if owner is None or not psutil.pid_exists(owner.pid):
             return task.exists()
         time.sleep(WAIT_S)
-    return True
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
     return True

@@ -14,9 +14,10 @@ import numpy as np
 
 from cuprof.backends.contract import InputSet
 from cuprof.backends.host_memory import available_bytes
+from cuprof.backends.registry import get_spec
 from cuprof.backends.sealed import Sealed
 from cuprof.errors import FamilyError, FamilyFault
-from cuprof.family import Array, Arrays, Chance, Family, Signature, Tolerance, Tolerances
+from cuprof.family import Arrays, Chance, Family, Signature, Tolerance, Tolerances
 from cuprof.family.trace import blame
 from cuprof.point import Point
 from cuprof.records import Check
@@ -26,7 +27,8 @@ from cuprof.worker.messages import Job
 
 COMPARED_SETS, UNSEEN_SETS = 2, 1
 """Sets of inputs whose results are compared: a variant that has its results from the first one is wrong every other
-time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met."""
+time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met; on
+the host one more, on which it shows whether it works ahead."""
 MEMORY_SHARE = 16
 """Further sets are drawn while they come to no more than one part in so many of the host's free memory."""
 LARGE_BYTES = 32 << 20
@@ -55,7 +57,7 @@ class Workload:
 
     Args:
         sets: the first is what variants are checked on; timed executions are given one of those with a reference, and
-            one without, at the end, is for telling whether a variant remembers what it has met. The family's
+            those without, at the end, are for telling whether a variant remembers what it has met. The family's
             constants are the same in all of them.
         standards: of each set that has a reference.
         redraw: returns the inputs of the set of a number, of which there is no end.
@@ -96,10 +98,8 @@ class Workload:
         family, reference = self.family, self.sets[number].reference
         assert reference is not None
         expected = reference.open()
-        found = {
-            **outputs,
-            **{name: outputs[name][: len(expected[name])] for name in family.at_most if name in expected},
-        }
+        counting = {name: outputs[name][: len(expected[name])] for name in family.at_most if name in expected}
+        found = {**outputs, **counting}
         is_, should = (in_order(by_field(arrays), family.any_order) for arrays in (found, expected))
         check = compare(is_, should, tolerances, self.seed)
         if not check.passed or family.verify is None:
@@ -157,7 +157,8 @@ class Workload:
         def redraw(number: int) -> Arrays:
             return as_long_as(signature, draw(number))
 
-        numbers = range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further))
+        unseen = UNSEEN_SETS + get_spec(job.backend).is_host
+        numbers = range(1, 1 + min(COMPARED_SETS + unseen - 1, further))
         if size < LARGE_BYTES:
             drawings = [*map(draw, numbers)]
         else:
@@ -204,7 +205,8 @@ def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) ->
     for name in family.in_place:
         if name not in signature.outputs:
             raise ValueError(f"family {family.name}: in_place names {name}, signature() has no output of that name")
-    for name, spec in contents_of(family, signature).items():
+    given = {**signature.inputs, **{name: signature.outputs[name] for name in family.in_place}}
+    for name, spec in given.items():
         array = inputs.get(name)
         if array is None or not _fits(family, name, array, spec.shape) or array.dtype != spec.type:
             raise ValueError(
@@ -218,11 +220,6 @@ def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) ->
     if foreign:
         raise ValueError(f"generate() gave output {foreign[0]}; name it in in_place=, or leave it out")
     return {name: np.asarray(array, order="C") for name, array in inputs.items()}
-
-
-def contents_of(family: Family, signature: Signature) -> dict[str, Array]:
-    """Return what `generate` gives: the inputs, and the outputs that are worked on in place."""
-    return {**signature.inputs, **{name: signature.outputs[name] for name in family.in_place}}
 
 
 def as_long_as(signature: Signature, inputs: Arrays) -> dict[str, np.ndarray]:

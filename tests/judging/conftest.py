@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
+from cuprof.config.model import LimitsConfig, MeasureConfig, NcuConfig, SweepConfig
+from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.observer import Observer
-from cuprof.engine.sweep import Sweep
 from cuprof.judging import Report, Request, judge
 from cuprof.project import Project
 from cuprof.sandbox.probe import find_refusal
+from tests.ncu.conftest import fake_ncu, make_trial, memory_store
+
+__all__ = ["fake_ncu", "make_trial", "memory_store"]
 
 FAMILIES = Path(__file__).parents[1] / "families"
 N = 2**14
@@ -44,7 +47,13 @@ class Court:
         return file
 
     def judge(
-        self, *files: Path, n: int = N, tune: dict[str, Any] | None = None, family: str = "vector", **changes: Any
+        self,
+        *files: Path,
+        n: int = N,
+        tune: dict[str, Any] | None = None,
+        family: str = "vector",
+        ncu: NcuConfig | None = None,
+        **changes: Any,
     ) -> Report:
         config = SweepConfig(
             experiment="",
@@ -53,6 +62,7 @@ class Court:
             tune=tune or {},
             measure=QUICK,
             limits=LimitsConfig(build_s=20, check_s=20, trial_s=60),
+            ncu=ncu or NcuConfig(),
         )
         given = {"rounds": 1, "noise": 0.05, **changes}
         folder = self.family if family == "vector" else FAMILIES / family
@@ -77,7 +87,7 @@ def namespaces(refusal: str) -> None:
 def make_court(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Court]]:
     """Return what makes courts, each with a project of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sweep, "_calibrate", lambda *_: None)
+        patch.setattr(Calibrator, "calibrate", lambda *_: None)
         yield lambda: Court(tmp_path_factory.mktemp("my prüf"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -145,7 +144,7 @@ def test_a_hang_is_stopped_laid_to_its_trial_and_the_rest_runs_again(fake_ncu, r
 def test_an_ncu_that_does_not_stop_is_killed(fake_ncu, run, make_setting, memory_store, monkeypatch) -> None:
     monkeypatch.setattr("cuprof.ncu.process.GRACE_S", 0.3)
     fake_ncu.plays({"progress": {HANG: THROUGH[:2]}, "sleep_s": 60, "ignore_interrupt": True})
-    run(HANG, setting=make_setting(time_limit_s=0.5))
+    run(HANG, setting=make_setting(time_limit_s=1.0))
     assert memory_store.profiles[0].state is State.TIMED_OUT
 
 
@@ -332,17 +331,13 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
     """One process for each batch of one device's trials; the task names device, folder and points."""
     second = DeviceFacts("cuda", 1, "NVIDIA H200")
     trials = [make_trial(ONE), make_trial(TWO, device=second), make_trial(CRASH), make_trial(HANG)]
-    original = fake_ncu.folder / "ncu"
-    original.write_text(
-        original.read_text().replace("exec", f'for task; do :; done; cp "$task" "{fake_ncu.folder}/$$.task"; exec')
-    )
     through = {"console": "", "progress": {"all": THROUGH}}
     fake_ncu.plays(
         {**through, "report": "crash"}, {**through, "report": "hang_interrupted"}, {**through, "report": "instructions"}
     )
     collector = NcuCollector(PROFILER, make_setting(batch=2))
     result = collect(trials, right(trials), collector, store=memory_store, sweep_id=None, observer=Observer())
-    tasks = [json.loads(path.read_text()) for path in sorted(fake_ncu.folder.glob("*.task"), key=os.path.getmtime)]
+    tasks = fake_ncu.tasks
     assert [[trial["identity"] for trial in task["trials"]] for task in tasks] == [[ONE, CRASH], [HANG], [TWO]]
     assert [task["device_index"] for task in tasks] == [0, 0, 1]
     assert tasks[0]["trials"][0] == {
@@ -351,6 +346,7 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
         "variant": "v1",
         "problem": {"n": 1024},
         "tunables": {"block": 256},
+        "extension": None,
     }
     assert [profile.identity for profile in result.profiles] == [ONE, CRASH, HANG, TWO]
 

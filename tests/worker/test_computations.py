@@ -107,7 +107,7 @@ class Small:
 
             return call
 
-        return run(self.family, "v", **changes)["v"]
+        return run(self.family, "v", **{"methods": {}, **changes})["v"]
 
 
 def copy(inputs: Any, outputs: Any, call: int) -> None:
@@ -124,7 +124,7 @@ def test_a_result_that_is_wrong_only_later_is_found_by_verify() -> None:
         tolerance=lambda *_: {},
         in_place=("y",),
         verify=lambda p, inputs, outputs, e: bool((outputs["y"] == inputs["x"] + inputs["y"]).all()),
-    ).run(late)
+    ).run(late, methods=METHODS)
     assert found.state is State.WRONG_RESULT
     assert re.search(r"wrong in \d+ of \d+ executions that were compared: verify says that it is wrong", found.message)
 
@@ -265,3 +265,27 @@ def test_rows_are_sorted_by_the_first_of_a_group_and_stay_together() -> None:
     structs = np.array([(2, 0.5), (1, 1.5)], [("a", "i4"), ("b", "f4")])
     fields = in_order(by_field({"p": structs}), ["p"])
     assert {name: array.tolist() for name, array in fields.items()} == {"p.a": [1, 2], "p.b": [1.5, 0.5]}
+
+
+def test_a_fault_of_verify_while_executions_are_timed_is_the_familys_too() -> None:
+    calls: list[int] = []
+
+    def verify(problem, inputs, outputs, expected):
+        calls.append(1)
+        return None if len(calls) < 3 else outputs["z"]
+
+    random = np.random.default_rng()
+
+    def drawn(inputs: Any, outputs: Any, call: int) -> None:
+        outputs["y"][:] = random.random(8)  # another result each time, which is looked at anew
+
+    small = Small(
+        generate=lambda p, rng: {"x": rng.random(8, np.float32), "y": np.ones(8, np.float32)},
+        reference=lambda *_: {},
+        tolerance=lambda *_: {},
+        in_place=("y",),
+        verify=verify,
+    )
+    found = small.run(drawn, methods=METHODS)
+    assert (found.state, found.phase, found.timings) == (State.SKIPPED, OF_FAMILY, ())
+    assert "the family's verify() at n=512 raised KeyError: 'z'" in found.message

@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import DeviceLostError
+from cuprof.backends.contract import OUT_OF_MEMORY, DeviceLostError
 from cuprof.backends.cuda.limits import TOO_MANY
 from cuprof.errors import ImpossibleError, LaunchError, MissingDependencyError
 
 CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, *range(900, 908), 999})
 """CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult), and
 those of a stream capture that a variant has left open: every later operation on the default stream would meet it."""
+
+NO_MEMORY = 2
+"""CUDA_ERROR_OUT_OF_MEMORY, and cudaErrorMemoryAllocation."""
 
 
 @cache
@@ -36,26 +39,6 @@ def load_driver() -> Any:
     except ImportError:
         raise MissingDependencyError("cuda-bindings", "pip install 'cuprof[cuda13]' (or [cuda12])") from None
     return SimpleNamespace(**vars(driver))
-
-
-@cache
-def load_launch() -> Callable[..., int]:
-    """Return what launches a kernel and returns the status: CuPy's call, at half the host time of cuda-bindings' own.
-
-    Its arguments are those of cuLaunchKernel, all as Python ints. It is taken as `load_driver` takes what it has.
-    """
-    from cupy_backends.cuda.api import driver
-
-    launch, refused = driver.launchKernel, driver.CUDADriverError
-
-    def enqueue(*given: int) -> int:
-        try:
-            launch(*given)
-        except refused as error:
-            return int(error.status)
-        return 0
-
-    return enqueue
 
 
 def call(answer: tuple[Any, ...], what: str) -> Any:
@@ -84,6 +67,8 @@ def error_for(status: int, what: str) -> LaunchError:
         explained = f"{name}: {text.decode()}" if text else name
     except ValueError:
         explained = f"CUDA error {status}"
+    if status == NO_MEMORY:
+        explained = f"{OUT_OF_MEMORY}: {explained}"
     kind = DeviceLostError if status in CONTEXT_LOST else ImpossibleError if status in TOO_MANY else LaunchError
     return kind(f"{what}: {explained}")
 
@@ -119,10 +104,10 @@ class PackedLaunch:
             overlaps: it may begin before the launch ahead of it ends.
         """
         driver = load_driver()
-        self._enqueue = _cooperatively(driver) if cooperative else load_launch()
+        self._enqueue = _cooperatively(driver) if cooperative else driver.cuLaunchKernel
         if cluster or overlaps:
             self._enqueue = _with_attributes(driver, cluster, overlaps, cooperative)
-        self.name, self.function, self.shared_bytes = name, int(function), shared_bytes
+        self.name, self.function, self.shared_bytes = name, function, shared_bytes
         self.grid = (*grid, 1, 1)[:3]
         self.block = (*block, 1, 1)[:3]
         cells = [
@@ -135,9 +120,9 @@ class PackedLaunch:
 
     def __call__(self, stream: int) -> None:
         """Enqueue on a stream."""
-        status = self._enqueue(self.function, *self.grid, *self.block, self.shared_bytes, stream, self.params, 0)
+        status = self._enqueue(self.function, *self.grid, *self.block, self.shared_bytes, stream, self.params, 0)[0]
         if status:
-            raise error_for(status, f"launch {self.name}")
+            raise error_for(int(status), f"launch {self.name}")
 
     def keep(self, owners: list[Any]) -> None:
         """Keep objects alive as long as this launch, whose arguments name what they own."""
@@ -149,12 +134,14 @@ class PackedLaunch:
         ctypes.memmove(self._keep[0][index], content, len(content))
 
 
-def _cooperatively(driver: Any) -> Callable[..., int]:
+def _cooperatively(driver: Any) -> Callable[..., tuple[Any, ...]]:
     """Return the cooperative launch with the plain one's parameters, of which it lacks the last."""
-    return lambda *arguments: int(driver.cuLaunchCooperativeKernel(*arguments[:-1])[0])
+    return lambda *arguments: driver.cuLaunchCooperativeKernel(*arguments[:-1])
 
 
-def _with_attributes(driver: Any, cluster: Sequence[int], overlaps: bool, cooperative: bool) -> Callable[..., int]:
+def _with_attributes(
+    driver: Any, cluster: Sequence[int], overlaps: bool, cooperative: bool
+) -> Callable[..., tuple[Any, ...]]:
     """Return the launch with attributes, with the plain one's parameters."""
     kinds, attributes = driver.CUlaunchAttributeID, []
     if cluster:
@@ -173,10 +160,11 @@ def _with_attributes(driver: Any, cluster: Sequence[int], overlaps: bool, cooper
     config = driver.CUlaunchConfig()
     config.attrs, config.numAttrs = attributes, len(attributes)
 
-    def enqueue(function: int, *given: int) -> int:
+    def enqueue(function: Any, *given: Any) -> tuple[Any, ...]:
         config.gridDimX, config.gridDimY, config.gridDimZ = given[:3]
         config.blockDimX, config.blockDimY, config.blockDimZ, config.sharedMemBytes, config.hStream = given[3:8]
-        return int(driver.cuLaunchKernelEx(config, function, *given[8:])[0])
+        answer: tuple[Any, ...] = driver.cuLaunchKernelEx(config, function, *given[8:])
+        return answer
 
     return enqueue
 

@@ -111,10 +111,9 @@ class CudaSession(Session[CudaRunnable]):
             name: self.guards.allocate(f"output {name}", spec.shape, spec.type)
             for name, spec in signature.outputs.items()
         }
-        for name in inputs.keys() & self.outputs:
-            device.upload(inputs[name], self.outputs[name])
         self.restored = {**self.inputs, **{name: self.outputs[name] for name in inputs if name in self.outputs}}
         """What holds contents before an execution: the inputs, and the outputs that are worked on in place."""
+        self._restore(inputs)
         self.scratch = self.guards.allocate("scratch", (max(scratch_bytes, 1),), "uint8")
         if options.cupti:
             device.timer.use_cupti()
@@ -217,11 +216,15 @@ class CudaSession(Session[CudaRunnable]):
                     self.driver.cuMemsetD8Async(array.data.ptr, byte, array.nbytes, self.device.stream.ptr),
                     "poison a buffer",
                 )
-            for name in self.restored.keys() & self.outputs:
-                self.device.upload(np.asarray(self._sets[self._in_place].inputs[name]), self.outputs[name])
+            self._restore(self._sets[self._in_place].inputs)
             for put in runnable.before:
                 put(self.device.stream.ptr)
             self.device.stream.synchronize()
+
+    def _restore(self, contents: Arrays) -> None:
+        """Write what is worked on in place anew."""
+        for name in self.restored.keys() & self.outputs:
+            self.device.upload(np.asarray(contents[name]), self.outputs[name])
 
     def _overwritten(self) -> list[Any]:
         """Return what holds a byte before an execution."""
@@ -249,6 +252,7 @@ class CudaSession(Session[CudaRunnable]):
             return 0  # writing the inputs would bring into the caches what is not to be there
         with self.device.errors("keep sets of inputs"):
             contents = [each.inputs for each in sets]
+            self._restore(contents[0])
             try:
                 address = self.device.timer.draw_address
                 self._refill = DeviceRefill(self.device, self.restored, self._overwritten(), contents, address)
