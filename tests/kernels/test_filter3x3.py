@@ -208,7 +208,7 @@ def test_opcode_counts_equal_the_published_ones(
     assert code.always[opcode] * WARPS // cf == published
 
 
-@pytest.mark.parametrize("cf", (FACTORS[0], FACTORS[-1]))
+@pytest.mark.parametrize("cf", [FACTORS[0], FACTORS[-1]])
 def test_without_vectors_every_pixel_is_a_store(
     family: Family, compile_variant: CompileVariant, tmp_path: Path, cf: int
 ) -> None:
