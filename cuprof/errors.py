@@ -12,6 +12,7 @@ CuprofError                 root; `exit_code` is what the command line ends with
 ├── MissingDependencyError  an optional package or program is absent; carries what mends it (exit code 2)
 ├── BuildError              a compiler refused a source; carries the compiler's log
 ├── LaunchError             a launch or a device operation failed
+│   └── ImpossibleError     a configuration asks for more than the device has; no failure
 ├── WorkerError             a worker process could not be started or broke its protocol
 └── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
 """
@@ -119,6 +120,10 @@ class BuildError(CuprofError):
 
 class LaunchError(CuprofError):
     """Report a launch or a device operation that failed."""
+
+
+class ImpossibleError(LaunchError):
+    """Report that a configuration asks for more than the device has: threads, registers, shared memory, a cluster."""
 
 
 class WorkerError(CuprofError):

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from cuprof.engine.sweep import SweepResult
 
 HELP = """\
-usage: cuprof sweep [FILE.py] [SETTING=VALUE ...] [OPTION ...]
+usage: cuprof sweep [FILE.py | DEFINITION] [SETTING=VALUE ...] [OPTION ...]
 
 Check every variant against the family's reference, time the right ones, store all of it trial by trial, and write the
 report. What is stored already is not measured again; an interrupted sweep goes on where it stopped.
 
-FILE.py is a file that calls cuprof.compare; it needs no project and no family. See docs/bring-your-kernel.md.
+FILE.py is a file that calls cuprof.compare; it needs no project and no family. DEFINITION is a definition.json of
+FlashInfer-Bench or SOL-ExecBench, or its folder. See docs/bring-your-kernel.md.
 
 Exit code: 0 fine, 1 some trial failed, 2 bad input.
 
@@ -33,7 +34,7 @@ settings:
   baseline=NAME          the variant that others are compared with; the study's or the family's by default
   problem.AXIS=V,W       values of a problem axis; arithmetic such as 2**24 and range(10,20) work
   problem.preset=NAME    a named problem of the family
-  tune.NAME=V,W          values of a tunable
+  tune.NAME=V,W          values of a tunable; tune=all takes every value of all that are not named
   measure=quick          how to time: default, quick, precise, hot
   check=fixed            what results are checked with: fresh random inputs (default), or the same each time
   device=cpu             which devices take part: auto, cpu, cuda
@@ -121,8 +122,6 @@ def task(config: SweepConfig, project: Project) -> int:
         _show_results(config, project, result)
     for fault in result.faults:
         print_message(f"failed: {fault}")
-    for trial, outcome in result.failed:
-        print_message(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}")
     return code
 
 

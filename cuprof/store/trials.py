@@ -166,7 +166,7 @@ def _judge(
 ) -> StoredTrial:
     newest = next((run for run in reversed(history) if run.state != State.SKIPPED), history[-1])
     state = State(newest.state)
-    if state in FAILED:
+    if state in FAILED or state is State.IMPOSSIBLE:
         return StoredTrial(identity, state, True, newest.id, newest.message, newest.sweep_id)
     if state is State.OK:
         for run in reversed(history):
