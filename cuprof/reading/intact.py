@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+from msgspec import MsgspecError
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
@@ -34,7 +35,7 @@ def checking(connection: Connection) -> Iterator[None]:
     """Turn what wrong values lead to into a `StoreError`: text that is no JSON, an unknown word, a missing row."""
     try:
         yield
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, MsgspecError) as error:
         what = f"a row {error} is missing" if isinstance(error, LookupError) else " ".join(str(error).split())
         raise StoreError(
             f"database {show(connection.engine.url)} is damaged or was changed by hand ({what}); "

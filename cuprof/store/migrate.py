@@ -1,7 +1,7 @@
 """Bring a database to the newest revision: the migrations of db/migrations, then the views of db/views.
 
 Views hold no data, so no migration mentions them: they are dropped and made again from their files whenever the
-revision or one of the files has changed.
+revision or one of the files has changed, and so is what they rank by. A file that ends in .DATABASE.sql is one kind's.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sqlalchemy.engine import URL, Connection
 
 from cuprof.errors import StoreError
 from cuprof.project import bundled
+from cuprof.store import ranking
 from cuprof.store.connection import database_file, make_engine, show
 from cuprof.store.models import REVISION
 
@@ -34,12 +35,13 @@ class View(NamedTuple):
     statement: str
 
 
-def list_views() -> list[View]:
+def list_views(database: str = "sqlite") -> list[View]:
     """Return the views of db/views in the order in which they can be made (the files are numbered)."""
     views = []
     for path in sorted((bundled("db") / "views").glob("*.sql")):
-        statement = path.read_text(encoding="utf-8").strip().rstrip(";")
-        views.append(View(re.sub(r"^\d+_", "", path.stem), statement))
+        name, _, only = re.sub(r"^\d+_", "", path.stem).partition(".")
+        if only in ("", database):
+            views.append(View(name, path.read_text(encoding="utf-8").strip().rstrip(";")))
     return views
 
 
@@ -54,7 +56,7 @@ def is_current(connection: Connection) -> bool:
     """Return whether tables and views are those of this cuprof."""
     if read_revision(connection) != REVISION:
         return False
-    return bool(_read_views(connection).get("hash") == _hash_views(list_views()))
+    return bool(_read_views(connection).get("hash") == _hash_views(list_views(connection.dialect.name)))
 
 
 def check_revision(connection: Connection, url: URL) -> str | None:
@@ -94,6 +96,7 @@ def upgrade(url: URL) -> None:
                 drop_views(connection)
                 _run_migrations(connection, url)
             make_views(connection)
+            ranking.refresh(connection)
             if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                 raise StoreError(f"database {show(url)} was left as it was: its rows do not fit together")
     finally:
@@ -130,7 +133,7 @@ def drop_views(connection: Connection) -> None:
 def make_views(connection: Connection) -> None:
     """Make the views anew from db/views, and note which they are."""
     drop_views(connection)
-    views = list_views()
+    views = list_views(connection.dialect.name)
     for view in views:
         connection.exec_driver_sql(view.statement)
     value = json.dumps({"hash": _hash_views(views), "names": [view.name for view in views]})

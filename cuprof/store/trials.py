@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
 from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial
+from cuprof.store import ranking
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow
 from cuprof.store.rows import chunks, columns_of, fingerprint, upsert
@@ -111,6 +112,7 @@ def reuse(connection: Connection, sweep_id: int, runs: Sequence[tuple[str, int]]
     )
     if runs:
         connection.execute(statement, [{"trial": keys[identity], "run": run_id} for identity, run_id in runs])
+        ranking.refresh(connection, keys.values())
 
 
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:

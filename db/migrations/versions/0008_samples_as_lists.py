@@ -1,0 +1,71 @@
+"""Samples become a list a timing, and views rank by a table of their own, since both are read by the hundred thousand.
+
+Revision: 0008, after 0005
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0005"
+
+KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+RANKED = ("sweep_id", "problem_id", "variant_id", "device_id", "measure", "method", "median_ns", "ordinal", "timing_id", "is_right")
+
+
+def upgrade() -> None:
+    op.create_table(
+        "samples",
+        sa.Column("timing_id", KEY, nullable=False),
+        *(sa.Column(name, sa.JSON(), nullable=False) for name in ("durations_ns", "rounds")),
+        *(sa.Column(name, sa.JSON(), nullable=True) for name in ("sm_clocks_mhz", "exclusions")),
+        sa.ForeignKeyConstraint(["timing_id"], ["timing.id"], name="fk_samples_timing_id_timing", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("timing_id", name="pk_samples"),
+    )
+    _convert(op.get_bind())
+    op.drop_table("sample")
+    op.create_table(
+        "ranking",
+        *(sa.Column(name, KEY, nullable=False) for name in ("sweep_id", "timing_id", "trial_id", "problem_id")),
+        *(sa.Column(name, KEY, nullable=False) for name in ("variant_id", "device_id")),
+        sa.Column("measure", sa.String(length=64), nullable=False),
+        sa.Column("method", sa.String(length=128), nullable=False),
+        sa.Column("median_ns", sa.Double(), nullable=True),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
+        sa.Column("is_right", sa.Boolean(), nullable=False),
+        sa.ForeignKeyConstraint(["timing_id"], ["timing.id"], name="fk_ranking_timing_id_timing", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("sweep_id", "timing_id", name="pk_ranking"),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_ranking_trial_id", "ranking", ["trial_id"])
+    only = sa.text("is_right")
+    op.create_index("ix_ranking_right", "ranking", list(RANKED), sqlite_where=only, postgresql_where=only)
+
+
+def _convert(connection: sa.Connection) -> None:
+    columns = "timing_id, duration_ns, round, sm_clock_mhz, excluded"
+    streaming = connection.execution_options(stream_results=True)
+    rows = streaming.execute(sa.text(f"SELECT {columns} FROM sample ORDER BY timing_id, ordinal"))
+    target = sa.table("samples", *map(sa.column, ("timing_id", "durations_ns", "rounds", "sm_clocks_mhz", "exclusions")))
+    lists = sa.JSON(none_as_null=True)
+    insert = sa.insert(target).values({column.name: sa.bindparam(column.name, type_=lists) for column in target.c if column.name != "timing_id"} | {"timing_id": sa.bindparam("timing_id")})
+    block = []
+    for timing_id, group in groupby(rows, key=lambda row: row[0]):
+        durations, rounds, clocks, exclusions = (list(column) for column in list(zip(*group, strict=True))[1:])
+        block.append({
+            "timing_id": timing_id,
+            "durations_ns": [value if value is None or abs(value) != float("inf") else str(value) for value in durations],
+            "rounds": rounds,
+            "sm_clocks_mhz": clocks if any(clock is not None for clock in clocks) else None,
+            "exclusions": exclusions if any(exclusions) else None,
+        })  # fmt: skip
+        if len(block) == 1000:
+            connection.execute(insert, block)
+            block = []
+    if block:
+        connection.execute(insert, block)
