@@ -6,11 +6,9 @@ revision or one of the files has changed, and so is what they rank by. A file th
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
@@ -20,29 +18,12 @@ from cuprof.project import bundled
 from cuprof.store import ranking
 from cuprof.store.connection import database_file, make_engine, show
 from cuprof.store.models import REVISION
+from cuprof.store.schema import VERSION_TABLE, describe_views, list_views
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-VERSION_TABLE = "cuprof_revision"
 _LOCK = 0x6375_7072_6F66  # "cuprof": the advisory lock that two migrating processes meet at on PostgreSQL
-
-
-class View(NamedTuple):
-    """A view's name and its CREATE VIEW statement."""
-
-    name: str
-    statement: str
-
-
-def list_views(database: str = "sqlite") -> list[View]:
-    """Return the views of db/views in the order in which they can be made (the files are numbered)."""
-    views = []
-    for path in sorted((bundled("db") / "views").glob("*.sql")):
-        name, _, only = re.sub(r"^\d+_", "", path.stem).partition(".")
-        if only in ("", database):
-            views.append(View(name, path.read_text(encoding="utf-8").strip().rstrip(";")))
-    return views
 
 
 def read_revision(connection: Connection) -> str | None:
@@ -56,7 +37,7 @@ def is_current(connection: Connection) -> bool:
     """Return whether tables and views are those of this cuprof."""
     if read_revision(connection) != REVISION:
         return False
-    return bool(_read_views(connection).get("hash") == _hash_views(list_views(connection.dialect.name)))
+    return _read_views(connection) == describe_views(list_views(connection.dialect.name))
 
 
 def check_revision(connection: Connection, url: URL) -> str | None:
@@ -126,7 +107,7 @@ def make_configuration() -> Config:
 
 def drop_views(connection: Connection) -> None:
     """Drop every view that cuprof has made in this database."""
-    for name in reversed(_read_views(connection).get("names", [])):
+    for name in reversed(json.loads(_read_views(connection) or '{"names": []}')["names"]):
         connection.execute(sa.text(f'DROP VIEW IF EXISTS "{name}"'))
 
 
@@ -136,7 +117,7 @@ def make_views(connection: Connection) -> None:
     views = list_views(connection.dialect.name)
     for view in views:
         connection.exec_driver_sql(view.statement)
-    value = json.dumps({"hash": _hash_views(views), "names": [view.name for view in views]})
+    value = describe_views(views)
     connection.execute(sa.text("DELETE FROM property WHERE name = 'views'"))
     connection.execute(sa.text("INSERT INTO property (name, value) VALUES ('views', :value)"), {"value": value})
 
@@ -145,12 +126,7 @@ def _migrations() -> Path:
     return bundled("db") / "migrations"
 
 
-def _hash_views(views: list[View]) -> str:
-    return hashlib.sha256("\0".join(view.name + "\n" + view.statement for view in views).encode()).hexdigest()
-
-
-def _read_views(connection: Connection) -> dict[str, Any]:
+def _read_views(connection: Connection) -> str:
     if not sa.inspect(connection).has_table("property"):
-        return {}
-    value = connection.execute(sa.text("SELECT value FROM property WHERE name = 'views'")).scalar()
-    return dict(json.loads(value)) if value else {}
+        return ""
+    return connection.execute(sa.text("SELECT value FROM property WHERE name = 'views'")).scalar() or ""
