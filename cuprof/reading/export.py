@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -19,17 +19,15 @@ from cuprof.errors import MissingDependencyError, StoreError, UsageError
 from cuprof.reading.frames import make_frame
 from cuprof.reading.rows import Rows, plain_columns
 
-SHORTEST = 1e-4
-LONGEST = 1e16
-"""Between these sizes, Python and JSON write a float in the same way."""
+_MARKED = re.compile('[,"\n\r]')
+"""What a field of CSV is quoted for."""
 
 
 def iter_csv(rows: Rows) -> Iterator[str]:
     """Yield the rows as CSV, piece by piece, the columns' names first; no value is an empty field."""
-    head = _csv_lines([rows.names])
+    head = _csv_lines([[name] for name in rows.names])
     for batch in rows.batches:
-        columns = [_csv_column(column) for column in plain_columns(rows.names, batch)]
-        yield head + _csv_lines(zip(*columns, strict=True))
+        yield head + _csv_lines(plain_columns(rows.names, batch))
         head = ""
     yield head
 
@@ -108,15 +106,28 @@ def _json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _csv_lines(rows: Any) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+def _csv_lines(columns: Sequence[Sequence[Any]]) -> str:
+    """Return the lines of some rows; by columns, since a view's cells are mostly floats and repeated texts."""
+    fields = [_fields(column) for column in columns]
+    if len(fields) == 1:  # an empty line would be no row
+        fields = [[field or '""' for field in fields[0]]]
+    return "\n".join(chain(map(",".join, zip(*fields, strict=True)), [""]))
 
 
-def _csv_column(values: list[Any]) -> Sequence[Any]:
-    """Return a column of floats as text, all at once: most of a view is floats, and Python takes its time with them."""
-    sizes = [abs(value) for value in values if value] if set(map(type, values)) <= {float, type(None)} else []
-    if not sizes or min(sizes) < SHORTEST or max(sizes) >= LONGEST:
-        return values
-    return msgspec.json.encode(values)[1:-1].decode().replace("null", "").split(",")
+def _fields(values: Sequence[Any]) -> Sequence[str]:
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds == {float} and math.inf not in values and -math.inf not in values:
+        text = msgspec.json.encode(values)[1:-1].decode()
+        if "e" not in text and "0.0000" not in text:  # else Python and JSON may write it in two ways
+            return text.replace("null", "").split(",")
+    texts = values if kinds == {str} else list(map(str, values))
+    if None in values:
+        texts = ["" if value is None else text for value, text in zip(values, texts, strict=True)]
+    if _MARKED.search("".join(texts)):
+        known = {text: _quoted(text) for text in set(texts)}
+        texts = [known[text] for text in texts]
+    return texts
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _MARKED.search(text) else text

@@ -26,7 +26,7 @@ def make_frame(names: Sequence[str], rows: Batch) -> pd.DataFrame:
     return frame
 
 
-def _make_column(entries: list[Any]) -> pd.Series[Any]:
+def _make_column(entries: Sequence[Any]) -> pd.Series[Any]:
     import pandas as pd
 
     kinds = set(map(type, entries)) - {type(None)}

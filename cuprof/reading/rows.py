@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain
+from operator import ne
 from typing import Any
 
 Batch = Sequence[Sequence[Any]]
@@ -20,12 +21,12 @@ class Rows:
     names: Sequence[str]
     batches: Iterable[Batch]
 
-    def columns(self) -> list[list[Any]]:
+    def columns(self) -> list[Sequence[Any]]:
         """Return every column as a whole."""
         return plain_columns(self.names, list(chain.from_iterable(self.batches)))
 
 
-def plain_columns(names: Sequence[str], rows: Batch) -> list[list[Any]]:
+def plain_columns(names: Sequence[str], rows: Batch) -> list[Sequence[Any]]:
     """Return the columns of some rows.
 
     JSON becomes text, exact decimals floats, what is in a column that ends in `_at` a time in UTC; a number without a
@@ -35,19 +36,19 @@ def plain_columns(names: Sequence[str], rows: Batch) -> list[list[Any]]:
     return [_plain_column(name, values) for name, values in zip(names, columns, strict=True)]
 
 
-def _plain_column(name: str, values: Sequence[Any]) -> list[Any]:
+def _plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:
     kinds = set(map(type, values)) - {type(None)}
     if kinds & {Decimal, dict, list}:
         values = [_plain(value) for value in values]
         kinds = set(map(type, values)) - {type(None)}
-    if float in kinds and kinds <= {int, float}:
+    if float in kinds and kinds <= {int, float} and (int in kinds or any(map(ne, values, values))):
         return [None if value is None or value != value else float(value) for value in values]
     if kinds and kinds <= {str, datetime} and name.endswith("_at"):
         try:
             return [None if value is None else _in_utc(value) for value in values]
         except ValueError:
             pass
-    return list(values)
+    return values
 
 
 def _plain(value: Any) -> Any:
