@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -125,12 +126,12 @@ def list_trials(connection: Connection, sweep_ids: Sequence[int], variants: Coll
     }
     points = connection.execute(_PROBLEMS.where(Problem.id.in_(_of(Trial.problem_id, chosen))))
     problems = {key: Point(coordinates) for key, coordinates in points}
-    runs = {row.id: row for row in connection.execute(_RUNS.where(Run.id.in_(_of(SweepTrial.run_id, chosen))))}
+    runs = {row.id: row for row in connection.execute(_RUNS.where(Run.id.in_(_of(SweepTrial.run_id, chosen)))).all()}
     timings: dict[int, dict[Measure, TimingRow]] = {}
-    for row in connection.execute(_TIMINGS.where(Timing.run_id.in_(_of(SweepTrial.run_id, chosen)))):
+    for row in connection.execute(_TIMINGS.where(Timing.run_id.in_(_of(SweepTrial.run_id, chosen)))).all():
         timings.setdefault(row.run_id, {})[Measure(row.measure)] = _timing(row)
     found: dict[int, list[TrialRow]] = {sweep_id: [] for sweep_id in sweep_ids}
-    for row in connection.execute(_MEMBERS.where(*chosen)):
+    for row in connection.execute(_MEMBERS.where(*chosen)).all():
         run = None if row.run_id is None else _run(runs[row.run_id])
         reason = row.unavailable_reason
         trial = TrialRow(
@@ -186,12 +187,12 @@ def _run(row: Any) -> RunRow:
     if row.build_cached is not None:
         used = (row.build_registers, row.build_shared_bytes, row.build_spill_bytes)
         build = BuildFacts(*used, row.build_cached, row.build_ns or 0, row.build_log or "")
-    facts = {field.name: getattr(row, field.name) for field in fields(RunRow) if field.name not in ("check", "build")}
-    return RunRow(**{**facts, "state": State(row.state), "job": row.job or ""}, check=check, build=build)
+    facts = (row.id, row.sweep_id, row.device_id, State(row.state), row.phase, row.message, row.log)
+    return RunRow(*facts, row.started_at, row.duration_ns, check, build, row.job or "")
 
 
 def _timing(row: Any) -> TimingRow:
-    figures = (_number(getattr(row, field.name)) for field in fields(Summary)[2:])
+    figures = map(_number, _SUMMARY(row))
     return TimingRow(
         id=row.id,
         run_id=row.run_id,
@@ -203,6 +204,9 @@ def _timing(row: Any) -> TimingRow:
         rotation=row.rotation or "",
         energy=None if row.energy_j is None else Energy(row.energy_j, _number(row.mean_w), _number(row.idle_w)),
     )
+
+
+_SUMMARY = attrgetter(*(field.name for field in fields(Summary)[2:]))
 
 
 def _number(value: float | None) -> float:
