@@ -21,9 +21,9 @@ from cuprof.engine.planning import prepare
 from cuprof.engine.sweep import open_stations
 from cuprof.project import Project
 from cuprof.records import SweepFacts, Trial
-from cuprof.store import Store
+from cuprof.store import Store, ranking
 from cuprof.store.counter_models import Counter, Launch, Metric, Profile, TrialCounter
-from cuprof.store.models import Device, Run, SweepTrial, Timing
+from cuprof.store.models import Device, Run, Samples, SweepTrial, Timing
 from cuprof.store.models import Sweep as SweepRow
 from cuprof.store.models import Trial as TrialRow
 from cuprof.store.trials import find_keys
@@ -42,7 +42,8 @@ DETAILS = {
 }  # fmt: skip
 _PROFILE = {
     "artifact_id": None, "name": "", "state": "ok", "message": "", "log": "", "metric_set": "study", "missing": {},
-    "metrics": list(METRICS), "cache_mode": "cold", "duration_ns": 11_441_463_075, "clock_control": "none", "replay": "kernel",
+    "metrics": list(METRICS), "cache_mode": "cold", "duration_ns": 11_441_463_075, "clock_control": "none",
+    "replay": "kernel",
 }  # fmt: skip
 _LAUNCH = {
     "kernel": "single_pass", "grid_x": 64, "grid_y": 1, "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1,
@@ -109,7 +110,7 @@ def fill(project: Project, url: str, trials: int, sweeps: int = 2) -> Filled:
                 store.finish_sweep(sweep_id, "finished")
                 filled.append(sweep_id)
             with store.engine.begin() as connection:
-                connection.exec_driver_sql("ANALYZE")
+                ranking.refresh(connection)
     words = [f"{part}.{name}={','.join(map(str, values))}" for part, of in axes.items() for name, values in of.items()]
     return Filled(tuple(filled), len(planned) * sweeps, samples, (f"experiment={EXPERIMENT}", *words))
 
@@ -136,7 +137,9 @@ def _write_block(
     """Write what became of some trials, each a run; return how many samples it has left."""
     keys = find_keys(connection, [trial.identity for trial in trials])
     device_id = connection.scalar(sa.select(sa.func.min(Device.id)))
-    first_run, first_timing = (1 + (connection.scalar(sa.select(sa.func.max(table.id))) or 0) for table in (Run, Timing))
+    first_run, first_timing = (
+        1 + (connection.scalar(sa.select(sa.func.max(table.id))) or 0) for table in (Run, Timing)
+    )
     now = time.time()
     runs, timings, samples = [], [], []
     endings = rng.random(len(trials))
@@ -144,9 +147,13 @@ def _write_block(
         state = "ok"
         if ending < WRONG + FAILED:
             state = "wrong_result" if ending < WRONG else "crashed"
-        runs.append({**_RUN, "id": run_id, "trial_id": keys[trial.identity], "sweep_id": sweep_id, "state": state,
-                     "device_id": device_id, "recorded_at": now, "started_at": now, "check_seed": str(run_id),
-                     "message": "" if state == "ok" else f"{state} at {run_id}", "check_passed": state == "ok"})  # fmt: skip
+        facts = {"id": run_id, "trial_id": keys[trial.identity], "sweep_id": sweep_id, "device_id": device_id}
+        told = {
+            "state": state,
+            "message": "" if state == "ok" else f"{state} at {run_id}",
+            "check_passed": state == "ok",
+        }
+        runs.append({**_RUN, **facts, **told, "recorded_at": now, "started_at": now, "check_seed": str(run_id)})
         if state != "ok":
             continue
         true_ns = _true_ns(trial) * (1 + 0.01 * rng.standard_normal())
@@ -159,8 +166,6 @@ def _write_block(
     connection.execute(sa.insert(Timing), timings)
     _write_profiles(connection, sweep_id, runs, rng)
     _write_samples(connection, samples)
-    for run in runs:
-        run["run_trial"] = run["trial_id"]
     connection.execute(
         sa.update(SweepTrial)
         .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == sa.bindparam("run_trial"))
@@ -174,11 +179,15 @@ def _write_block(
     return sum(len(durations) for _, durations in samples)
 
 
-def _write_profiles(connection: Connection, sweep_id: int, runs: Sequence[Mapping[str, Any]], rng: np.random.Generator) -> None:
+def _write_profiles(
+    connection: Connection, sweep_id: int, runs: Sequence[Mapping[str, Any]], rng: np.random.Generator
+) -> None:
     """Write what a profiler said of some of the trials that were right."""
     metrics = dict(connection.execute(sa.select(Metric.name, Metric.id)).all())
     if not metrics:
-        connection.execute(sa.insert(Metric), [{"name": name, "unit": "byte", "rollup": "sum", "meaning": ""} for name in METRICS])
+        connection.execute(
+            sa.insert(Metric), [{"name": name, "unit": "byte", "rollup": "sum", "meaning": ""} for name in METRICS]
+        )
         metrics = dict(connection.execute(sa.select(Metric.name, Metric.id)).all())
     chosen = [run for run in runs if run["state"] == "ok" and rng.random() < PROFILED]
     if not chosen:
@@ -187,12 +196,27 @@ def _write_profiles(connection: Connection, sweep_id: int, runs: Sequence[Mappin
     profile_id, launch_id = (1 + (connection.scalar(sa.select(sa.func.max(key))) or 0) for key in ids)
     profiles, launches, counters, rolled = [], [], [], []
     for run in chosen:
-        profiles.append({**_PROFILE, "id": profile_id, "trial_id": run["trial_id"], "sweep_id": sweep_id, "recorded_at": run["recorded_at"], "started_at": run["recorded_at"]})
+        profiles.append(
+            {
+                **_PROFILE,
+                "id": profile_id,
+                "trial_id": run["trial_id"],
+                "sweep_id": sweep_id,
+                "recorded_at": run["recorded_at"],
+                "started_at": run["recorded_at"],
+            }
+        )
         values = {key: float(1e6 * rng.random()) for key in metrics.values()}
-        rolled += [{**_VALUE, "profile_id": profile_id, "trial_id": run["trial_id"], "metric_id": key, "value": value} for key, value in values.items()]
+        rolled += [
+            {**_VALUE, "profile_id": profile_id, "trial_id": run["trial_id"], "metric_id": key, "value": value}
+            for key, value in values.items()
+        ]
         for ordinal in range(LAUNCHES):
             launches.append({**_LAUNCH, "id": launch_id, "profile_id": profile_id, "ordinal": ordinal})
-            counters += [{**_VALUE, "launch_id": launch_id, "metric_id": key, "value": value / LAUNCHES} for key, value in values.items()]
+            counters += [
+                {**_VALUE, "launch_id": launch_id, "metric_id": key, "value": value / LAUNCHES}
+                for key, value in values.items()
+            ]
             launch_id += 1
         profile_id += 1
     for table, rows in ((Profile, profiles), (Launch, launches), (Counter, counters), (TrialCounter, rolled)):
@@ -215,7 +239,8 @@ def _draw(rng: np.random.Generator, true_ns: float) -> np.ndarray:
 def _timing(timing_id: int, run_id: int, measure: str, method: str, durations: np.ndarray) -> dict[str, Any]:
     low, q1, median, q3, high = np.quantile(durations, (0.3, 0.25, 0.5, 0.75, 0.7))
     return {
-        **dict(zip(("median_ns", "low_ns", "high_ns", "q1_ns", "q3_ns"), map(float, (median, low, high, q1, q3)), strict=True)),
+        "median_ns": float(median), "low_ns": float(low), "high_ns": float(high),
+        "q1_ns": float(q1), "q3_ns": float(q3),
         "id": timing_id, "run_id": run_id, "measure": measure, "method": method, "stopped_by": "interval",
         "sample_count": len(durations), "excluded_count": 0, "confidence": 0.95,
         "mean_ns": float(durations.mean()), "stdev_ns": float(durations.std()),
@@ -225,26 +250,13 @@ def _timing(timing_id: int, run_id: int, measure: str, method: str, durations: n
 
 def _write_samples(connection: Connection, samples: Sequence[tuple[int, np.ndarray]]) -> None:
     rows = [
-        {"timing_id": key, "ordinal": place, "round": place, "duration_ns": value, "sm_clock_mhz": 1966.1, "excluded": ""}
-        for key, durations in samples
-        for place, value in enumerate(durations.tolist())
+        {
+            "timing_id": timing_id,
+            "durations_ns": durations.tolist(),
+            "rounds": list(range(len(durations))),
+            "sm_clocks_mhz": [1966.1] * len(durations),
+            "exclusions": None,
+        }
+        for timing_id, durations in samples
     ]
-    if connection.dialect.name == "sqlite":
-        raw: Any = connection.connection.driver_connection
-        raw.executemany("INSERT INTO sample VALUES (:timing_id, :ordinal, :round, :duration_ns, :sm_clock_mhz, :excluded)", rows)
-        return
-    raw = connection.connection.driver_connection
-    with raw.cursor().copy("COPY sample FROM STDIN") as copy:
-        for row in rows:
-            copy.write_row(tuple(row.values()))
-
-
-if __name__ == "__main__":
-    import sys
-    from pathlib import Path
-    folder, count = Path(sys.argv[1]), int(sys.argv[2])
-    began = time.monotonic()
-    project = Project(folder)
-    url = sys.argv[3] if len(sys.argv) > 3 else f"sqlite:///{folder / 'db' / 'cuprof.sqlite'}"
-    found = fill(project, url, count)
-    print(found, time.monotonic() - began)
+    connection.execute(sa.insert(Samples), rows)

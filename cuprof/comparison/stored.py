@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,16 +28,22 @@ FIRST_VERSION = "1.1"
 """The method's of timings that do not tell it: it was stored from the second on."""
 
 
-def read_entries(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> list[Entry]:
+def read_entries(
+    connection: Connection,
+    sweep_ids: Sequence[int],
+    variants: Collection[str] = (),
+    trials: Iterable[TrialRow] | None = None,
+) -> list[Entry]:
     """Return the trials of some sweeps; of a trial in several of them, the last one's.
 
     Args:
         sweep_ids: the later ones win.
         variants: only these, all when empty.
+        trials: what `list_trials` returns of them, where it is known.
     """
     devices = {device.id: device for device in list_devices(connection, sweep_ids)}
     rows: dict[tuple[Any, ...], TrialRow] = {}
-    for row in list_trials(connection, sweep_ids, variants):
+    for row in list_trials(connection, sweep_ids, variants) if trials is None else trials:
         device = devices.get(row.device_id or 0)
         key = (row.family, row.variant, row.backend, row.problem, row.tunables, device and device.facts.name)
         rows.pop(key, None)

@@ -77,7 +77,9 @@ def to_parquet(rows: Rows) -> bytes:
     _distinct_names(rows.names, "Parquet")
     buffer = io.BytesIO()
     try:
-        make_frame(rows.names, [row for batch in rows.batches for row in batch]).to_parquet(buffer, engine="pyarrow", index=False)
+        make_frame(rows.names, [row for batch in rows.batches for row in batch]).to_parquet(
+            buffer, engine="pyarrow", index=False
+        )
     except pyarrow.ArrowException as error:
         text = "; ".join(map(str, error.args))
         raise UsageError(f"Parquet has no form for these rows: {text}; CAST each column to one type") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -32,16 +31,17 @@ class SampleArrays:
 def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, SampleArrays]]:
     """Yield (timing, its samples) by rising number of the timing; those without a counted sample are left out."""
     for chunk in chunks(sorted(set(timing_ids))):
-        for timing_id, durations, rounds, exclusions in connection.execute(_LISTS.where(Samples.timing_id.in_(chunk))):
+        for timing_id, *lists in connection.execute(_LISTS.where(Samples.timing_id.in_(chunk))).all():
             with checking(connection):
-                arrays = _arrays(durations, rounds, exclusions)
+                arrays = _arrays(*lists)
             if arrays.rounds.size:
                 yield timing_id, arrays
 
 
 # as text, which is read faster here than by the driver
 _LISTS = sa.select(
-    Samples.timing_id, *(sa.cast(column, sa.Text) for column in (Samples.durations_ns, Samples.rounds, Samples.exclusions))
+    Samples.timing_id,
+    *(sa.cast(column, sa.Text) for column in (Samples.durations_ns, Samples.rounds, Samples.exclusions)),
 ).order_by(Samples.timing_id)
 _durations = msgspec.json.Decoder(list[float | None])
 _rounds = msgspec.json.Decoder(list[int])

@@ -77,7 +77,7 @@ class Sums:
             each if each.size <= SKETCHED else each[((np.arange(SKETCHED) + 0.5) * each.size / SKETCHED).astype(int)]
             for each in (self.first, self.second)
         )
-        sums = (first[:, None] + second).ravel()
+        sums: np.ndarray = (first[:, None] + second).ravel()
         sums.sort()
         return sums
 
@@ -89,4 +89,4 @@ class Sums:
 
     def _ranks(self, value: float) -> np.ndarray:
         """Return, for every element of the first, how many elements of the second give a sum up to this value."""
-        return self.second.searchsorted(value - self.first, side="right")
+        return np.asarray(self.second.searchsorted(value - self.first, side="right"))

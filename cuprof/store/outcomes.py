@@ -68,7 +68,7 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     for timing in outcome.timings:
         _record_timing(connection, run_id, timing)
     if origin.again:
-        ranking.refresh(connection, [trial.id])
+        ranking.refresh(connection, trial.id)
         return run_id
     if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
         connection.execute(
@@ -79,7 +79,7 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
         .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == trial.id)
         .values(run_id=run_id, reused=False)
     )
-    ranking.refresh(connection, [trial.id])
+    ranking.refresh(connection, trial.id)
     return run_id
 
 
@@ -111,7 +111,9 @@ def listed(samples: Sequence[Sample]) -> dict[str, Any]:
     clocks = [sample.sm_clock_mhz for sample in samples]
     exclusions = [sample.excluded for sample in samples]
     return {
-        "durations_ns": [None if sample.duration_ns != sample.duration_ns else sample.duration_ns for sample in samples],
+        "durations_ns": [
+            None if sample.duration_ns != sample.duration_ns else sample.duration_ns for sample in samples
+        ],
         "rounds": [sample.round for sample in samples],
         "sm_clocks_mhz": clocks if any(clock is not None for clock in clocks) else None,
         "exclusions": exclusions if any(exclusions) else None,

@@ -112,7 +112,7 @@ def reuse(connection: Connection, sweep_id: int, runs: Sequence[tuple[str, int]]
     )
     if runs:
         connection.execute(statement, [{"trial": keys[identity], "run": run_id} for identity, run_id in runs])
-        ranking.refresh(connection, keys.values())
+        ranking.refresh_sweep(connection, sweep_id)
 
 
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:

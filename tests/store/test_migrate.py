@@ -34,6 +34,7 @@ from cuprof.store import Store, migrate
 from cuprof.store import store as store_module
 from cuprof.store.counters import save_artifact
 from cuprof.store.models import REVISION, Base
+from cuprof.store.schema import View
 from tests.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
 OLD = Path(__file__).parents[1] / "data" / "db"
@@ -133,7 +134,7 @@ def view_names(url: str) -> list[str]:
 
 def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        migrate, "list_views", lambda: [migrate.View("broken", "CREATE VIEW broken AS SELECT FROM nothing")]
+        migrate, "list_views", lambda database: [View("broken", "CREATE VIEW broken AS SELECT FROM nothing")]
     )
     with pytest.raises(StoreError):
         Store.open(url)

@@ -5,7 +5,7 @@ Revision: 0008, after 0005
 
 from __future__ import annotations
 
-import json
+import math
 from itertools import groupby
 
 import sqlalchemy as sa
@@ -15,7 +15,18 @@ revision = "0008"
 down_revision = "0005"
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-RANKED = ("sweep_id", "problem_id", "variant_id", "device_id", "measure", "method", "median_ns", "ordinal", "timing_id", "is_right")
+RANKED = (
+    "sweep_id",
+    "problem_id",
+    "variant_id",
+    "device_id",
+    "measure",
+    "method",
+    "median_ns",
+    "ordinal",
+    "timing_id",
+    "is_right",
+)
 
 
 def upgrade() -> None:
@@ -49,17 +60,17 @@ def upgrade() -> None:
 
 def _convert(connection: sa.Connection) -> None:
     columns = "timing_id, duration_ns, round, sm_clock_mhz, excluded"
-    streaming = connection.execution_options(stream_results=True)
-    rows = streaming.execute(sa.text(f"SELECT {columns} FROM sample ORDER BY timing_id, ordinal"))
-    target = sa.table("samples", *map(sa.column, ("timing_id", "durations_ns", "rounds", "sm_clocks_mhz", "exclusions")))
-    lists = sa.JSON(none_as_null=True)
-    insert = sa.insert(target).values({column.name: sa.bindparam(column.name, type_=lists) for column in target.c if column.name != "timing_id"} | {"timing_id": sa.bindparam("timing_id")})
+    every = sa.text(f"SELECT {columns} FROM sample ORDER BY timing_id, ordinal")
+    rows = connection.execute(every.execution_options(stream_results=True))
+    names = ("durations_ns", "rounds", "sm_clocks_mhz", "exclusions")
+    lists = [sa.column(name, sa.JSON(none_as_null=True)) for name in names]
+    insert = sa.insert(sa.table("samples", sa.column("timing_id"), *lists))
     block = []
     for timing_id, group in groupby(rows, key=lambda row: row[0]):
         durations, rounds, clocks, exclusions = (list(column) for column in list(zip(*group, strict=True))[1:])
         block.append({
             "timing_id": timing_id,
-            "durations_ns": [value if value is None or abs(value) != float("inf") else str(value) for value in durations],
+            "durations_ns": list(map(_plain, durations)),
             "rounds": rounds,
             "sm_clocks_mhz": clocks if any(clock is not None for clock in clocks) else None,
             "exclusions": exclusions if any(exclusions) else None,
@@ -69,3 +80,7 @@ def _convert(connection: sa.Connection) -> None:
             block = []
     if block:
         connection.execute(insert, block)
+
+
+def _plain(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else str(value)
