@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
         get_profiler("ncu").check(config, project)  # what cannot work is found before anything is timed
     with make_observer() as observer:
-        result = run_sweep(config, project, observer, _import_ahead)
+        result = run_sweep(config, project, observer, partial(_import_ahead, config.report.enabled))
     code = result.exit_code
     try:
         if config.ncu.enabled:
@@ -129,11 +130,10 @@ def task(config: SweepConfig, project: Project) -> int:
     return code
 
 
-def _import_ahead() -> None:
+def _import_ahead(with_page: bool) -> None:
     """Import what the results are read and written with: half a second that would follow the last trial."""
-    importlib.import_module("cuprof.analysis")
-    importlib.import_module("cuprof.report")
-    importlib.import_module("cuprof.terminal.results")
+    for name in ("cuprof.analysis", "cuprof.terminal.results", *(["cuprof.report"] if with_page else [])):
+        importlib.import_module(name)
 
 
 def _preview(config: SweepConfig, project: Project) -> int:
@@ -160,7 +160,6 @@ def _check_writable(folder: Path) -> None:
 def _show_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
     """Write the page of a sweep, then print its results and the page's path."""
     from cuprof.analysis import load_study
-    from cuprof.report import write
     from cuprof.store import Store
     from cuprof.terminal.results import print_results
 
@@ -170,6 +169,8 @@ def _show_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
     page = None
     try:
         if config.report.enabled:
+            from cuprof.report import write
+
             page = write(study, _page_folder(config, project), folders=project.report_folders)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -44,7 +45,6 @@ _LISTS = sa.select(
     *(sa.cast(column, sa.Text) for column in (Samples.durations_ns, Samples.rounds, Samples.exclusions)),
 ).order_by(Samples.timing_id)
 _durations = msgspec.json.Decoder(list[float | None])
-_rounds = msgspec.json.Decoder(list[int])
 _exclusions = msgspec.json.Decoder(list[str])
 
 
@@ -53,4 +53,12 @@ def _arrays(durations: str, rounds: str, exclusions: str | None) -> SampleArrays
     counted = ~np.isnan(every)
     if exclusions:
         counted &= np.array(_exclusions.decode(exclusions)) == ""
-    return SampleArrays(np.array(_rounds.decode(rounds), dtype=np.int64)[counted], every[counted])
+    if counted.all():
+        return SampleArrays(_rounds(rounds), every)
+    return SampleArrays(_rounds(rounds)[counted], every[counted])
+
+
+@lru_cache(maxsize=4096)
+def _rounds(text: str) -> np.ndarray:
+    """Return the rounds of a timing, which many timings share."""
+    return np.array(msgspec.json.decode(text, type=list[int]), dtype=np.int64)

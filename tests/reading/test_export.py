@@ -19,7 +19,7 @@ from cuprof.reading.frames import make_frame
 from cuprof.reading.rows import Batch, Rows
 
 NAMES = ("variant", "median_us", "bytes", "error", "run_at")
-FIRST = ("last_warp", 16.25, 67108864, math.inf, "2026-01-02 03:04:05.500000")
+FIRST = ("last_warp", 16.25, 67108864, math.inf, "2026-01-02 03:04:05.500123")
 SECOND = ('with "quotes", and\nlines', None, None, -math.inf, None)
 
 
@@ -44,7 +44,7 @@ def test_json_is_strict_and_keeps_whole_numbers() -> None:
             "median_us": 16.25,
             "bytes": 67108864,
             "error": "Infinity",
-            "run_at": "2026-01-02T03:04:05.500000+00:00",
+            "run_at": "2026-01-02T03:04:05.500123+00:00",
         },
         {
             "variant": 'with "quotes", and\nlines',
@@ -70,7 +70,7 @@ def test_csv_is_what_pandas_writes() -> None:
         [0.1 + 0.2, -0.0, 5e-324, 1.7e308],
         [1.0, 2, None],
         [1, None, 2**62],
-        ["", None, "a,b", '"', "\r"],
+        ["", None, "a,b", '"', "x\ny"],
         [True, None, False],
         [None, None],
         [math.nan, 1.5],
