@@ -51,8 +51,10 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
         device: a device's name; empty takes that of the newest run.
 
     Raises:
-        SelectionError: there is no right run, or none on that device.
+        SelectionError: there is no right run, or none on that device; or `within` is no share.
     """
+    if not 0 <= within < 10:
+        raise SelectionError(f"configurations within {within:g} of the best time are asked for; give 5% or 0.05")
     right = [run for run in runs if run.state is State.OK and run.median_ns]
     if not right:
         raise SelectionError(f"no right time of family {family} is stored; run cuprof sweep family={family} first")

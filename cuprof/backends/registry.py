@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from functools import cache
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from cuprof.backends.spec import BackendSpec, ListedDevice
@@ -54,26 +55,26 @@ def open_backend(backend: str, number: int | None = None) -> Backend[Runnable]:
     Raises:
         CuprofError: it cannot be opened here; the message says why.
     """
-    opened: Backend[Runnable] = _load(get_spec(backend).opener)(number)
+    opened: Backend[Runnable] = resolve_name(get_spec(backend).opener)(number)
     return opened
 
 
 def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:
     """Return the facts of the device that would be opened; None where only the opened back end can tell."""
     reader = get_spec(backend).facts_reader
-    facts: DeviceFacts | None = _load(reader)(number) if reader else None
+    facts: DeviceFacts | None = resolve_name(reader)(number) if reader else None
     return facts
 
 
 def find_builder(backend: str) -> Callable[[Variant, Program, str, Signature, str], BuildFacts] | None:
     """Return what compiles (variant, program, source text, signature, architecture) without a device, or None."""
     builder = get_spec(backend).builder
-    return _load(builder) if builder else None
+    return resolve_name(builder) if builder else None
 
 
 def list_devices(backend: str) -> list[ListedDevice]:
     """Return the devices of a back end, opening none of them."""
-    return list(_load(get_spec(backend).lister)())
+    return list(resolve_name(get_spec(backend).lister)())
 
 
 def count_devices(backend: str) -> int:
@@ -82,15 +83,10 @@ def count_devices(backend: str) -> int:
     Raises:
         CuprofError: none can be opened here; the message says why.
     """
-    return int(_load(get_spec(backend).counter)())
+    return int(resolve_name(get_spec(backend).counter)())
 
 
 def is_host(backend: str, details: Mapping[str, Any]) -> bool:
     """Return whether a device with these details is the host's own processor, which OpenCL may offer too."""
     spec = find_spec(backend)
     return (spec is not None and spec.is_host) or details.get("type") == "CPU"
-
-
-def _load(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)

@@ -60,7 +60,7 @@ def share(text: str) -> float:
         argparse.ArgumentTypeError: it is neither.
     """
     try:
-        return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no share; write 1% or 0.01") from None
 

@@ -196,8 +196,7 @@ def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
 
 def _examine_profiler(profiler: Profiler, driver: Driver | None) -> Diagnosis:
     try:
-        found = profiler.find_tool()
-        return Diagnosis(profiler.title, Health.GOOD, f"{found.version_text} at {found.path}")
+        return Diagnosis(profiler.title, Health.GOOD, profiler.describe_program())
     except CuprofError as error:
         health = Health.WARNING if driver else Health.OPTIONAL
         detail, _, remedy = str(error).partition("; ")

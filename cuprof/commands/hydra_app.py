@@ -30,13 +30,14 @@ Task = Callable[["SweepConfig", Project], int]
 """What a command does with a composed configuration: a module-level function that returns the exit code."""
 
 
-def run(command_name: str, argv: Sequence[str], task: Task) -> int:
+def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "") -> int:
     """Compose the configuration from `argv` and give it to `task`, once or as several jobs; return the exit code.
 
     Args:
         command_name: what the user typed after `cuprof`.
         argv: options of Hydra's and `key=value` settings, in any order.
         task: defined at the top of a module, since launchers send it to other processes.
+        help_text: printed instead where `argv` asks for help.
 
     Returns:
         The task's exit code; of several jobs the largest. A job that left no record counts as failed (1).
@@ -45,6 +46,9 @@ def run(command_name: str, argv: Sequence[str], task: Task) -> int:
         CuprofError: the configuration does not compose (nothing has run).
         KeyboardInterrupt: the user stopped it.
     """
+    if help_text and {"-h", "--help"} & set(argv):
+        print(help_text)
+        return 0
     from cuprof.commands.hydra_arguments import added_folders, find_main, read_arguments
     from cuprof.config.overrides import split_axes
     from cuprof.config.studies import expand_studies, leave_default_experiment

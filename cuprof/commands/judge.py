@@ -18,7 +18,8 @@ FAMILY     a family of the project, or a folder with a family.py
 CANDIDATE  a source (.cu, .cl) that takes the place of a variant's own, or a Python file that defines variants with
            @family.cuda, @family.opencl, @family.library or @family.cpu
 SETTING    problems and how they are timed, as for cuprof sweep: problem.n=2**20,2**24, problem.preset=NAME,
-           tune.NAME=…, measure=quick, measure.modes=[hot], device.cuda=1, limits.check_s=10, …
+           tune.NAME=…, measure=quick, measure.modes=[hot], device.cuda=1, limits.check_s=10, …; with --counters
+           those of cuprof ncu-collect too: ncu.cache_control=none, ncu.path=FILE, …
 
 Exit code, the worst of all candidates: 0 right, and faster or the same; 1 slower or undecided; 2 bad input, or it
 cannot be judged here; 3 wrong or not honest."""
@@ -27,11 +28,12 @@ EXAMPLES = """\
 examples:
   cuprof judge reduction mine.cu --like last_warp
   cuprof judge reduction mine.py problem.n=2**20,2**24 --json
-  cuprof judge kernels/reduction a.cu b.cu --like sequential --keep judged.sqlite"""
+  cuprof judge kernels/reduction a.cu b.cu --like sequential --keep judged.sqlite
+  cuprof judge reduction mine.cu --counters=memory"""
 
 _SETTING = re.compile(r"[+~]*[A-Za-z_][\w./@-]*=.*|~[A-Za-z_][\w./]*", re.DOTALL)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "ncu", "retry", "dry_run", "output")
+NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -66,6 +68,7 @@ def _judge(argv: Sequence[str]) -> int:
         memory_bytes=arguments.memory_limit,
         time_limit_s=arguments.time_limit,
         database=arguments.keep.absolute() if arguments.keep else None,
+        counters=arguments.counters is not None,
     )
     with make_observer() as observer:
         report = judge(request, project, observer)
@@ -94,6 +97,13 @@ def make_parser() -> CommandParser:
     parser.add_argument(
         "--time-limit", type=_seconds, default=0.0, metavar="SECONDS", help="of one execution, or of a build"
     )
+    parser.add_argument(
+        "--counters",
+        nargs="?",
+        const="",
+        metavar="SET",
+        help="hardware counters (Nsight Compute): a metric set of conf/ncu, or METRIC,METRIC,… (default: study)",
+    )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
     parser.add_argument("--json", action="store_true", help="as JSON on the standard output")
     return parser
@@ -101,14 +111,21 @@ def make_parser() -> CommandParser:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments = make_parser().parse_intermixed_args(argv)
+    if re.search(r"=|\.(cu|cl|py)$", arguments.counters or ""):
+        arguments.words.append(arguments.counters)  # the option's own word was left out
+        arguments.counters = ""
     arguments.settings = [word for word in arguments.words if _SETTING.fullmatch(word) and not Path(word).exists()]
     arguments.candidates = [word for word in arguments.words if word not in arguments.settings]
     if not arguments.candidates:
         raise UsageError("name at least one candidate, a .cu, .cl or .py file; see cuprof judge --help")
     for setting in arguments.settings:
         key = re.split(r"[=.]", setting.lstrip("+~"))[0]
-        if key in NOT_SET_HERE:
+        if key in NOT_SET_HERE or (key == "ncu" and arguments.counters is None):
             raise UsageError(f"{setting!r} has no meaning for judge; see cuprof judge --help")
+    if arguments.counters:
+        is_set = "__" not in arguments.counters  # which every metric's name has
+        asked = [f"ncu={arguments.counters}"] if is_set else [f"ncu.metrics=[{arguments.counters}]", "ncu.name=named"]
+        arguments.settings = [*asked, *arguments.settings]
     return arguments
 
 

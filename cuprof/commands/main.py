@@ -9,9 +9,8 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
 
 from cuprof import __version__
 from cuprof.errors import CuprofError, StoreError, suggest
@@ -51,11 +50,6 @@ COMMANDS: dict[str, Command] = {
 GARBAGE = 50_000
 """Objects that are made between two looks for garbage: rows come by the hundred thousand, and none of them is any."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-
-
-class _CommandModule(Protocol):
-    def main(self, argv: Sequence[str]) -> int:
-        """Run the command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -162,13 +156,13 @@ def _dispatch(words: list[str]) -> int:
         print(f"cuprof {__version__}")
         return 0
     if words[0] in ("-sc", "--shell-completion"):
-        return _module("cuprof.commands.completion").main(words)
+        return _main_of("cuprof.commands.completion")(words)
     command = COMMANDS.get(words[0])
     if command is None:
         print_message(f"error: unknown command {words[0]!r}: {suggest(words[0], COMMANDS)}")
         return 2
-    return _module(command.module).main(words[1:])
+    return _main_of(command.module)(words[1:])
 
 
-def _module(name: str) -> _CommandModule:
-    return cast(_CommandModule, importlib.import_module(name))
+def _main_of(module: str) -> Callable[[Sequence[str]], int]:
+    return importlib.import_module(module).main  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from cuprof.commands import hydra_app
 from cuprof.project import Project
 from cuprof.terminal.output import print_message
 
@@ -52,13 +53,8 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    if {"-h", "--help"} & set(argv):
-        print(HELP)
-        return 0
-    from cuprof.commands import hydra_app
-
     hydra_app.prestart_worker(argv)
-    return hydra_app.run("ncu-collect", argv, task)
+    return hydra_app.run("ncu-collect", argv, task, HELP)
 
 
 def task(config: SweepConfig, project: Project) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuprof.commands.arguments import CommandParser, add_store
-from cuprof.errors import UsageError
+from cuprof.commands.arguments import CommandParser, add_store, share
 from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
 
@@ -59,20 +58,10 @@ def make_parser() -> CommandParser:
         EXAMPLES,
     )
     parser.add_argument("family", metavar="FAMILY", help="see cuprof list families")
-    parser.add_argument("--within", type=_share, default=0.05, metavar="SHARE", help="of the best time (default: 5%%)")
+    parser.add_argument("--within", type=share, default=0.05, metavar="SHARE", help="of the best time (default: 5%%)")
     parser.add_argument("--measure", choices=MEASURES, default="cold", help="which time (default: cold)")
     parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
     parser.add_argument("--header", type=Path, metavar="FILE", help="write a C header that picks one by problem")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_store(parser)
     return parser
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 10:
-        raise UsageError(f"--within is {text!r}; give a share such as 5% or 0.05")
-    return share

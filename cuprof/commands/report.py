@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cuprof.commands import hydra_app
 from cuprof.project import Project
 
 if TYPE_CHECKING:
@@ -38,12 +39,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    if {"-h", "--help"} & set(argv):
-        print(HELP)
-        return 0
-    from cuprof.commands import hydra_app
-
-    return hydra_app.run("report", argv, task)
+    return hydra_app.run("report", argv, task, HELP)
 
 
 def task(config: SweepConfig, project: Project) -> int:

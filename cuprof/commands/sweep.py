@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cuprof.commands import hydra_app
 from cuprof.errors import UsageError
 from cuprof.project import Project, try_writing
 from cuprof.terminal.output import print_message
@@ -86,13 +87,8 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; see `HELP`."""
-    if {"-h", "--help"} & set(argv):
-        print(HELP)
-        return 0
-    from cuprof.commands import hydra_app
-
     hydra_app.prestart_worker(argv)
-    return hydra_app.run("sweep", argv, task)
+    return hydra_app.run("sweep", argv, task, HELP)
 
 
 def task(config: SweepConfig, project: Project) -> int:

@@ -12,7 +12,7 @@ from cuprof.engine.runner import MOST_KILLS, JobRunner, is_from_outside
 from cuprof.engine.station import Station
 from cuprof.errors import CuprofError, UsageError, WorkerError
 from cuprof.records import DeviceFacts, Unavailable
-from cuprof.worker.messages import WorkerSettings
+from cuprof.worker.messages import Describe, Described, WorkerSettings
 
 
 def make_stations(config: SweepConfig) -> list[Station]:
@@ -108,7 +108,7 @@ def find_devices(
             continue
         for trial in range(MOST_KILLS + 1):
             try:
-                devices |= runner.worker.describe((backend,)).devices
+                devices |= runner.worker.ask(Describe((backend,)), Described).devices
                 break
             except WorkerError as error:
                 runner.replace_worker()

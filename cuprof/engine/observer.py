@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from cuprof.records import Outcome, Trial
 
 
-class Observer(Protocol):
-    """Hear of a sweep's progress, in order, from one thread."""
+class Observer:
+    """Hear of a sweep's progress, in order, from one thread; what a listener does not care for it leaves as it is."""
 
     def started(self, planned: int, reused: int) -> None:
         """Take the number of trials of the sweep, and how many of them are stored already."""
@@ -27,25 +25,3 @@ class Observer(Protocol):
 
     def finished(self, sweep_id: int) -> None:
         """Take the end of the sweep."""
-
-
-class SilentObserver:
-    """Listen to nothing."""
-
-    def started(self, planned: int, reused: int) -> None:
-        """Ignore it."""
-
-    def trial_started(self, trial: Trial, phase: str) -> None:
-        """Ignore it."""
-
-    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Ignore it."""
-
-    def done_elsewhere(self, count: int) -> None:
-        """Ignore it."""
-
-    def note(self, text: str) -> None:
-        """Ignore it."""
-
-    def finished(self, sweep_id: int) -> None:
-        """Ignore it."""

@@ -23,7 +23,7 @@ from cuprof.project import Project
 from cuprof.records import DeviceFacts, Measure, Trial, Unavailable
 from cuprof.store import Store
 from cuprof.store.trials import StoredTrial
-from cuprof.worker.messages import Probe
+from cuprof.worker.messages import Probe, Probed
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _probe(family: Family, selection: Selection, config: SweepConfig, runner: Jo
         return
     problems = tuple(point for _, point in read_selection(family, selection).problems)
     try:
-        probed = runner.worker.probe(Probe(family.path, problems), config.limits.trial_s)
+        probed = runner.worker.ask(Probe(family.path, problems), Probed, config.limits.trial_s)
     except WorkerError as error:
         runner.replace_worker()
         raise FamilyError(f"family {family.name}: {error} while its inputs and its first results were made") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Event, Thread
-from types import TracebackType
 
 from cuprof.engine.station import Station
 from cuprof.errors import StoreError
@@ -24,9 +23,7 @@ class Presence:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
         self._store.leave([station.number for station in self._stations if station.number is not None])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from cuprof.backends.contract import OUT_OF_MEMORY
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.engine.witness import Witness
@@ -158,7 +159,8 @@ class JobRunner:
                         self._drop()
                         return
                 elif isinstance(message, JobDone):
-                    if message.fault and used and _shares_process(job) and not message.unavailable:
+                    starved = OUT_OF_MEMORY in message.fault
+                    if message.fault and used and (starved or _shares_process(job)) and not message.unavailable:
                         self._drop()  # what an earlier job left behind may be why; a new worker will tell
                         return
                     fault = message.fault or "the worker gave no answer"
@@ -254,12 +256,13 @@ def _is_doubtful(job: Job, left: Mapping[int, JobTrial], status: Status) -> bool
 def _is_doubtful_outcome(job: Job, finished: Finished) -> bool:
     """Return whether a variant may have failed, or be wrong, through what another one left in their process.
 
-    A device refuses a launch for what that launch asks, and is asked once only.
+    A device refuses a launch for what that launch asks, and is asked once only; memory others may be holding.
     """
     outcome = finished.outcome
     failed = outcome.state in (State.LAUNCH_ERROR, State.WRONG_RESULT)
     own_code = failed and outcome.phase != Phase.INPUTS.name.lower()
-    return _shares_process(job) and own_code and finished.has_company
+    starved = failed and OUT_OF_MEMORY in outcome.message
+    return finished.has_company and (starved or (_shares_process(job) and own_code))
 
 
 def _all_failed(trials: Iterable[JobTrial], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:

@@ -31,6 +31,7 @@ from cuprof.plan import plan as make_plan
 from cuprof.point import Point
 from cuprof.project import Project
 from cuprof.reading.earlier import EarlierRun, list_earlier
+from cuprof.reading.trials import list_medians
 from cuprof.records import (
     ENERGY_UNAVAILABLE,
     FAILED,
@@ -48,7 +49,7 @@ from cuprof.store.network import describe_network
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
-from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.messages import Calibrate, Calibrated, Job, JobTrial
 from cuprof.worker.status_page import Phase
 
 
@@ -324,7 +325,8 @@ class Sweep:
             return
         for station in self.fleet.stations:
             station.runner.replace_worker()
-        stored = self.store.list_medians(sweep_id)
+        with self.store.snapshot() as connection:
+            stored = list_medians(connection, sweep_id)
         for trial in trials:
             if trial.identity in self._medians and stored.get(trial.identity, {}) != self._medians[trial.identity]:
                 message = "what was stored of it was changed while its sweep went on"
@@ -397,7 +399,7 @@ class Sweep:
     def _measure_device(self, station: Station, backend: str) -> Calibration | None:
         note = partial(self.fleet.call, self.observer.note)
         try:
-            answer = station.runner.worker.calibrate(backend)
+            answer = station.runner.worker.ask(Calibrate(backend), Calibrated)
         except WorkerError as error:
             station.runner.replace_worker()
             note(f"{backend}: the device could not be calibrated: {error}")

@@ -5,25 +5,17 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from cuprof.engine.launch import take
 from cuprof.errors import WorkerError
 from cuprof.interrupts import stop_if_requested
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import (
-    Calibrate,
-    Calibrated,
-    Describe,
-    Described,
-    Outline,
-    Outlined,
-    Probe,
-    Probed,
-    WorkerSettings,
-)
+from cuprof.worker.messages import Calibrate, Describe, Outline, Probe, WorkerSettings
 from cuprof.worker.status_page import Phase, Status
 from cuprof.worker.wire import NonsenseError, Wire
+
+T = TypeVar("T")
 
 POLL_S = 0.05
 SHORT_POLL_S = 0.002
@@ -72,21 +64,22 @@ class WorkerProcess:
         """Return the process id of the worker's guardian, which ends with it."""
         return self._launched.process.pid
 
-    def describe(self, backends: tuple[str, ...]) -> Described:
-        """Ask for the devices of these back ends."""
-        return self._ask(Describe(backends), Described)  # type: ignore[no-any-return]
+    def ask(self, question: Describe | Calibrate | Probe | Outline, kind: type[T], limit_s: float = START_LIMIT_S) -> T:
+        """Ask something, and return the answer of that kind.
 
-    def calibrate(self, backend: str) -> Calibrated:
-        """Ask for a device's calibration."""
-        return self._ask(Calibrate(backend), Calibrated)  # type: ignore[no-any-return]
-
-    def probe(self, probe: Probe, limit_s: float) -> Probed:
-        """Ask what a family's functions show of problems; the worker has then run them."""
-        return self._ask(probe, Probed, limit_s)  # type: ignore[no-any-return]
-
-    def outline(self, outline: Outline, limit_s: float) -> Outlined:
-        """Ask what a file adds to a family; the worker has then run the file's code."""
-        return self._ask(outline, Outlined, limit_s)  # type: ignore[no-any-return]
+        Raises:
+            WorkerError: it does not answer in time, or died.
+        """
+        self.send(question)
+        waited = 0.0
+        for answer in self.messages():
+            if isinstance(answer, kind):
+                return answer
+            waited += POLL_S
+            if waited > limit_s:
+                self.kill()
+                raise WorkerError(f"the worker gave no answer in {limit_s:g} s; its log ends: {self.log_tail()}")
+        raise WorkerError("the worker closed its pipe")  # pragma: no cover - messages() raises first
 
     def send(self, message: object) -> None:
         """Send a message.
@@ -137,18 +130,6 @@ class WorkerProcess:
                 return log.read(LOG_TAIL_BYTES).decode(errors="replace").strip()
         except OSError:
             return ""
-
-    def _ask(self, question: object, kind: type, limit_s: float = START_LIMIT_S) -> Any:
-        self.send(question)
-        waited = 0.0
-        for answer in self.messages():
-            if isinstance(answer, kind):
-                return answer
-            waited += POLL_S
-            if waited > limit_s:
-                self.kill()
-                raise WorkerError(f"the worker gave no answer in {limit_s:g} s; its log ends: {self.log_tail()}")
-        raise WorkerError("the worker closed its pipe")  # pragma: no cover - messages() raises first
 
     def _died(self) -> WorkerDiedError:
         status = self.page.read()  # at once: a worker that merely lost its pipe goes on with other trials

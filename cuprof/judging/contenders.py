@@ -14,7 +14,6 @@ from cuprof.family.extension import LANGUAGES, PYTHON, Extension, copy_family, e
 from cuprof.family.loader import load_family
 from cuprof.judging.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection, plan
-from cuprof.point import Point
 from cuprof.records import DeviceFacts, Trial, Unavailable
 from cuprof.worker.messages import Outline, Outlined
 from cuprof.worker.status_page import Phase
@@ -34,7 +33,7 @@ class Contender:
 
     Args:
         folder: of the family, with the file in it where that is Python.
-        runs_python: code of the file runs in the worker's process, beside the clock.
+        runs_on_host: code of the file runs in the worker's process, beside the clock.
     """
 
     file: Path
@@ -43,7 +42,7 @@ class Contender:
     folder: Path
     extension: Extension
     trials: tuple[Trial, ...]
-    runs_python: bool
+    runs_on_host: bool
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,8 @@ class Entrance:
         family = load_family(folder)  # anew: it is going to be added to
         names = extend(family, extension)
         trials = plan(family, replace(self.selection, variants=names), self.devices).trials
-        return [Contender(file, names[0], trials[0].backend, folder, extension, trials, runs_python=False)]
+        calls = [family.variant(names[0]).make(trial.problem, trial.tunables).calls_host for trial in trials]
+        return [Contender(file, names[0], trials[0].backend, folder, extension, trials, runs_on_host=any(calls))]
 
     def _admit_python(self, file: Path, into: Path) -> list[Contender] | Candidate:
         into.mkdir()
@@ -95,7 +95,7 @@ class Entrance:
         outline = Outline(folder, extension, self.selection, found, absent)
         try:
             with self.start(folder, file.parent) as worker:
-                outlined = worker.outline(outline, self.limit_s)
+                outlined = worker.ask(outline, Outlined, self.limit_s)
         except WorkerDiedError as death:
             if death.status.phase is not Phase.BUILD:  # before it came to the file
                 raise
@@ -116,7 +116,7 @@ class Entrance:
         for name in dict.fromkeys(trial.variant for trial in outlined.trials):
             trials = tuple(self._confirm(trial) for trial in outlined.trials if trial.variant == name)
             only = replace(extension, only=name)
-            yield Contender(file, name, trials[0].backend, folder, only, trials, runs_python=True)
+            yield Contender(file, name, trials[0].backend, folder, only, trials, runs_on_host=True)
 
     def _confirm(self, trial: Trial) -> Trial:
         """Return a trial of which a stranger's process told us, with all that we know better put in its place."""
@@ -168,11 +168,6 @@ def check_file(path: Path) -> Path:
     if path.suffix not in (*LANGUAGES, PYTHON):
         raise UsageError(f"{path} is no candidate; one is a source (.cu, .cl) or a Python file that defines variants")
     return path.resolve()
-
-
-def problems_of(trials: Sequence[Trial]) -> tuple[Point, ...]:
-    """Return the problems, each once."""
-    return tuple(dict.fromkeys(trial.problem for trial in trials))
 
 
 def _refused(file: Path, ruling: Ruling, message: str, log: str) -> Candidate:

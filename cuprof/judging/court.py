@@ -17,12 +17,14 @@ from cuprof.family import Family
 from cuprof.family.extension import LANGUAGES
 from cuprof.family.loader import load_family
 from cuprof.judging.contenders import Contender, Devices, Entrance, check_file
+from cuprof.judging.counters import Counting
 from cuprof.judging.legs import Course
 from cuprof.judging.report import Candidate, Evidence, Report, Ruling
 from cuprof.judging.request import Request, default_memory_bytes
 from cuprof.judging.suspicion import suspect
 from cuprof.judging.verdict import Legs, compare_legs, is_accepted
 from cuprof.plan import Selection, plan
+from cuprof.profiling.registry import get_profiler
 from cuprof.project import Project
 from cuprof.records import Trial, Unavailable
 from cuprof.sandbox.probe import find_refusal
@@ -77,6 +79,11 @@ class _Trial:
         """Do all of it."""
         family = load_family(self.request.family_folder)
         config = self._config()
+        profiler = get_profiler("ncu") if self.request.counters else None
+        conditions = None
+        if profiler is not None:  # what cannot work is found before anything is timed
+            conditions = profiler.make_request(config).conditions
+            profiler.check(config, Project(self.workshop))
         devices = self._find_devices(config, family)
         selection = Selection(
             family=family.name,
@@ -112,7 +119,18 @@ class _Trial:
         if contenders:
             with Store.open(url) as store:
                 course = Course(config, family, devices, self.project, store, self.observer)
-                noises = self._race(course, contenders, baselines)
+                noises, judged = self._race(course, contenders, baselines)
+                if profiler is None:
+                    self.done += [candidate for _, candidate in judged]
+                else:
+                    counting = Counting(
+                        profiler=profiler,
+                        course=course,
+                        artifacts=database.parent / "artifacts",
+                        may_run_host_code=self.request.sandbox == "off",
+                        notes=self.notes,
+                    )
+                    self.done += counting.count(judged, baselines, self.request.family_folder)
         return Report(
             family=family.name,
             candidates=tuple(sorted(self.done, key=lambda each: order.index(each.file))),
@@ -124,6 +142,7 @@ class _Trial:
             effect=self.request.rule.effect,
             error_rate=self.request.rule.error_rate,
             rounds=self.request.rounds,
+            conditions=conditions,
         )
 
     def _config(self) -> SweepConfig:
@@ -145,8 +164,8 @@ class _Trial:
 
     def _race(
         self, course: Course, contenders: Sequence[Contender], baselines: dict[str, tuple[Trial, ...]]
-    ) -> dict[str, str]:
-        """Time all in turns, and judge them together; return the noise that was reckoned with."""
+    ) -> tuple[dict[str, str], list[tuple[Contender, Candidate]]]:
+        """Time all in turns, and judge those that are right together; return the noise that was reckoned with too."""
         running: list[tuple[Contender, Legs]] = []
         for contender in contenders:
             why = _cannot_run(contender, baselines)
@@ -181,16 +200,18 @@ class _Trial:
         for base in bases.values():
             self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in base.drifts()]
         if not running:
-            return {}
+            return {}, []
         pairs = [(bases[contender.backend], legs) for contender, legs in running]
         compared = compare_legs(pairs, self.request.rule, self.request.noise)
+        judged = []
         for (contender, legs), rows, problems in zip(running, compared.rows, compared.problems, strict=True):
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
             message = "" if rows else "nothing of it could be compared"
             decided = _candidate(contender, bases[contender.backend].variant, ruling, "; ".join((message, *problems)))
             evidence = (*suspect(contender.file), *(Evidence("uneven", text, counts=False) for text in legs.drifts()))
-            self.done.append(replace(decided, rows=rows, evidence=evidence, message=decided.message.strip("; ")))
-        return {device: noise.text for device, noise in compared.noises.items()}
+            message = decided.message.strip("; ")
+            judged.append((contender, replace(decided, rows=rows, evidence=evidence, message=message)))
+        return {device: noise.text for device, noise in compared.noises.items()}, judged
 
     @staticmethod
     def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:

@@ -90,22 +90,23 @@ class Course:
             is_shared=False,
             remembers=False,  # the project stays as it is, whatever a stranger's process tells of files
         )
-        observer = _Listener(self.observer, self.logs, self.told)
         runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)
         with open_fleet([Station(runner, self.devices)]) as fleet:
-            return Sweep(leg, self.project, self.store, fleet, observer).run().sweep_id
+            return Sweep(leg, self.project, self.store, fleet, self.listener).run().sweep_id
+
+    @property
+    def listener(self) -> Observer:
+        """Return what hears of one leg, and tells what matters to all of them."""
+        return _Listener(self.observer, self.logs, self.told)
 
 
 @dataclass(frozen=True)
-class _Listener:
-    """Keep the logs of what fails, and pass everything on."""
+class _Listener(Observer):
+    """Keep the logs of what fails, and pass on what is not of one leg alone."""
 
     observer: Observer
     logs: dict[str, str]
     told: set[str]
-
-    def started(self, planned: int, reused: int) -> None:
-        """All legs together have been told of."""
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         self.observer.trial_started(trial, phase)
@@ -115,13 +116,7 @@ class _Listener:
             self.logs[outcome.identity] = outcome.log
         self.observer.trial_finished(trial, outcome)
 
-    def done_elsewhere(self, count: int) -> None:
-        """Legs are nobody else's."""
-
     def note(self, text: str) -> None:
         if text not in self.told:
             self.told.add(text)
             self.observer.note(text)
-
-    def finished(self, sweep_id: int) -> None:
-        """A leg's number means nothing to anybody."""

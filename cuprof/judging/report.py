@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any
 
 from cuprof.point import Point
-from cuprof.records import Measure
+from cuprof.records import Conditions, Measure
 from cuprof.statistics.verdict import Judgement, Verdict
 
 
@@ -32,13 +32,25 @@ ACCEPTED = (Verdict.FASTER, Verdict.SAME)
 
 @dataclass(frozen=True)
 class Row:
-    """One measure of one problem: the candidate against the baseline, times in ns."""
+    """One measure of one problem: the candidate against the baseline, times in ns; `trials` are their identities."""
 
     problem: Point
     measure: Measure
     base_ns: float
     new_ns: float
     judgement: Judgement
+    trials: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One hardware counter at one problem, of the baseline and of the candidate; None where there is none."""
+
+    problem: Point
+    metric: str
+    unit: str
+    base: float | str | None
+    new: float | str | None
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,7 @@ class Candidate:
     ruling: Ruling = Ruling.UNUSABLE
     rows: tuple[Row, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    counters: tuple[Counter, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,7 @@ class Report:
         noise: device → the noise between processes that was reckoned with.
         notes: what a reader must know before believing it.
         database: where the results are kept, or empty.
+        conditions: under which counters were read; None where none were asked for.
     """
 
     family: str
@@ -96,6 +110,7 @@ class Report:
     effect: float = 0.01
     error_rate: float = 0.05
     rounds: int = 0
+    conditions: Conditions | None = None
 
     @property
     def exit_code(self) -> int:
@@ -120,6 +135,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "sandbox": {"held_by": report.sandbox, "refusal": report.refusal},
         "notes": list(report.notes),
         "database": report.database or None,
+        "counters": asdict(report.conditions) if report.conditions else None,
     }
 
 
@@ -146,4 +162,5 @@ def _candidate(each: Candidate) -> dict[str, Any]:
             for row in each.rows
         ],
         "evidence": [{"what": one.what, "detail": one.detail, "counts": one.counts} for one in each.evidence],
+        "counters": [{**asdict(one), "problem": dict(one.problem)} for one in each.counters],
     }

@@ -9,7 +9,6 @@ from pathlib import Path
 from cuprof.config.model import SweepConfig
 from cuprof.statistics.verdict import Rule
 
-SANDBOXES = ("auto", "required", "off")
 SHARE_OF_MEMORY = 0.75
 
 
@@ -28,6 +27,7 @@ class Request:
         memory_bytes: that a candidate may take.
         time_limit_s: that one step of a candidate may take; 0 leaves the configuration's limits.
         database: file to keep the results in; None keeps them until the end.
+        counters: read hardware counters too, as the configuration's `ncu` says.
     """
 
     config: SweepConfig
@@ -42,6 +42,7 @@ class Request:
     memory_bytes: int = 0
     time_limit_s: float = 0.0
     database: Path | None = None
+    counters: bool = False
 
 
 def default_memory_bytes() -> int:

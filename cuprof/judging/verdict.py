@@ -129,7 +129,8 @@ def compare_legs(
     rows: list[list[Row]] = [[] for _ in pairs]
     for (number, pair, measure), judgement in judged:
         base_ns, new_ns = (side.series[measure].median_ns for side in (pair.base, pair.new))
-        rows[number].append(Row(pair.new.problem, measure, base_ns, new_ns, judgement))
+        trials = pair.base.identity, pair.new.identity
+        rows[number].append(Row(pair.new.problem, measure, base_ns, new_ns, judgement, trials))
     return Comparisons(tuple(map(tuple, rows)), tuple(problems), noises)
 
 

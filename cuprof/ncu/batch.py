@@ -67,7 +67,7 @@ def _device_index(trials: Sequence[Trial]) -> int:
 
 def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> ProfilingTask:
     return ProfilingTask(
-        trials=tuple(TaskTrial.of(trial, setting.family_folder(trial.family)) for trial in trials),
+        trials=tuple(TaskTrial.of(trial, setting.family_folder(trial.family), setting.extension) for trial in trials),
         profiler=NAME,
         backend=trials[0].backend,
         device_index=_device_index(trials),

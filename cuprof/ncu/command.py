@@ -81,6 +81,6 @@ def build_command(
     return [*command, *target]
 
 
-def query_command(executable: Path, chip: str = "") -> list[str]:
-    """Return the argument list that lists every base metric of a chip (of the devices here when empty)."""
-    return [str(executable), "--query-metrics", *(("--chip", chip) if chip else ())]
+def query_command(executable: Path) -> list[str]:
+    """Return the argument list that lists every base metric of the devices here."""
+    return [str(executable), "--query-metrics"]

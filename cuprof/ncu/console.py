@@ -6,7 +6,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
-_MESSAGE = re.compile(r"^==(ERROR|WARNING)==\s*(.*)$", re.MULTILINE)
+_MESSAGE = re.compile(r"^==(ERROR|WARNING)==\s*(.*?(?::[ \t]*\n\s*[^=\s].*)?)$", re.MULTILINE)
+"""A line that ends in a colon says what it announces on the next one."""
 _UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(\S+)")
 _REGEX_METRIC = re.compile(r"^regex:\^?(.*?)(?:\\?\.\(.*\))?\$?$")
 
@@ -49,7 +50,7 @@ _EXPLANATIONS: tuple[tuple[str, str], ...] = (
 
 def list_messages(output: str, level: str = "ERROR") -> list[str]:
     """Return the texts of ncu's own lines of a level, "ERROR" or "WARNING"."""
-    return [text.strip() for kind, text in _MESSAGE.findall(output) if kind == level]
+    return [" ".join(text.split()) for kind, text in _MESSAGE.findall(output) if kind == level]
 
 
 def find_explanation(output: str) -> str | None:

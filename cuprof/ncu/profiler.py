@@ -18,7 +18,7 @@ from cuprof.ncu.report_file import read_report, select
 from cuprof.ncu.report_frame import find_options
 from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import EXECUTED, IN_PROCESS, NAME, make_collection, make_setting
-from cuprof.profiling.contract import Collector, Profiler, Request, Tool
+from cuprof.profiling.contract import Collector, Profiler, Request, Source
 from cuprof.profiling.metric import Catalog
 from cuprof.profiling.report import Report
 from cuprof.project import Project
@@ -37,9 +37,10 @@ class NsightCompute(Profiler):
         """Return what is known of Nsight Compute's metrics."""
         return CATALOG
 
-    def find_tool(self, path: str = "") -> Tool:
-        """Return the ncu at a path, or on PATH and in the usual folders."""
-        return get_executable(path, wait=False)
+    def describe_program(self) -> str:
+        """Return release and path of the ncu on PATH or in the usual folders."""
+        executable = get_executable()
+        return f"{executable.version_text} at {executable.path}"
 
     def make_request(self, config: SweepConfig) -> Request:
         """Return what the group `ncu` of a configuration asks for."""
@@ -57,9 +58,11 @@ class NsightCompute(Profiler):
         check_folder(setting.artifacts)
         _ = setting.executable.version
 
-    def open(self, config: SweepConfig, project: Project) -> Collector:
+    def open(self, config: SweepConfig, project: Project, source: Source | None = None) -> Collector:
         """Return a collector whose ncu process is starting already."""
         setting = make_setting(config.ncu, project, family=config.family)
+        if source is not None:
+            setting = setting.of(source)
         check_folder(setting.artifacts)
         return NcuCollector(self, setting, Batch(setting, config.device.numbers()["cuda"] or 0))
 

@@ -9,18 +9,18 @@ from pathlib import Path
 from cuprof.child import child_command
 from cuprof.config.model import NcuConfig
 from cuprof.errors import ConfigError
+from cuprof.family.extension import Extension
 from cuprof.family.loader import find_family, is_path
 from cuprof.ncu.command import Collection
 from cuprof.ncu.console import missing_metric_reason
 from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.ncu.metrics import companions
-from cuprof.profiling.contract import Request
+from cuprof.profiling.contract import Request, Source
 from cuprof.project import Project
 
 NAME = "ncu"
 IN_PROCESS, EXECUTED = "cuda", "program"
 """The back ends whose trials ncu reads: those run by the profiled process, and those that it executes."""
-"""Its own name in the registry, and the back end whose trials it profiles."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Setting:
         batch: trials given to one ncu process.
         target: the program that executes a task file, without the file.
         missing: metrics asked for that the chip does not have → why.
+        extension: what is added to the trials' families.
     """
 
     executable: NcuExecutable
@@ -48,6 +49,13 @@ class Setting:
     seed: int = 0
     target: tuple[str, ...] = child_command("cuprof.worker.profile")
     missing: Mapping[str, str] = field(default_factory=dict)
+    extension: Extension | None = None
+
+    def of(self, source: Source) -> Setting:
+        """Return the setting for trials from elsewhere."""
+        return replace(
+            self, family_folder=lambda _: source.folder, extension=source.extension, artifacts=source.artifacts
+        )
 
     def without(self, metrics: Sequence[str], known: Iterable[str]) -> Setting:
         """Return the setting that leaves out metrics the chip does not have, noting why where they were asked for.

@@ -7,25 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 from cuprof.config.model import SweepConfig
+from cuprof.family.extension import Extension
 from cuprof.profiling.metric import Catalog
 from cuprof.profiling.report import Report
 from cuprof.project import Project
 from cuprof.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, Trial
-
-
-class Tool(Protocol):
-    """The profiler's program on this machine."""
-
-    @property
-    def path(self) -> Path:
-        """Return where it is."""
-
-    @property
-    def version_text(self) -> str:
-        """Return its release as its vendor writes it; raises `ProfilerError` where it does not run or is too old."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +29,21 @@ class Request:
     metrics: tuple[str, ...]
     conditions: Conditions
     whole: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """Say where trials come from that are no project's, and where reports of them go.
+
+    Args:
+        folder: of their family.
+        extension: what is added to it.
+        artifacts: folder that takes the reports.
+    """
+
+    folder: Path
+    extension: Extension | None
+    artifacts: Path
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,8 @@ class Profiler(ABC):
         """Return what is known of its metrics."""
 
     @abstractmethod
-    def find_tool(self, path: str = "") -> Tool:
-        """Return the program at a path, or the one in the usual places; raises `ProfilerError` where there is none."""
+    def describe_program(self) -> str:
+        """Return the program's release and where it is; raises `ProfilerError` where none is here that works."""
 
     @abstractmethod
     def make_request(self, config: SweepConfig) -> Request:
@@ -108,8 +112,11 @@ class Profiler(ABC):
         """
 
     @abstractmethod
-    def open(self, config: SweepConfig, project: Project) -> Collector:
+    def open(self, config: SweepConfig, project: Project, source: Source | None = None) -> Collector:
         """Return what profiles trials as configured, its program on the way up already where that takes time.
+
+        Args:
+            source: of all the trials, where that is not the project.
 
         Raises:
             ProfilerError: there is no program, or its reports cannot be kept.

@@ -13,9 +13,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from cuprof.errors import ProfilerError
+from cuprof.family.extension import Extension
 from cuprof.point import Coordinate
 from cuprof.records import Trial
 
@@ -24,18 +26,20 @@ WAIT_S = 0.02
 
 @dataclass(frozen=True)
 class TaskTrial:
-    """Name one trial so that another process can build and execute it."""
+    """Name one trial so that another process can build and execute it; `extension` is added to its family."""
 
     identity: str
     family_folder: str
     variant: str
     problem: Mapping[str, Coordinate]
     tunables: Mapping[str, Coordinate]
+    extension: Extension | None = None
 
     @classmethod
-    def of(cls, trial: Trial, family_folder: Path) -> TaskTrial:
+    def of(cls, trial: Trial, family_folder: Path, extension: Extension | None = None) -> TaskTrial:
         """Return what names a planned trial."""
-        return cls(trial.identity, str(family_folder), trial.variant, dict(trial.problem), dict(trial.tunables))
+        point = dict(trial.problem), dict(trial.tunables)
+        return cls(trial.identity, str(family_folder), trial.variant, *point, extension)
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Owner:
 def write_task(task: ProfilingTask, path: Path) -> None:
     """Write a task file, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(asdict(task), indent=1, default=dict), encoding="utf-8")
+    partial.write_text(json.dumps(msgspec.to_builtins(task, enc_hook=str), indent=1), encoding="utf-8")
     partial.replace(path)
 
 
@@ -107,10 +111,9 @@ def read_task(path: Path) -> ProfilingTask:
         ProfilerError: the file is absent or is no task file.
     """
     try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        data["trials"] = tuple(TaskTrial(**trial) for trial in data["trials"])
-        return ProfilingTask(**data)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return msgspec.convert(data, ProfilingTask, dec_hook=lambda kind, value: kind(value))
+    except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
         raise ProfilerError(
             f"{path} is no task file of cuprof ({error}); a collection of counters writes it"
         ) from error

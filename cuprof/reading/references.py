@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.reading.intact import intact
 from cuprof.records import Measure, State
-from cuprof.store.models import Device, Run, Timing, Trial
+from cuprof.store.models import Run, Timing, Trial
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,6 @@ class Reference:
     Args:
         job: what was measured in the same job has the same text.
         timing_id: by which its samples are read.
-        card: the physical device's uuid, or its number where it has none.
     """
 
     sweep_id: int
@@ -29,7 +28,6 @@ class Reference:
     measure: Measure
     timing_id: int
     median_ns: float
-    card: str
 
 
 @intact
@@ -45,23 +43,10 @@ def list_references(connection: Connection, sweep_ids: Sequence[int]) -> list[Re
     )
     rows = connection.execute(
         sa.select(Run.sweep_id, Run.job, Trial.identity, Timing.measure, Timing.id, Timing.median_ns)
-        .add_columns(Device.uuid, Device.ordinal)
         .join(shared, sa.and_(shared.c.sweep_id == Run.sweep_id, shared.c.trial_id == Run.trial_id))
         .join(Trial, Trial.id == Run.trial_id)
         .join(Timing, Timing.run_id == Run.id)
-        .outerjoin(Device, Device.id == Run.device_id)
         .where(right, Timing.median_ns.is_not(None))
         .order_by(Run.trial_id, Timing.id)  # a job's first is the same trial in every job that has it
     )
-    return [
-        Reference(
-            row.sweep_id,
-            row.job,
-            row.identity,
-            Measure(row.measure),
-            row.id,
-            row.median_ns,
-            row.uuid or f"device {row.ordinal}",
-        )
-        for row in rows
-    ]
+    return [Reference(row.sweep_id, row.job, row.identity, Measure(row.measure), row.id, row.median_ns) for row in rows]

@@ -154,6 +154,20 @@ def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> li
     return list(connection.scalars(sa.select(Variant.name).where(Variant.id.in_(members)).distinct()))
 
 
+def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, float | None]]:
+    """Return the medians in ns of the runs that a sweep goes by: trial's identity → measure → median."""
+    rows = connection.execute(
+        sa.select(Trial.identity, Timing.measure, Timing.median_ns)
+        .join(SweepTrial, SweepTrial.trial_id == Trial.id)
+        .join(Timing, Timing.run_id == SweepTrial.run_id)
+        .where(SweepTrial.sweep_id == sweep_id)
+    )
+    found: dict[str, dict[str, float | None]] = {}
+    for identity, measure, median_ns in rows:
+        found.setdefault(identity, {})[measure] = median_ns
+    return found
+
+
 _OF_VARIANT = ("family", "variant", "order", "kind", "backend", "expected", "description", "origin")
 _OF_TRIAL = ("id", "sweep_id", "ordinal", "identity", "label", "useful_bytes", "flops")
 _VARIANTS = sa.select(*Variant.__table__.c, Variant.name.label("variant"), Variant.ordinal.label("order"))

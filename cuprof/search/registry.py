@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from cuprof.errors import UnknownNameError
@@ -31,6 +31,5 @@ def make_strategy(name: str, space: Space, seed: int, hints: Mapping[int, float]
     """
     if name not in STRATEGIES:
         raise UnknownNameError("search strategy", name, STRATEGIES)
-    module, _, made = STRATEGIES[name].partition(":")
-    strategy: Strategy = getattr(import_module(module), made)(space, seed, hints or {})
+    strategy: Strategy = resolve_name(STRATEGIES[name])(space, seed, hints or {})
     return strategy

@@ -24,7 +24,15 @@ MetricKey = tuple[str, str, str]
 
 
 def record_profile(connection: Connection, sweep_id: int | None, profile: Profile) -> int:
-    """Write a profile with all that belongs to it; see `Store.record_profile`."""
+    """Write one profile with its launches, counters and advice, and return its key.
+
+    Args:
+        sweep_id: the sweep it was collected in; None for reports taken in from elsewhere.
+        profile: with identity None it stands for foreign launches under the name given.
+
+    Raises:
+        StoreError: the trial is not in the database.
+    """
     trial_id = None
     if profile.identity is not None:
         trial_id = find_keys(connection, [profile.identity]).get(profile.identity)
@@ -61,7 +69,13 @@ def save_artifact(connection: Connection, artifact: Artifact) -> int:
 def profiled(
     connection: Connection, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
 ) -> dict[str, StoredProfile]:
-    """Return what is stored of profiling these trials; see `Store.profiled`."""
+    """Return what is stored of those trials that have been profiled for all of the metrics under these conditions.
+
+    A trial that failed under the profiler is among them where nothing better is stored.
+
+    Args:
+        metrics: names as in `Profile.metrics`.
+    """
     wanted = set(metrics)
     asked: dict[str, set[str]] = {}
     missing: dict[str, dict[str, str]] = {}

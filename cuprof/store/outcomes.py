@@ -47,7 +47,16 @@ NOWHERE = Origin()
 
 
 def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Origin = NOWHERE) -> int | None:
-    """Write a run and make it the one that the sweep goes by; see `Store.record`."""
+    """Write what became of a trial, with all samples, and return the run's key.
+
+    Nothing is written, and None returned, where another station has taken the trial over.
+
+    The run becomes the one that this sweep goes by, and its state the trial's (a skipped run does not hide the
+    state of an earlier one that was more than that).
+
+    Raises:
+        StoreError: the trial was not enlisted for this sweep.
+    """
     trial = connection.execute(_FIND, {"sweep": sweep_id, "identity": outcome.identity}).first()
     if trial is None:
         raise StoreError(f"trial {outcome.identity} is not among those enlisted for sweep {sweep_id}")
@@ -81,20 +90,6 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     )
     ranking.refresh(connection, trial.id)
     return run_id
-
-
-def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, float | None]]:
-    """Return identity → measure → median of the runs that a sweep goes by; see `Store.list_medians`."""
-    rows = connection.execute(
-        sa.select(Trial.identity, TimingRow.measure, TimingRow.median_ns)
-        .join(SweepTrial, SweepTrial.trial_id == Trial.id)
-        .join(TimingRow, TimingRow.run_id == SweepTrial.run_id)
-        .where(SweepTrial.sweep_id == sweep_id)
-    )
-    found: dict[str, dict[str, float | None]] = {}
-    for identity, measure, median_ns in rows:
-        found.setdefault(identity, {})[measure] = median_ns
-    return found
 
 
 def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TypeVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine
 
 from cuprof.errors import EmptyStoreError, StoreError
 from cuprof.interrupts import shielded, stop_if_deferred
-from cuprof.records import (
-    Calibration,
-    Conditions,
-    DeviceFacts,
-    Measure,
-    Outcome,
-    Profile,
-    StoredProfile,
-    SweepFacts,
-    Trial,
-)
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
 from cuprof.store.models import REVISION
-from cuprof.store.outcomes import NOWHERE, Origin
-from cuprof.store.stations import Claim
-from cuprof.store.trials import StoredTrial
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 AWAY_SECONDS = 120.0
@@ -39,11 +26,22 @@ AWAY_SECONDS = 120.0
 RETRY_SECONDS = 0.2
 
 
+def transaction(function: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[Store, P], T]:
+    """Return a method of `Store` that calls a function of this package within one transaction."""
+
+    @wraps(function)
+    def method(self: Store, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return self._write(lambda connection: function(connection, *arguments, **named))
+
+    return method
+
+
 class Store:
     """Write and read one database.
 
-    Every method is one transaction: all of it is stored when the method returns, or nothing is when it raises. An
-    interrupt waits for the transaction's end; raised then, it leaves all of it stored.
+    What it writes stands in the modules beside this one. Every method is one transaction: all of it is stored when the
+    method returns, or nothing is when it raises. An interrupt waits for the transaction's end; raised then, it leaves
+    all of it stored.
     On SQLite (WAL, synchronous=NORMAL) what a method has stored outlives the end of the process, however it comes
     about; a power cut may take the last transactions back, never part of one. PostgreSQL keeps them as its server is
     set.
@@ -94,9 +92,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -110,133 +106,24 @@ class Store:
         """Return the file's path or the URL without its password, for people."""
         return show(self.parsed_url)
 
-    def begin_sweep(self, facts: SweepFacts) -> int:
-        """Return the sweep to write to: the newest unfinished one of the same plan, or a new one.
+    begin_sweep = transaction(sweeps.begin)
+    join_sweep = transaction(sweeps.join)
+    finish_sweep = transaction(sweeps.finish)
+    save_calibration = transaction(sweeps.save_calibration)
+    reuse_calibration = transaction(sweeps.reuse_calibration)
 
-        An unfinished sweep is taken up again when the process that ran it is gone, or was this one.
+    claim = transaction(stations.claim)
+    beat = transaction(stations.beat)
+    leave = transaction(stations.leave)
 
-        Raises:
-            UsageError: that process is alive on this host.
-        """
-        return self._write(lambda connection: sweeps.begin(connection, facts))
+    enlist = transaction(trials.enlist)
+    exchange = transaction(trials.exchange)
+    reuse = transaction(trials.reuse)
+    stored = transaction(trials.stored)
+    record = transaction(outcomes.record)
 
-    def join_sweep(self, facts: SweepFacts, names: Sequence[str]) -> tuple[int, list[int]]:
-        """Begin a sweep as `begin_sweep` does, or join one that others work on, and enter stations into it.
-
-        Args:
-            names: the stations', for people.
-
-        Returns:
-            The sweep, and the stations' keys in the order of their names.
-        """
-
-        def begin_and_join(connection: Connection) -> tuple[int, list[int]]:
-            sweep_id = sweeps.begin(connection, facts, shared=True)
-            return sweep_id, stations.join(connection, sweep_id, names)
-
-        return self._write(begin_and_join)
-
-    def claim(self, sweep_id: int, station_id: int, identities: Sequence[str]) -> Claim:
-        """Claim those of some trials that are not done and that no other station has claimed which is still there."""
-        return self._write(lambda connection: stations.claim(connection, sweep_id, station_id, identities))
-
-    def beat(self, doing: Mapping[int, str]) -> None:
-        """Say that stations are still there, and what each of them does."""
-        self._write(lambda connection: stations.beat(connection, doing))
-
-    def leave(self, station_ids: Sequence[int]) -> None:
-        """Let stations go; what they have claimed and not done is free."""
-        self._write(lambda connection: stations.leave(connection, station_ids))
-
-    def finish_sweep(self, sweep_id: int, state: str) -> None:
-        """Note that the sweep ended: "finished" (never taken up again) or "interrupted"."""
-        self._write(lambda connection: sweeps.finish(connection, sweep_id, state))
-
-    def save_calibration(self, sweep_id: int, facts: DeviceFacts, calibration: Calibration) -> None:
-        """Keep what was measured of a device in this sweep, in place of what was kept before."""
-        self._write(
-            lambda connection: sweeps.save_calibration(
-                connection, sweep_id, sweeps.save_device(connection, facts), calibration
-            )
-        )
-
-    def reuse_calibration(self, sweep_id: int, facts: DeviceFacts) -> Calibration | None:
-        """Give the sweep what was last measured of this device on the sweep's host; return it, or None."""
-        return self._write(
-            lambda connection: sweeps.reuse_calibration(connection, sweep_id, sweeps.save_device(connection, facts))
-        )
-
-    def enlist(self, sweep_id: int, planned: Sequence[Trial], first: int = 0) -> None:
-        """Write the sweep's trials in the order given; those that are there already stay as they are.
-
-        Args:
-            first: the place of the first one in the sweep.
-        """
-        self._write(lambda connection: trials.enlist(connection, sweep_id, planned, first))
-
-    def exchange(self, sweep_id: int, identity: str, trial: Trial) -> None:
-        """Put another trial in the place of one that the sweep had planned and not run."""
-        self._write(lambda connection: trials.exchange(connection, sweep_id, identity, trial))
-
-    def record(self, sweep_id: int, outcome: Outcome, origin: Origin = NOWHERE) -> int | None:
-        """Write what became of a trial, with all samples, and return the run's key.
-
-        Nothing is written, and None returned, where another station has taken the trial over.
-
-        The run becomes the one that this sweep goes by, and its state the trial's (a skipped run does not hide the
-        state of an earlier one that was more than that).
-
-        Raises:
-            StoreError: the trial was not enlisted for this sweep.
-        """
-        return self._write(lambda connection: outcomes.record(connection, sweep_id, outcome, origin))
-
-    def list_medians(self, sweep_id: int) -> dict[str, dict[str, float | None]]:
-        """Return the medians in ns of the runs that a sweep goes by: trial's identity → measure → median."""
-        with self.snapshot() as connection:
-            return outcomes.list_medians(connection, sweep_id)
-
-    def reuse(self, sweep_id: int, reused: Sequence[StoredTrial]) -> None:
-        """Let the sweep go by runs that are stored already: those that `stored` returned, all in one transaction.
-
-        Raises:
-            StoreError: a trial was not enlisted for this sweep.
-        """
-        self._write(
-            lambda connection: trials.reuse(connection, sweep_id, [(entry.identity, entry.run_id) for entry in reused])
-        )
-
-    def stored(self, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
-        """Return what is stored of those trials that have been run; others are left out.
-
-        A trial is complete when its newest run failed (it would fail again), or one ok run has a timing of every
-        measure by the method wanted. A skipped trial is never complete.
-        """
-        return self._write(lambda connection: trials.stored(connection, identities, methods))
-
-    def record_profile(self, sweep_id: int | None, profile: Profile) -> int:
-        """Write one profile with its launches, counters and advice, and return its key.
-
-        Args:
-            sweep_id: the sweep it was collected in; None for reports taken in from elsewhere.
-            profile: with identity None it stands for foreign launches under the name given.
-
-        Raises:
-            StoreError: the trial is not in the database.
-        """
-        return self._write(lambda connection: counters.record_profile(connection, sweep_id, profile))
-
-    def profiled(
-        self, identities: Sequence[str], conditions: Conditions, metrics: Collection[str]
-    ) -> dict[str, StoredProfile]:
-        """Return what is stored of those trials that have been profiled for all of the metrics under these conditions.
-
-        A trial that failed under the profiler is among them where nothing better is stored.
-
-        Args:
-            metrics: names as in `Profile.metrics`.
-        """
-        return self._write(lambda connection: counters.profiled(connection, identities, conditions, metrics))
+    record_profile = transaction(counters.record_profile)
+    profiled = transaction(counters.profiled)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:

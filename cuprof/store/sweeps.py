@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -18,10 +19,15 @@ from cuprof.store.rows import columns_of, fingerprint, insert_row, upsert
 
 
 def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> int:
-    """Resume the newest unfinished sweep of the same plan, or make a new one; see `Store.begin_sweep`.
+    """Return the sweep to write to: the newest unfinished one of the same plan, or a new one.
+
+    An unfinished sweep is taken up again when the process that ran it is gone, or was this one.
 
     Args:
         shared: join one that others work on.
+
+    Raises:
+        UsageError: that process is alive on this host.
     """
     lock(connection, facts.plan_hash)
     me, now = this_process(), time.time()
@@ -61,6 +67,19 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
     return insert_row(connection, Sweep, {**described, **mine, "invocations": 1, "started_at": now})
 
 
+def join(connection: Connection, facts: SweepFacts, names: Sequence[str]) -> tuple[int, list[int]]:
+    """Begin a sweep, or join one that others work on, and enter stations into it.
+
+    Args:
+        names: the stations', for people.
+
+    Returns:
+        The sweep, and the stations' keys in the order of their names.
+    """
+    sweep_id = begin(connection, facts, shared=True)
+    return sweep_id, stations.join(connection, sweep_id, names)
+
+
 def lock(connection: Connection, what: str) -> None:
     """Let others who lock the same wait until the transaction's end; on SQLite all who write do."""
     if connection.dialect.name == "postgresql":
@@ -78,7 +97,7 @@ def _forget_skipped(connection: Connection, sweep_id: int) -> None:
 
 
 def finish(connection: Connection, sweep_id: int, state: str) -> None:
-    """Set the state that a sweep ended with; it is not interrupted while others go on with it."""
+    """Note that a sweep ended: "finished" (never taken up again) or "interrupted", but while others go on with it."""
     if state not in ("finished", "interrupted"):
         raise ValueError(f"a sweep ends 'finished' or 'interrupted', not {state!r}")
     if state == "interrupted" and stations.list_present(connection, sweep_id):
@@ -104,20 +123,20 @@ def save_device(connection: Connection, facts: DeviceFacts) -> int:
     return int(connection.execute(sa.select(Device.id).where(Device.fingerprint == row["fingerprint"])).scalar_one())
 
 
-def save_calibration(connection: Connection, sweep_id: int, device_id: int, calibration: Calibration) -> None:
-    """Keep what was measured of the device; a resumed sweep replaces the figures of its first start."""
-    place = {"sweep_id": sweep_id, "device_id": device_id, "measured_at": time.time()}
+def save_calibration(connection: Connection, sweep_id: int, facts: DeviceFacts, calibration: Calibration) -> None:
+    """Keep what was measured of a device in this sweep, in place of what was kept before."""
+    place = {"sweep_id": sweep_id, "device_id": save_device(connection, facts), "measured_at": time.time()}
     row = columns_of(CalibrationRow, calibration, **place)
     key = ["sweep_id", "device_id"]
     upsert(connection, CalibrationRow, [row], key=key, update=[name for name in row if name not in key])
 
 
-def reuse_calibration(connection: Connection, sweep_id: int, device_id: int) -> Calibration | None:
-    """Copy the newest calibration of a device from a sweep of the same host; its `measured_at` stays what it was.
+def reuse_calibration(connection: Connection, sweep_id: int, facts: DeviceFacts) -> Calibration | None:
+    """Give the sweep what was last measured of this device on the sweep's host; return it, or None.
 
-    Returns:
-        It, or None where there is none.
+    Its `measured_at` stays what it was.
     """
+    device_id = save_device(connection, facts)
     host = sa.select(Sweep.host).where(Sweep.id == sweep_id).scalar_subquery()
     found = connection.execute(
         sa.select(CalibrationRow.__table__)

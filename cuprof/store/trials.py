@@ -40,7 +40,11 @@ class StoredTrial:
 
 
 def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial], first: int = 0) -> None:
-    """Write the rows of the trials and their membership in the sweep; what is there already stays."""
+    """Write the rows of the trials and their membership in the sweep; what is there already stays.
+
+    Args:
+        first: the place of the first one in the sweep.
+    """
     devices = _save_devices(connection, trials)
     variants = _save_variants(connection, trials)
     problems = _save_problems(connection, trials)
@@ -91,9 +95,13 @@ def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial)
     )
 
 
-def reuse(connection: Connection, sweep_id: int, runs: Sequence[tuple[str, int]]) -> None:
-    """Let the sweep go by stored runs, given as (identity, run) pairs."""
-    keys = find_keys(connection, [identity for identity, _ in runs])
+def reuse(connection: Connection, sweep_id: int, reused: Sequence[StoredTrial]) -> None:
+    """Let the sweep go by runs that are stored already: those that `stored` returned.
+
+    Raises:
+        StoreError: a trial was not enlisted for this sweep.
+    """
+    keys = find_keys(connection, [entry.identity for entry in reused])
     members: set[int] = set()
     for chunk in chunks(list(keys.values())):
         members |= set(
@@ -101,22 +109,26 @@ def reuse(connection: Connection, sweep_id: int, runs: Sequence[tuple[str, int]]
                 sa.select(SweepTrial.trial_id).where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id.in_(chunk))
             ).scalars()
         )
-    for identity, _ in runs:
-        if keys.get(identity) not in members:
-            raise StoreError(f"trial {identity} is not among those enlisted for sweep {sweep_id}")
+    for entry in reused:
+        if keys.get(entry.identity) not in members:
+            raise StoreError(f"trial {entry.identity} is not among those enlisted for sweep {sweep_id}")
     made_here = sa.select(Run.sweep_id == sweep_id).where(Run.id == sa.bindparam("run")).scalar_subquery()
     statement = (
         sa.update(SweepTrial)
         .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == sa.bindparam("trial"))
         .values(run_id=sa.bindparam("run"), reused=~made_here)
     )
-    if runs:
-        connection.execute(statement, [{"trial": keys[identity], "run": run_id} for identity, run_id in runs])
+    if reused:
+        connection.execute(statement, [{"trial": keys[entry.identity], "run": entry.run_id} for entry in reused])
         ranking.refresh_sweep(connection, sweep_id)
 
 
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
-    """Return what is stored of each trial that has been run; see `Store.stored`."""
+    """Return what is stored of those trials that have been run; others are left out.
+
+    A trial is complete when its newest run failed (it would fail again), or one ok run has a timing of every
+    measure by the method wanted. A skipped trial is never complete.
+    """
     wanted = {(str(measure), method) for measure, method in methods.items()}
     found: dict[str, StoredTrial] = {}
     for chunk in chunks(list(dict.fromkeys(identities))):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuprof.judging.report import RULINGS, Candidate, Report, Ruling, as_data
+from cuprof.profiling.knowledge import find_metric
 from cuprof.terminal.comparison import MARKS, STYLES, ratio_text
+from cuprof.terminal.counters import format_value
 from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
 from cuprof.terminal.text import format_time
@@ -13,6 +15,8 @@ from cuprof.terminal.text import format_time
 MARK = {Ruling.GOOD: "GOOD", Ruling.NOT_FASTER: "NOT FASTER", Ruling.UNUSABLE: "NOT JUDGED", Ruling.WRONG: "WRONG"}
 STYLE = {Ruling.GOOD: "bold green", Ruling.NOT_FASTER: "bold yellow", Ruling.UNUSABLE: "bold", Ruling.WRONG: "bold red"}
 MOST_LOG_LINES = 12
+MOST_COUNTERS = 20
+"""At one problem, beyond which only those that cuprof explains are shown."""
 
 
 def print_report(report: Report, output: str) -> None:
@@ -29,6 +33,8 @@ def report_lines(report: Report, width: int) -> list[Line]:
     for each in report.candidates:
         lines += [*_candidate_lines(each, width), Line("")]
     lines += [Line(f"warning: {text}", "yellow") for text in report.notes]
+    if report.conditions and any(each.counters for each in report.candidates):
+        lines.append(Line(f"counters with {report.conditions.cache_mode} caches", "dim"))
     for device, text in report.noise.items():
         lines.append(Line(f"noise from process to process on {device} (standard deviation): {text}", "dim"))
     lines.append(Line(f"held by: {report.sandbox}", "dim"))
@@ -68,9 +74,23 @@ def _candidate_lines(each: Candidate, width: int) -> Iterator[Line]:
             )
             rows.append(Row(cells, STYLES[judged.verdict.value]))
         yield from layout(columns, rows, width)
+    yield from _counter_lines(each, width)
     for one in each.evidence:
         if one.counts and one.detail == each.message:
             continue
         first, *more = one.detail.splitlines() or [""]
         yield Line(f"  {one.what}: {first}", "" if one.counts else "dim")
         yield from (Line(f"    {text}", "dim") for text in more[-MOST_LOG_LINES:])
+
+
+def _counter_lines(each: Candidate, width: int) -> list[Line]:
+    shown = each.counters
+    if len(shown) > MOST_COUNTERS * len({one.problem for one in shown}):
+        shown = tuple(one for one in shown if find_metric(one.metric))
+    if not shown:
+        return []
+    columns = [Column("counter", "left"), Column("problem", "left"), Column(each.baseline), Column(each.variant)]
+    rows = [
+        Row((one.metric, one.problem.label, format_value(one.base), format_value(one.new), one.unit)) for one in shown
+    ]
+    return [Line(""), *layout([*columns, Column("unit", "left")], rows, width)]

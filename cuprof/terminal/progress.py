@@ -6,9 +6,9 @@ import sys
 import time
 from collections.abc import Callable
 from html import escape
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from cuprof.engine.observer import Observer
 from cuprof.records import FAILED, Measure, Outcome, State, Summary, Trial
 from cuprof.statistics.median import is_mere_range
 from cuprof.terminal.marks import is_expected, mark_of
@@ -44,7 +44,7 @@ def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress 
     return PlainProgress(stream)
 
 
-class _Progress:
+class _Progress(Observer):
     """Count trials and estimate the time left; `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,9 +55,7 @@ class _Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -66,9 +64,6 @@ class _Progress:
     def started(self, planned: int, reused: int) -> None:
         """Begin to count."""
         self.planned, self.reused, self._begun = planned, reused, self._clock()
-
-    def trial_started(self, trial: Trial, phase: str) -> None:
-        """Show what runs now."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count the trial."""
@@ -81,9 +76,6 @@ class _Progress:
     def done_elsewhere(self, count: int) -> None:
         """Count what other processes that share the sweep have done."""
         self.elsewhere += count
-
-    def finished(self, sweep_id: int) -> None:
-        """Show the end."""
 
     @property
     def seconds_left(self) -> float | None:

@@ -16,6 +16,7 @@ import numpy as np
 from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session
 from cuprof.backends.registry import open_backend
 from cuprof.family import Family, Point, Program
+from cuprof.family.extension import extend
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
 from cuprof.plan.memory import arena_bytes
@@ -25,13 +26,12 @@ from cuprof.profiling.task import ProfilingTask, TaskTrial, find_owner, read_tas
 
 
 class Profiling:
-    """Carry out one task; inputs and session are kept while the problem stays the same."""
+    """Carry out one task; family, inputs and session are kept while the problem stays the same."""
 
     def __init__(self, task: ProfilingTask, progress: ProgressWriter, backend: Backend[Runnable]) -> None:
         self.task, self.progress, self.backend = task, progress, backend
         self._mark = get_profiler(task.profiler).mark
-        self._families: dict[str, Family] = {}
-        self._session: tuple[tuple[str, Point], Session[Runnable]] | None = None
+        self._opened: tuple[tuple[object, ...], Family, Session[Runnable]] | None = None
 
     def run(self) -> None:
         """Execute every trial of the task."""
@@ -49,10 +49,9 @@ class Profiling:
 
     def _run_trial(self, trial: TaskTrial) -> None:
         problem, tunables = Point(trial.problem), Point(trial.tunables)
-        family = self._family(trial.family_folder)
+        family, session = self._open(trial)
         variant = family.variant(trial.variant)
         program: Program | None = variant.make(problem, tunables) if variant.kind == "kernel" else None
-        session = self._open(family, trial, problem)
         text = source_text(family, variant) if program is not None else ""
         runnable = session.prepare(variant, problem, tunables, program, text)
         session.poison(runnable)
@@ -62,32 +61,35 @@ class Profiling:
         with self._mark(trial.identity):
             session.run(runnable)
 
-    def _family(self, folder: str) -> Family:
-        if folder not in self._families:
-            self._families[folder] = load_family(Path(folder))
-        return self._families[folder]
-
-    def _open(self, family: Family, trial: TaskTrial, problem: Point) -> Session[Runnable]:
-        key = (trial.family_folder, problem)
-        if self._session is None or self._session[0] != key:
-            if self._session is not None:
-                self._session[1].close()
+    def _open(self, trial: TaskTrial) -> tuple[Family, Session[Runnable]]:
+        key, problem = _place(trial), Point(trial.problem)
+        if self._opened is None or self._opened[0] != key:
+            if self._opened is not None:
+                self._opened[2].close()
+                self._opened = None
+            family = load_family(Path(trial.family_folder))
             signature = family.signature(problem)
             inputs = family.generate(problem, np.random.default_rng(self.task.seed))
+            if trial.extension is not None:  # strangers' code, after the inputs have been made
+                extend(family, trial.extension)
             session = self.backend.open(signature, inputs, ReadingOptions(), self._scratch_bytes(family, key))
-            self._session = (key, session)
-        return self._session[1]
+            self._opened = (key, family, session)
+        return self._opened[1:]
 
-    def _scratch_bytes(self, family: Family, key: tuple[str, Point]) -> int:
+    def _scratch_bytes(self, family: Family, key: tuple[object, ...]) -> int:
         """Return the largest scratch of the task's trials of this problem."""
         needed = 0
         for trial in self.task.trials:
-            problem, tunables = Point(trial.problem), Point(trial.tunables)
             variant = family.variants.get(trial.variant)
-            if (trial.family_folder, problem) == key and variant is not None and variant.kind == "kernel":
-                program = variant.make(problem, tunables)
+            if _place(trial) == key and variant is not None and variant.kind == "kernel":
+                program = variant.make(Point(trial.problem), Point(trial.tunables))
                 needed = max(needed, arena_bytes(program))
         return needed
+
+
+def _place(trial: TaskTrial) -> tuple[object, ...]:
+    """Return what decides a trial's family and inputs."""
+    return trial.family_folder, trial.extension, Point(trial.problem)
 
 
 def main(arguments: list[str]) -> int:

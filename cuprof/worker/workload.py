@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -25,6 +26,8 @@ COMPARED_SETS, UNSEEN_SETS = 2, 1
 time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met."""
 MEMORY_SHARE = 16
 """Further sets are drawn while they come to no more than one part in so many of the host's free memory."""
+LARGE_BYTES = 32 << 20
+"""Further sets that are as large are drawn side by side."""
 MOST_S = 10.0
 """And where the first took no longer than this."""
 
@@ -81,8 +84,13 @@ class Workload:
         def redraw(number: int) -> Arrays:
             return {**_draw_inputs(family, job, signature, number), **constants}
 
-        for number in range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further)):
-            drawn = redraw(number)
+        numbers = range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further))
+        if size < LARGE_BYTES:
+            drawings = [*map(redraw, numbers)]
+        else:
+            with ThreadPoolExecutor(len(numbers) or 1) as drawers:  # NumPy's generators let each other run
+                drawings = [*drawers.map(redraw, numbers)]
+        for number, drawn in zip(numbers, drawings, strict=True):
             if number < COMPARED_SETS:
                 reference, tolerance = _compute_reference(family, job, signature, drawn)
                 sets.append(InputSet(drawn, Sealed(reference)))

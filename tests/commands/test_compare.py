@@ -12,7 +12,7 @@ import pytest
 from cuprof.comparison import compare, load_sides
 from cuprof.comparison.compare import Options
 from cuprof.comparison.sample_more import sample_more
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.errors import WorkerError
 from cuprof.project import Project
 from cuprof.reading.queries import query
@@ -149,7 +149,7 @@ def test_undecided_variants_are_timed_again_side_by_side(
     first = compare(*sides, Options(Rule(0.1, 0.025)))
     open_rows = [replace(row, judgement=replace(row.judgement, verdict=Verdict.UNDECIDED)) for row in first.rows]
     first = replace(first, rows=tuple(open_rows))
-    again = sample_more(first, project, lambda: nullcontext(SilentObserver()))
+    again = sample_more(first, project, lambda: nullcontext(Observer()))
     (row,) = again.rows
     with Store.open(url, read_only=True, create=False) as store:
         sweeps = query(store.url, "SELECT id, command_line FROM sweep ORDER BY id").to_dict("records")

@@ -55,6 +55,26 @@ def test_words_are_candidates_settings_and_options(cli: Cli, asked: list[Any], p
     assert request.config.family == "vector"
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "metrics"),
+    [
+        (("mine.py", "--counters"), "study", 4),
+        (("--counters", "mine.py"), "study", 4),  # the file is no metric set
+        (("mine.py", "--counters", "measure=quick"), "study", 4),
+        (("mine.py", "--counters=memory"), "memory", 13),
+        (("mine.py", "--counters", "launch__grid_size,dram__bytes_read.sum"), "named", 2),
+    ],
+)
+def test_counters_are_a_set_or_named(
+    cli: Cli, asked: list[Any], words: tuple[str, ...], name: str, metrics: int
+) -> None:
+    assert cli("judge", "vector", *words, "ncu.cache_control=none").err == ""
+    (request,) = asked
+    assert request.candidates == (Path("mine.py").resolve(),)
+    ncu = request.config.ncu
+    assert (request.counters, ncu.name, len(ncu.metrics), ncu.cache_control) == (True, name, metrics, "none")
+
+
 def test_a_family_may_be_a_folder(cli: Cli, asked: list[Any]) -> None:
     cli("judge", str(FAMILY), "mine.py", "measure.modes=[hot]")
     assert asked[0].family_folder == FAMILY
@@ -80,6 +100,8 @@ def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
         (("vector", "none.py"), "there is no file none.py"),
         (("vector", "mine.py", "variants=cpu_whole"), "has no meaning for judge"),
         (("vector", "mine.py", "measure=quik"), "quik"),
+        (("vector", "mine.py", "--counters=memry"), "memry"),
+        (("vector", "mine.py", "ncu=memory"), "has no meaning for judge"),
         (("vector", "mine.py", "--memory-limit=much"), "is no size"),
         (("vector", "mine.py", "--time-limit=0"), "is no time limit"),
         (("vector", "mine.py", "--rounds=0"), "is no number of rounds"),

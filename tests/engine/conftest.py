@@ -13,6 +13,7 @@ import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
 from cuprof.engine.checking import check_trials
+from cuprof.engine.observer import Observer
 from cuprof.engine.sweep import Sweep, SweepResult, run_sweep
 from cuprof.project import Project
 from cuprof.reading.queries import query
@@ -27,7 +28,7 @@ SHORT = LimitsConfig(build_s=2.0, check_s=2.0, trial_s=60.0)
 
 
 @dataclass
-class Listener:
+class Listener(Observer):
     """Keep what the engine tells."""
 
     planned: int = 0

@@ -29,7 +29,7 @@ FAULTS: dict[str, tuple[State, str]] = {
     "cuda_threads": (State.LAUNCH_ERROR, r"launch few_threads: .*(INVALID_VALUE|OUT_OF_RESOURCES).*"),
     "cuda_scratch": (State.LAUNCH_ERROR, r"put the inputs on the device: out of device memory: .*"),
     "cuda_does_not_compile": (State.COMPILE_ERROR, r"NVRTC refused broken\.cu for sm_\d+: broken\.cu\(2\): error: .*"),
-    "cuda_no_such_kernel": (State.LAUNCH_ERROR, r'find kernel absent \(extern "C"\?\): .*NOT_FOUND.*'),
+    "cuda_no_such_kernel": (State.LAUNCH_ERROR, r"find kernel absent: faults\.cu has no such kernel; there are .*"),
     "cuda_nan": (State.WRONG_RESULT, r"y\[64\] = nan, .*; 1 of 128 elements are wrong"),
     "cuda_unwritten": (State.WRONG_RESULT, r"y\[64\] = nan, .*; 64 of 128 elements are wrong"),
     "cuda_shifted": (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import CollectResult, collect, reason_to_skip
 from cuprof.ncu.profiler import NsightCompute
 from cuprof.point import Point
@@ -76,7 +76,7 @@ class Memory:
         return len(self.profiles)
 
 
-class Listener(SilentObserver):
+class Listener(Observer):
     """Note what a collection tells."""
 
     def __init__(self) -> None:
@@ -97,10 +97,10 @@ def trials(names: str, index: int = 0) -> list[Trial]:
 
 
 def run(
-    asked: Sequence[Trial], collector: Collector, memory: Memory, observer: SilentObserver | None = None
+    asked: Sequence[Trial], collector: Collector, memory: Memory, observer: Observer | None = None
 ) -> CollectResult:
     outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in asked}
-    return collect(asked, outcomes, collector, store=memory, sweep_id=1, observer=observer or SilentObserver())
+    return collect(asked, outcomes, collector, store=memory, sweep_id=1, observer=observer or Observer())
 
 
 def test_batches_are_of_one_device_and_no_larger_than_asked_for() -> None:

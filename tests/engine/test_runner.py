@@ -30,8 +30,8 @@ def died(index: int, phase: Phase, cause: str = "SIGSEGV", begun: int = 1) -> Wo
     return WorkerDiedError(cause, at(index, phase, begun=begun), "the log")
 
 
-def refused(index: int, name: str, *, has_company: bool, phase: str = "check") -> Finished:
-    return Finished(index, Outcome(f"id {name}", State.LAUNCH_ERROR, "no", phase=phase), has_company=has_company)
+def refused(index: int, name: str, *, has_company: bool, phase: str = "check", why: str = "no") -> Finished:
+    return Finished(index, Outcome(f"id {name}", State.LAUNCH_ERROR, why, phase=phase), has_company=has_company)
 
 
 def doubted(index: int, name: str) -> Finished:
@@ -184,6 +184,13 @@ def test_a_device_is_asked_once(stage: Any) -> None:
     played = stage([0, refused(1, "b", has_company=True), at(2, Phase.CHECK, 21, begun=3)])
     outcomes = played.run("abc", backend="cuda")
     assert [outcome[:2] for outcome in outcomes] == [("a", OK), ("b", "launch_error"), ("c", "timed_out")]
+
+
+def test_memory_that_others_may_be_holding_is_asked_for_again_without_them(stage: Any) -> None:
+    starved = refused(1, "b", has_company=True, why="launch k: out of device memory: no more")
+    played = stage([0, starved, JobDone()], [0, JobDone()])
+    assert [outcome[:2] for outcome in played.run("ab", backend="cuda")] == [("a", OK), ("b", OK)]
+    assert [worker.jobs for worker in played.workers] == [[["a", "b"]], [["b"]]]
 
 
 def test_several_suspects_of_one_job_are_each_run_alone_and_answered_once(stage: Any) -> None:

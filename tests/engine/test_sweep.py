@@ -15,15 +15,15 @@ import pytest
 
 from cuprof.config.model import LimitsConfig
 from cuprof.engine.enrolment import find_devices
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import Sweep, preview, run_sweep
-from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
+from cuprof.engine.worker_process import START_LIMIT_S, WorkerDiedError, WorkerProcess
 from cuprof.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.records import Calibration, DeviceFacts, Measure, State, Timing, Unavailable
-from cuprof.worker.messages import Calibrated, WorkerSettings
+from cuprof.worker.messages import Calibrated, Describe, Described, WorkerSettings
 
 CALIBRATE = Sweep._calibrate  # before the tests' benches take a shortcut
 
@@ -301,7 +301,7 @@ def test_a_password_is_not_put_on_record(bench: Any) -> None:
 def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, bench: Any) -> None:
     config = bench.config()
     with JobRunner(WorkerSettings(), config.limits, lambda *_: None) as runner:
-        runner.worker.describe(("cpu",))
+        runner.worker.ask(Describe(("cpu",)), Described)
         process, folder = psutil.Process(runner.worker.pid), Path(runner.worker._launched.folder.path)
         assert process.is_running()
         assert folder.exists()
@@ -310,7 +310,7 @@ def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, 
 
 
 def test_samples_of_what_is_stored_are_not_kept(bench: Any) -> None:
-    class Counter(SilentObserver):
+    class Counter(Observer):
         alive: ClassVar[list[int]] = []
 
         def trial_finished(self, trial: Any, outcome: Any) -> None:
@@ -330,11 +330,15 @@ def test_the_hosts_figures_are_measured_once_and_bound_the_times_of_later_sweeps
     heard, asked = make_listener(), []
     speeds = iter((1.0, 1e12))
 
-    def calibrate(self: WorkerProcess, backend: str) -> Calibrated:
-        asked.append(len(heard.outcomes))
-        return Calibrated(Calibration(backend, 1e9, details={"cache_bandwidth": next(speeds)}))
+    ask = WorkerProcess.ask
 
-    monkeypatch.setattr(WorkerProcess, "calibrate", calibrate)
+    def answer(self: WorkerProcess, question: Any, kind: type, limit_s: float = START_LIMIT_S) -> Any:
+        if kind is not Calibrated:
+            return ask(self, question, kind, limit_s)
+        asked.append(len(heard.outcomes))
+        return Calibrated(Calibration(question.backend, 1e9, details={"cache_bandwidth": next(speeds)}))
+
+    monkeypatch.setattr(WorkerProcess, "ask", answer)
     monkeypatch.setattr(Sweep, "_calibrate", CALIBRATE)
     for n in (1, 2):  # 8 bytes take seconds at 1.5 times a byte a second
         _, heard = bench.sweep("sound_first", problem={"n": (n,)}, listener=heard)

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
-from cuprof.engine.observer import SilentObserver
+from cuprof.config.model import LimitsConfig, MeasureConfig, NcuConfig, SweepConfig
+from cuprof.engine.observer import Observer
 from cuprof.engine.sweep import Sweep
 from cuprof.judging import Report, Request, judge
 from cuprof.project import Project
 from cuprof.sandbox.probe import find_refusal
+from tests.ncu.conftest import fake_ncu, make_trial, memory_store
+
+__all__ = ["fake_ncu", "make_trial", "memory_store"]
 
 FAMILIES = Path(__file__).parents[1] / "families"
 N = 2**14
@@ -44,7 +47,13 @@ class Court:
         return file
 
     def judge(
-        self, *files: Path, n: int = N, tune: dict[str, Any] | None = None, family: str = "vector", **changes: Any
+        self,
+        *files: Path,
+        n: int = N,
+        tune: dict[str, Any] | None = None,
+        family: str = "vector",
+        ncu: NcuConfig | None = None,
+        **changes: Any,
     ) -> Report:
         config = SweepConfig(
             experiment="",
@@ -53,11 +62,12 @@ class Court:
             tune=tune or {},
             measure=QUICK,
             limits=LimitsConfig(build_s=20, check_s=20, trial_s=60),
+            ncu=ncu or NcuConfig(),
         )
         given = {"rounds": 1, "noise": 0.05, **changes}
         folder = self.family if family == "vector" else FAMILIES / family
         request = Request(config=config, family_folder=folder, candidates=files, **given)
-        return judge(request, self.project, SilentObserver())
+        return judge(request, self.project, Observer())
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cuprof.config.model import NcuConfig
 from cuprof.errors import UsageError
 from cuprof.judging.report import Ruling, as_data
 
@@ -226,7 +227,7 @@ def test_what_a_sandbox_keeps_in(court: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert not any(leftover.encode() in command for command in commands)
 
 
-def test_without_a_sandbox_it_is_said(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_sandbox_it_is_said(court: Any, fake_ncu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.judging.court.find_refusal", lambda: "not today")
     file = court.write("honest.py", HONEST)
     with pytest.raises(UsageError, match=r"refuses a sandbox \(not today\)"):
@@ -234,7 +235,11 @@ def test_without_a_sandbox_it_is_said(court: Any, monkeypatch: pytest.MonkeyPatc
     report = court.judge(file)
     assert report.refusal == "not today"
     assert report.candidates[0].rows
-    assert court.judge(file, sandbox="off").candidates[0].rows
+    ncu = NcuConfig(path=str(fake_ncu.path), metrics=("launch__grid_size",))
+    report = court.judge(file, sandbox="off", ncu=ncu, counters=True)
+    assert report.candidates[0].rows
+    assert "cpu variants have no hardware counters that Nsight Compute reads" in report.notes[-1]
+    assert report.exit_code < Ruling.UNUSABLE
 
 
 def test_what_a_file_claims_of_itself_is_not_believed(court: Any) -> None:

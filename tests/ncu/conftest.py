@@ -64,7 +64,15 @@ class FakeNcu:
     @property
     def calls(self) -> list[list[str]]:
         """Return the arguments of each profiling run."""
-        path = self.folder / "calls.jsonl"
+        return self._read("calls")
+
+    @property
+    def tasks(self) -> list[dict[str, Any]]:
+        """Return the task of each profiling run."""
+        return self._read("tasks")
+
+    def _read(self, name: str) -> list[Any]:
+        path = self.folder / f"{name}.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 

@@ -1,9 +1,9 @@
 """A stand-in for ncu: it refuses arguments that the real one does not know and plays a script of recorded runs.
 
 The folder FAKE_NCU holds `script.json`, a list of plays, one for each profiling run in turn, and the stand-in leaves
-`calls.jsonl` there. A play has, all optional: `console` (text to print), `report` (file to copy to --export), `exit`,
-`progress` (identity → steps to append to the task's progress file; "all" stands for every trial of the task),
-`sleep_s`, `ignore_interrupt`, `kill` (a signal it sends itself).
+`calls.jsonl` and `tasks.jsonl` there. A play has, all optional: `console` (text to print), `report` (file to copy to
+--export), `exit`, `progress` (identity → steps to append to the task's progress file; "all" stands for every trial of
+the task), `sleep_s`, `ignore_interrupt`, `kill` (a signal it sends itself).
 """
 
 # ruff: noqa: T201 - printing is what this program is for
@@ -84,6 +84,8 @@ def main() -> None:
     if play.get("ignore_interrupt"):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     task = json.loads(task_file.read_text())
+    with (FOLDER / "tasks.jsonl").open("a") as file:
+        file.write(json.dumps(task) + "\n")
     progress = dict(play.get("progress", {}))
     if "all" in progress:
         progress = {trial["identity"]: progress["all"] for trial in task["trials"]}

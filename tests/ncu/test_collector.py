@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.engine.observer import SilentObserver
+from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import CollectResult, collect
 from cuprof.errors import ProfilerError
 from cuprof.ncu.collector import NcuCollector
@@ -26,7 +25,7 @@ ONE, TWO, CRASH, HANG = "1" * 32, "2" * 32, "c" * 32, "f" * 32
 THROUGH = ["preparing", "launching", "done"]
 
 
-class Listener(SilentObserver):
+class Listener(Observer):
     """Note what a collection tells."""
 
     def __init__(self) -> None:
@@ -332,17 +331,13 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
     """One process for each batch of one device's trials; the task names device, folder and points."""
     second = DeviceFacts("cuda", 1, "NVIDIA H200")
     trials = [make_trial(ONE), make_trial(TWO, device=second), make_trial(CRASH), make_trial(HANG)]
-    original = fake_ncu.folder / "ncu"
-    original.write_text(
-        original.read_text().replace("exec", f'for task; do :; done; cp "$task" "{fake_ncu.folder}/$$.task"; exec')
-    )
     through = {"console": "", "progress": {"all": THROUGH}}
     fake_ncu.plays(
         {**through, "report": "crash"}, {**through, "report": "hang_interrupted"}, {**through, "report": "instructions"}
     )
     collector = NcuCollector(PROFILER, make_setting(batch=2))
-    result = collect(trials, right(trials), collector, store=memory_store, sweep_id=None, observer=SilentObserver())
-    tasks = [json.loads(path.read_text()) for path in sorted(fake_ncu.folder.glob("*.task"), key=os.path.getmtime)]
+    result = collect(trials, right(trials), collector, store=memory_store, sweep_id=None, observer=Observer())
+    tasks = fake_ncu.tasks
     assert [[trial["identity"] for trial in task["trials"]] for task in tasks] == [[ONE, CRASH], [HANG], [TWO]]
     assert [task["device_index"] for task in tasks] == [0, 0, 1]
     assert tasks[0]["trials"][0] == {
@@ -351,6 +346,7 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
         "variant": "v1",
         "problem": {"n": 1024},
         "tunables": {"block": 256},
+        "extension": None,
     }
     assert [profile.identity for profile in result.profiles] == [ONE, CRASH, HANG, TWO]
 
@@ -371,7 +367,7 @@ def test_only_right_cuda_trials_are_profiled(fake_ncu, make_setting, make_trial,
         NcuCollector(PROFILER, make_setting()),
         store=memory_store,
         sweep_id=None,
-        observer=SilentObserver(),
+        observer=Observer(),
     )
     assert [profile.identity for profile in result.profiles] == [ONE]
     assert "no hardware counters" in result.skipped[TWO]

@@ -91,3 +91,8 @@ def test_the_nearest_names_are_suggested_with_the_suffix_asked_for(recorded: Pat
         "metric dram__bytes_raed.sum does not exist on this chip; did you mean dram__bytes_read.sum"
     )
     assert missing_metric_reason("zzz", known).endswith("see cuprof list metrics")
+
+
+def test_what_a_line_announces_belongs_to_it() -> None:
+    output = "==ERROR== An error was reported by the driver:\n\n  out of patience\n==ERROR== Failed:\n==ERROR== End\n"
+    assert list_messages(output) == ["An error was reported by the driver: out of patience", "Failed:", "End"]

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from cuprof.errors import ProfilerError
+from cuprof.family.extension import Extension
 from cuprof.point import Point
 from cuprof.profiling.task import Owner, ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task, write_task
 from cuprof.records import Trial
@@ -20,10 +21,11 @@ from cuprof.records import Trial
 A = "a" * 32
 
 
-def test_a_task_survives_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("extension", [None, Extension("mine.py", Path("/else where"), only="mine")])
+def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -> None:
     problem, tunables = Point(n=2**24, dtype="float32"), Point(block=256)
     planned = Trial(A, "scale", "plain", "cuda", "kernel", problem, tunables, "scale/plain")
-    trial = TaskTrial.of(planned, Path("/some where/scale"))
+    trial = TaskTrial.of(planned, Path("/some where/scale"), extension)
     task = ProfilingTask((trial,), "ncu", "cuda", 1, seed=7, progress_path=str(tmp_path / "p"), warm_up=2)
     write_task(task, tmp_path / "task.json")
     read = read_task(tmp_path / "task.json")

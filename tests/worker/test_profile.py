@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.backends.cpu.backend import CpuBackend
+from cuprof.family.extension import Extension, copy_family
 from cuprof.profiling.progress import Step, read_progress
 from cuprof.profiling.task import ProfilingTask, TaskTrial, write_task
 from cuprof.worker import profile
@@ -54,10 +55,13 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return found
 
 
-def write(folder: Path, *trials: tuple[str, str, int]) -> Path:
+def write(
+    folder: Path, *trials: tuple[str, str, int], family: Path = VECTOR, extension: Extension | None = None
+) -> Path:
     """Write a task of (identity, variant, n) and return its file."""
+    tunables = {"chunk": 16, "reverse": False}
     members = tuple(
-        TaskTrial(identity, str(VECTOR), variant, {"n": n, "dtype": "float32"}, {"chunk": 16, "reverse": False})
+        TaskTrial(identity, str(family), variant, {"n": n, "dtype": "float32"}, tunables, extension)
         for identity, variant, n in trials
     )
     task = ProfilingTask(members, "notes", "cpu", 0, seed=1, progress_path=str(folder / "progress"))
@@ -78,6 +82,27 @@ def test_a_trial_that_fails_is_said_and_the_next_goes_on(tmp_path: Path, notes: 
     progress = read_progress(tmp_path / "progress")
     assert progress.steps == {ONE: Step.FAILED, TWO: Step.DONE}
     assert "no_such_variant" in progress.messages[ONE]
+
+
+def test_a_file_from_elsewhere_is_run_after_the_inputs_have_been_made(
+    tmp_path: Path, notes: Notes, opened: list
+) -> None:
+    (tmp_path / "mine.py").write_text("""
+from . import family as own
+def refuse(problem, rng):
+    raise ValueError("inputs are asked for by a stranger's function")
+family.generate = own.generate = refuse
+@family.cpu("mine")
+def mine(problem, tune, inputs, outputs):
+    assert inputs["x"].any()
+    return lambda: None
+""")
+    copy, extension = copy_family(VECTOR, tmp_path, tmp_path / "mine.py")
+    task = write(tmp_path, (ONE, "mine", 64), (TWO, "mine", 32), family=copy, extension=extension)
+    assert profile.main([str(task)]) == 0
+    progress = read_progress(tmp_path / "progress")
+    assert progress.steps == dict.fromkeys((ONE, TWO), Step.DONE), progress.messages
+    assert notes.marked == [ONE, "end", TWO, "end"]
 
 
 @pytest.mark.parametrize(("noted", "expected"), [(0, [("cpu", 0)]), (3, [("cpu", 3), ("cpu", 0)])])

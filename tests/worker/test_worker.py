@@ -19,7 +19,7 @@ from cuprof.family import Point
 from cuprof.records import DeviceFacts, Measure, State, Unavailable
 from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
-from cuprof.worker.messages import Execute, Finished, Job, JobDone, JobTrial, Ready, WorkerSettings
+from cuprof.worker.messages import Describe, Described, Execute, Finished, Job, JobDone, JobTrial, Ready, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase
 
 FAULTY = Path(__file__).parents[1] / "families" / "faulty"
@@ -54,7 +54,7 @@ def do(worker: WorkerProcess, job: Job) -> tuple[dict[str, State], JobDone]:
 
 
 def test_one_worker_does_one_job_after_another(worker: WorkerProcess) -> None:
-    facts = worker.describe(("cpu",)).devices["cpu"]
+    facts = worker.ask(Describe(("cpu",)), Described).devices["cpu"]
     assert isinstance(facts, DeviceFacts)
     assert facts.details["threads"] == 1
     for n in (16, 17, 16):
@@ -122,7 +122,7 @@ def test_a_death_says_how_and_where(worker: WorkerProcess, variant: str, cause: 
 
 
 def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
-    worker.describe(("cpu",))
+    worker.ask(Describe(("cpu",)), Described)
     worker.kill()
     with pytest.raises(WorkerDiedError, match="SIGKILL"):
         worker.send(make_job("sound_first"))
@@ -131,7 +131,7 @@ def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
 def test_closing_leaves_no_process_and_no_file() -> None:
     worker = WorkerProcess(WorkerSettings())
     process, folder = psutil.Process(worker.pid), Path(worker._launched.folder.path)
-    worker.describe(("cpu",))
+    worker.ask(Describe(("cpu",)), Described)
     worker.close()
     assert not process.is_running()
     assert not folder.exists()
@@ -185,11 +185,11 @@ def test_a_worker_that_cannot_even_start_says_why(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     why = r"the worker process died \(exit code 1: RuntimeError: a broken installation\)"
     with pytest.raises(WorkerDiedError, match=why), WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
-        worker.describe(("cpu",))
+        worker.ask(Describe(("cpu",)), Described)
 
 
 def test_a_page_that_was_written_over_or_cut_off_says_nothing(worker: WorkerProcess) -> None:
-    worker.describe(("cpu",))
+    worker.ask(Describe(("cpu",)), Described)
     path = worker._launched.folder.path / "status"
     path.write_bytes(b"\xff" * 32)
     assert (worker.page.read().index, worker.page.read().phase) == (NO_TRIAL, Phase.IDLE)
@@ -198,7 +198,7 @@ def test_a_page_that_was_written_over_or_cut_off_says_nothing(worker: WorkerProc
 
 
 def test_an_interrupt_is_the_engines_business(worker: WorkerProcess) -> None:
-    worker.describe(("cpu",))
+    worker.ask(Describe(("cpu",)), Described)
     os.kill(worker.pid, signal.SIGINT)
     assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 

@@ -12,14 +12,14 @@ import numpy as np
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import (
-    FIRST_INPUTS,
     POISON_BYTE,
     Draw,
+    Draws,
     InputSet,
     Reading,
     ReadingOptions,
     Session,
-    Tally,
+    first_draw,
     own_views,
 )
 from cuprof.backends.cpu.caches import Caches
@@ -27,7 +27,7 @@ from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, library_build, load_library
 from cuprof.errors import BuildError
-from cuprof.family import Arrays, Invoke, Program, Signature, Tolerance, Variant
+from cuprof.family import Arrays, Invoke, Program, Signature, Variant
 from cuprof.family.program import as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -127,14 +127,6 @@ class CpuSession(Session[CpuRunnable]):
         """Keep other contents as the set of this number."""
         self._sets[number] = inputs
 
-    def expect(self, runnable: CpuRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
-        """Leave the comparison to who draws it."""
-        return False
-
-    def tally(self, runnable: CpuRunnable) -> Tally:
-        """Return that nothing was compared here."""
-        return Tally()
-
     def execute(self, runnable: CpuRunnable, *draws: Draw) -> None:
         """Execute once as each draw says."""
         for draw in draws:
@@ -158,9 +150,6 @@ class CpuSession(Session[CpuRunnable]):
     def _fill(self, byte: int) -> None:
         for array in self.outputs.values():
             array.reshape(-1).view(np.uint8).fill(byte)
-
-    def watch_inputs(self) -> None:
-        """Do nothing: what the inputs are to hold is kept beside them."""
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten."""
@@ -187,13 +176,7 @@ class CpuSession(Session[CpuRunnable]):
             runnable.deliver()
         return {name: array.copy() for name, array in self.outputs.items()}
 
-    def read(
-        self,
-        runnable: CpuRunnable,
-        measure: Measure,
-        batch: int = 1,
-        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
-    ) -> Reading:
+    def read(self, runnable: CpuRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Time one execution after reading other data (cold), or a batch back to back (hot)."""
         call = runnable.call
         self._give(draw())

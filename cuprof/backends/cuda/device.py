@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.contract import DeviceLostError
+from cuprof.backends.contract import OUT_OF_MEMORY, DeviceLostError
 from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver
 from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
@@ -173,6 +173,6 @@ class CupyErrors:
                 raise error_for(status, self.what) from error
             raise LaunchError(f"{self.what}: {error}") from error
         if isinstance(error, self.cupy.cuda.memory.OutOfMemoryError):
-            raise LaunchError(f"{self.what}: out of device memory: {error}") from error
+            raise LaunchError(f"{self.what}: {OUT_OF_MEMORY}: {error}") from error
         if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
             raise DeviceLostError(f"{self.what}: {str(error).splitlines()[0]}") from error

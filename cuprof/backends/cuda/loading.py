@@ -58,7 +58,8 @@ class Loaded:
         fitting = [each for name, each in named.items() if plain_name(demangle(name)) == plain_name(kernel)]
         if len(fitting) != 1:
             there = ", ".join(demangle(name) for name in named) or "none"
-            raise LaunchError(f"find kernel {kernel}: {self.name} has {len(fitting)} of this name; there are {there}")
+            found = f"has {len(fitting)} of this name" if fitting else "has no such kernel"
+            raise LaunchError(f"find kernel {kernel}: {self.name} {found}; there are {there}")
         return fitting[0]
 
     def built(self, kernel: str) -> Built | None:

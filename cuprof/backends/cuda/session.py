@@ -17,11 +17,13 @@ from cuprof.backends.contract import (
     POISON_BYTE,
     SCRATCH_ALIGNMENT,
     Draw,
+    Draws,
     InputSet,
     Reading,
     ReadingOptions,
     Session,
     Tally,
+    first_draw,
     own_views,
 )
 from cuprof.backends.cuda.captured import read_resources
@@ -357,13 +359,7 @@ class CudaSession(Session[CudaRunnable]):
             found[name] = host
         return found
 
-    def read(
-        self,
-        runnable: CudaRunnable,
-        measure: Measure,
-        batch: int = 1,
-        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
-    ) -> Reading:
+    def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Execute and time; see `CudaTimer` for what each measure is."""
         timer, flush, enqueue = self.device.timer, self.options.flush, runnable.enqueue
         blocking = self.options.blocking and runnable.holds_back

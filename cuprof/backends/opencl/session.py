@@ -13,17 +13,18 @@ from cuprof.backends.contract import (
     FIRST_INPUTS,
     POISON_BYTE,
     Draw,
+    Draws,
     InputSet,
     Reading,
     ReadingOptions,
     Session,
-    Tally,
+    first_draw,
 )
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import KernelFacts, read_resources
 from cuprof.errors import LaunchError
-from cuprof.family import Arrays, Fill, Launch, Program, Signature, Tolerance, Variant
+from cuprof.family import Arrays, Fill, Launch, Program, Signature, Variant
 from cuprof.family.program import Step, as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -111,14 +112,6 @@ class OpenClSession(Session[OpenClRunnable]):
             self.device.queue.finish()
         self._sets[number] = host
 
-    def expect(self, runnable: OpenClRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
-        """Leave the comparison to who draws it."""
-        return False
-
-    def tally(self, runnable: OpenClRunnable) -> Tally:
-        """Return that nothing was compared here."""
-        return Tally()
-
     def execute(self, runnable: OpenClRunnable, *draws: Draw) -> None:
         """Execute once as each draw says."""
         for draw in draws:
@@ -139,9 +132,6 @@ class OpenClSession(Session[OpenClRunnable]):
         if runnable is not None:
             runnable.arena.fill(draw.fill)
         queue.finish()
-
-    def watch_inputs(self) -> None:
-        """Do nothing: the host's copy remembers what the inputs hold."""
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten, by comparing with the host's copy."""
@@ -219,13 +209,7 @@ class OpenClSession(Session[OpenClRunnable]):
             found[name] = host
         return found
 
-    def read(
-        self,
-        runnable: OpenClRunnable,
-        measure: Measure,
-        batch: int = 1,
-        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
-    ) -> Reading:
+    def read(self, runnable: OpenClRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Execute and time; see `OpenClTimer` for what each measure is."""
         timer, drawn = self.device.timer, draw()
         with self.device.errors("execute", waiting=True):

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -17,20 +17,12 @@ from typing import IO
 import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.contract import (
-    FIRST_INPUTS,
-    POISON_BYTE,
-    Draw,
-    InputSet,
-    Reading,
-    Session,
-    Tally,
-)
+from cuprof.backends.contract import POISON_BYTE, Draw, Draws, InputSet, Reading, Session, first_draw
 from cuprof.backends.program.build import mark_build, program_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.errors import LaunchError
-from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Tolerance, Variant
+from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Variant
 from cuprof.family.sources import to_bytes
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -126,9 +118,6 @@ class ProgramSession(Session[ProgramRunnable]):
         for _ in range(count):
             self._run(runnable, self.environment)
 
-    def watch_inputs(self) -> None:
-        """Do nothing: what the files are to hold is kept beside them."""
-
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs whose files were written to."""
         changed = [path for path, (_, content) in self._written.items() if not _holds(path, content)]
@@ -169,27 +158,13 @@ class ProgramSession(Session[ProgramRunnable]):
         """Keep other contents as the set of this number."""
         self._sets[number] = inputs
 
-    def expect(self, runnable: ProgramRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
-        """Leave the comparison to who draws it."""
-        return False
-
-    def tally(self, runnable: ProgramRunnable) -> Tally:
-        """Return that nothing was compared here."""
-        return Tally()
-
     def execute(self, runnable: ProgramRunnable, *draws: Draw) -> None:
         """Run the program once as each draw says."""
         for draw in draws:
             self._give(runnable, draw)
             self._run(runnable, self.environment)
 
-    def read(
-        self,
-        runnable: ProgramRunnable,
-        measure: Measure,
-        batch: int = 1,
-        draw: Callable[[], Draw] = lambda: FIRST_INPUTS,
-    ) -> Reading:
+    def read(self, runnable: ProgramRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
         """Run the program and return its wall time (total), or its kernels' time on the GPU (cold).
 
         Of a program that uses no GPU the cold time is its wall time too.

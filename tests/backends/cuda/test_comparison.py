@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def judge(backend: Any, output: np.ndarray, expected: np.ndarray, tolerance: Tol
     try:
         session.stock([InputSet({}, Sealed({"y": expected}))])
         session.outputs["y"].set(output)
-        runnable = type("Runnable", (), {"results": {"y": (session.outputs["y"].data.ptr, spec)}})
+        runnable = SimpleNamespace(results={"y": (session.outputs["y"].data.ptr, spec)}, deliver=None)
         return session.check_in_place(runnable, tolerance, 7), compare({"y": output}, {"y": expected}, tolerance, 7)
     finally:
         session.close()
