@@ -267,10 +267,8 @@ class Ranking(Base):
     __table_args__ = (
         Index(
             "ix_ranking_right",
-            *("sweep_id", "problem_id", "variant_id", "device_id", "measure", "method"),
-            *("median_ns", "ordinal", "timing_id", "is_right"),  # the last makes SQLite read nothing else
-            sqlite_where=text("is_right"),
-            postgresql_where=text("is_right"),
+            *("is_right", "sweep_id", "problem_id", "variant_id", "device_id", "measure", "method"),
+            *("median_ns", "ordinal", "timing_id"),
         ),
         {"sqlite_with_rowid": False},
     )

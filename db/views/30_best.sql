@@ -12,14 +12,14 @@ WITH groups AS MATERIALIZED (
         MIN(k.median_ns) AS median_ns,
         (
             SELECT x.timing_id FROM ranking AS x
-            WHERE x.is_right
+            WHERE x.is_right = TRUE
                 AND x.sweep_id = 0 AND x.problem_id = k.problem_id AND x.variant_id = k.variant_id
                 AND x.device_id = k.device_id AND x.measure = k.measure AND x.method = k.method
             ORDER BY x.median_ns, x.ordinal, x.timing_id
             LIMIT 1
         ) AS timing_id
     FROM ranking AS k
-    WHERE k.is_right AND k.sweep_id = 0
+    WHERE k.is_right = TRUE AND k.sweep_id = 0
     GROUP BY k.problem_id, k.variant_id, k.device_id, k.measure, k.method
 ),
 ranked AS MATERIALIZED (

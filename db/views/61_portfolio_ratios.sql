@@ -5,7 +5,7 @@ WITH fastest AS MATERIALIZED (
     FROM (
         SELECT k.problem_id, k.variant_id, k.device_id, k.measure, k.method, MIN(k.median_ns) AS median_ns
         FROM ranking AS k
-        WHERE k.is_right AND k.sweep_id = 0 AND k.median_ns > 0
+        WHERE k.is_right = TRUE AND k.sweep_id = 0 AND k.median_ns > 0
         GROUP BY k.problem_id, k.variant_id, k.device_id, k.measure, k.method
     ) AS q
     JOIN variant AS u ON u.id = q.variant_id

@@ -16,16 +16,8 @@ down_revision = "0005"
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 RANKED = (
-    "sweep_id",
-    "problem_id",
-    "variant_id",
-    "device_id",
-    "measure",
-    "method",
-    "median_ns",
-    "ordinal",
-    "timing_id",
-    "is_right",
+    *("is_right", "sweep_id", "problem_id", "variant_id", "device_id", "measure", "method"),
+    *("median_ns", "ordinal", "timing_id"),
 )
 
 
@@ -54,8 +46,7 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("ix_ranking_trial_id", "ranking", ["trial_id"])
-    only = sa.text("is_right")
-    op.create_index("ix_ranking_right", "ranking", list(RANKED), sqlite_where=only, postgresql_where=only)
+    op.create_index("ix_ranking_right", "ranking", list(RANKED))
 
 
 def _convert(connection: sa.Connection) -> None:
