@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,13 +54,15 @@ def main() -> int:
     parser.add_argument("--only", default="", help="the tasks whose names hold this text")
     given = parser.parse_args()
     folder = (given.out if given.out.exists() else copy_project(given.out)).absolute()
+    if given.url:
+        (folder / "cuprof.toml").write_text(f"database = {json.dumps(given.url)}\n")
     project = Project(folder, given.url)
     filled = _filled(project, given.trials)
     print(f"{filled.trials} trials in {len(filled.sweeps)} sweeps, {filled.samples} samples")
     rows = []
     for task in _tasks(folder, project, filled):
         if given.only in task.name:
-            wall_s, megabytes, code = _run(task, folder, given.url)
+            wall_s, megabytes, code = _run(task, folder)
             is_met = wall_s <= task.limit_s and megabytes <= MOST_MEGABYTES and code in (0, 1)
             row = {"task": task.name, "seconds": round(wall_s, 2), "limit": round(task.limit_s, 2)}
             rows.append({**row, "MB": round(megabytes), "exit code": code, "met": "yes" if is_met else "NO"})
@@ -72,7 +74,7 @@ def _filled(project: Project, trials: int) -> Filled:
     note = project.root / "filled.json"
     if not note.exists():
         first = Task("first", ("sweep", f"experiment={EXPERIMENT}", "measure=quick", "report=none"), 60.0)
-        _run(first, project.root, project.database)
+        _run(first, project.root)
         began = time.monotonic()
         filled = fill(project, project.database_url, trials)
         note.write_text(json.dumps(vars(filled)))
@@ -97,14 +99,11 @@ def _tasks(folder: Path, project: Project, filled: Filled) -> Iterator[Task]:
     yield Task("nothing to do", ("sweep", *filled.command, "measure=quick", "report=none"), 10.0)
 
 
-def _run(task: Task, folder: Path, url: str) -> tuple[float, float, int]:
+def _run(task: Task, folder: Path) -> tuple[float, float, int]:
     """Return the wall time in seconds, the most memory in megabytes, and the exit code."""
-    words: Sequence[str] = task.words
-    if url:
-        words = (*words, f"store.url={url}") if words[0] == "sweep" else (*words, "--store", url)
     began = time.perf_counter()
     with (folder / "log").open("w") as log:
-        command = [sys.executable, "-m", "cuprof", *words]
+        command = [sys.executable, "-m", "cuprof", *task.words]
         process = subprocess.Popen(command, cwd=folder, env=child_environment(), stdout=log, stderr=log)
         _, status, used = os.wait4(process.pid, 0)
     return time.perf_counter() - began, used.ru_maxrss / KILOBYTES_A_MEGABYTE, os.waitstatus_to_exitcode(status)
