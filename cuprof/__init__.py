@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cuprof.family import Chance, Copy, Fill, Reduced, Tolerance
     from cuprof.front import compare, kernel
     from cuprof.reading.queries import load
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compare", "kernel", "load"]
+__all__ = ["Chance", "Copy", "Fill", "Reduced", "Tolerance", "__version__", "compare", "kernel", "load"]
 
 
 def __dir__() -> list[str]:
@@ -26,4 +27,8 @@ def __getattr__(name: str) -> Any:
         import cuprof.front
 
         return getattr(cuprof.front, name)
+    if name in ("Chance", "Copy", "Fill", "Reduced", "Tolerance"):
+        import cuprof.family
+
+        return getattr(cuprof.family, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -68,6 +68,10 @@ class FamilyError(UsageError):
         super().__init__(message)
 
 
+class FamilyFault(FamilyError):  # noqa: N818
+    """Report that a function of the family failed at a variant's results, which says nothing of the variant."""
+
+
 class ConfigError(UsageError):
     """Report configuration that does not compose or does not validate."""
 

@@ -29,7 +29,7 @@ from cuprof.store import Store
 
 
 def load_study(
-    store: Store, experiment: str = "", *, sweep_id: int | None = None, folders: Iterable[Path] = (), database: str = ""
+    store: Store, experiment: str = "", *, sweep_id: int | None = None, folders: Iterable[Path] = ()
 ) -> Study:
     """Return the newest sweep of an experiment, or the sweep of that number, as a study.
 
@@ -39,7 +39,6 @@ def load_study(
         experiment: name of the experiment; for sweeps without one, the family's or the sweep's name.
         sweep_id: a sweep of that name, or of any where the name is empty.
         folders: folders of experiments, for study.yaml; an earlier one wins.
-        database: text for the provenance section; default the place of the store.
 
     Raises:
         UnknownNameError: no sweep of that name is stored.
@@ -70,7 +69,7 @@ def load_study(
         published=read_published(description),
         counters=counters,
         earlier_finished=earlier,
-        database=database or store.place,
+        database=store.place,
     )
 
 

@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import sleep
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -25,7 +24,7 @@ import numpy as np
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
 from cuprof.errors import LaunchError
-from cuprof.family import Arrays, Program, Signature, Tolerance, Variant
+from cuprof.family import Arrays, Program, Signature, Tolerances, Variant
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 
@@ -202,7 +201,7 @@ class Session(ABC, Generic[R]):
     def restore_inputs(self, inputs: Arrays) -> None:
         """Write the inputs anew, at the same addresses, and the guard bytes around all arrays."""
 
-    def check_in_place(self, runnable: R, tolerance: Tolerance, seed: int) -> Check | None:
+    def check_in_place(self, runnable: R, tolerance: Tolerances, seed: int) -> Check | None:
         """Return the passed check against the first set stocked, where all is found right without copying outputs.
 
         None says nothing: the outputs are then fetched and compared on the host.
@@ -227,7 +226,7 @@ class Session(ABC, Generic[R]):
     def restock(self, number: int, inputs: Arrays) -> None:
         """Keep other contents as the set of this number, which nothing is compared with."""
 
-    def expect(self, runnable: R, tolerances: Sequence[Tolerance | None]) -> bool:
+    def expect(self, runnable: R, tolerances: Sequence[Tolerances | None]) -> bool:
         """Hold the results of a runnable's executions to a tolerance a set of inputs, where they lie.
 
         Returns:
@@ -317,4 +316,12 @@ def own_views(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
 
     What it does to their shape, type or flags, or puts in their place, is seen by no other variant.
     """
-    return MappingProxyType({name: array.view() for name, array in arrays.items()})
+    return _Views({name: array.view() for name, array in arrays.items()})
+
+
+class _Views(dict[str, Any]):
+    """Arrays in whose place none may be put: `outputs["y"] += x` writes into the one that is there."""
+
+    def __setitem__(self, name: str, array: Any) -> None:
+        if array is not self.get(name):
+            raise TypeError(f'{name} is replaced by another array; write into the one that is there: ["{name}"][:] = …')

@@ -90,7 +90,7 @@ class BackendSpec:
     limits: LaunchLimits = LaunchLimits()
     cooperative: bool = False
     extended: bool = False
-    steps: tuple[str, ...] = ("launch", "fill")
+    steps: tuple[str, ...] = ("launch", "fill", "copy")
     uses_cuda_headers: bool = False
     builder: str = ""
     noise: NoiseSource = NoiseSource.LAUNCHES

@@ -85,10 +85,11 @@ def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, st
         installed: normalised distribution name → version.
     """
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
 
     for text in requirements:
         requirement = Requirement(text)
-        name = _normal(requirement.name)
+        name = canonicalize_name(requirement.name)
         remedy = f"{sys.executable} -m pip install --upgrade '{text}'"
         if name not in installed:
             yield Diagnosis(requirement.name, Health.MISSING, "not installed", remedy)
@@ -212,8 +213,6 @@ def _requirements() -> list[str]:
 
 
 def _installed_versions() -> dict[str, str]:
-    return {_normal(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}
+    from packaging.utils import canonicalize_name
 
-
-def _normal(name: str) -> str:
-    return name.lower().replace("_", "-").replace(".", "-")
+    return {canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}

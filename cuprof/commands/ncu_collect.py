@@ -12,10 +12,8 @@ from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
-    from cuprof.engine.profiling import CollectResult
+    from cuprof.engine.profiling import CollectResult, ProfilingResult
     from cuprof.profiling.contract import Collector
-    from cuprof.reading.counters import NewestCounter
-    from cuprof.records import Trial
 
 HELP = """\
 usage: cuprof ncu-collect [SETTING=VALUE ...] [OPTION ...]
@@ -63,7 +61,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
     profiler = get_profiler("ncu")
     if config.dry_run:
-        from cuprof.engine.profiling_preview import preview_profiling
+        from cuprof.engine.preview import preview_profiling
         from cuprof.terminal.preview import print_preview
 
         print_preview(preview_profiling(config, project, profiler), config.output)
@@ -75,26 +73,20 @@ def task(config: SweepConfig, project: Project) -> int:
 
         with make_observer() as observer:
             result = profile_selection(config, project, collector, observer)
-    _print_counters(result.trials, result.collected, collector, result.counters, config.output)
+    _print_counters(result, collector, config.output)
     _print_failures(result.collected)
     return result.exit_code
 
 
-def _print_counters(
-    trials: Sequence[Trial],
-    result: CollectResult,
-    collector: Collector,
-    counters: Sequence[NewestCounter],
-    output: str,
-) -> None:
+def _print_counters(result: ProfilingResult, collector: Collector, output: str) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
     from cuprof.terminal.counters import CounterRow, counter_lines
     from cuprof.terminal.output import print_json, print_lines, terminal_width
 
-    request = collector.request
+    trials, request = result.trials, collector.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
-    for counter in counters:
+    for counter in result.counters:
         is_number = counter.value is not None and counter.value == counter.value
         values[counter.identity][counter.metric] = counter.value if is_number else counter.text or None
         units[counter.metric] = counter.unit
@@ -109,7 +101,8 @@ def _print_counters(
         print_json(rows)
         return
 
-    notes = {**result.skipped, **{failure.identity: failure.state.value for failure in result.failures}}
+    failed = {failure.identity: failure.state.value for failure in result.collected.failures}
+    notes = {**result.collected.skipped, **failed}
     lines = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
     print_lines(counter_lines(lines, metrics or _headline(units), units, terminal_width()))
     if request.whole:

@@ -133,10 +133,10 @@ def _import_ahead(with_page: bool) -> None:
 
 
 def _preview(config: SweepConfig, project: Project) -> int:
-    from cuprof.engine.sweep import preview
+    from cuprof.engine.preview import preview_sweep
     from cuprof.terminal.preview import print_preview
 
-    print_preview(preview(config, project), config.output)
+    print_preview(preview_sweep(config, project), config.output)
     return 0
 
 

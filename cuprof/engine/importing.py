@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuprof.profiling.belonging import Group, Owner, group_launches
 from cuprof.profiling.contract import Profiler
-from cuprof.reading.imports import KnownTrial, list_taken_in, read_known
+from cuprof.reading.imports import list_taken_in, read_known
 from cuprof.records import Artifact, Conditions, Profile, State
 from cuprof.store import Store
 
 METRIC_SET = "imported"
-
-
-@dataclass(frozen=True)
-class ImportSetting:
-    """Say how reports are taken in.
-
-    Args:
-        artifacts: folder that a copy of each report is kept in.
-        known: the trials that are in the store, by identity, of those the reports may hold.
-        name: what launches that are joined to no trial go by; the file's name without its ending when empty.
-        cache_mode: "cold" or "hot"; empty takes it from what the report says of how it was made.
-    """
-
-    artifacts: Path
-    known: Mapping[str, KnownTrial]
-    name: str = ""
-    cache_mode: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,11 +35,6 @@ class ImportResult:
     def joined(self) -> tuple[str, ...]:
         """Return the trials that launches were joined to."""
         return tuple(group.identity for group in self._of(Owner.TRIAL))
-
-    @property
-    def foreign(self) -> int:
-        """Return how many launches were stored under a name, because they were joined to no trial."""
-        return sum(len(group.launches) for group in self.taken if group.owner is not Owner.TRIAL)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -86,50 +64,40 @@ class ImportResult:
 def import_reports(
     paths: Sequence[Path], profiler: Profiler, url: str, artifacts: Path, *, name: str = "", cache_mode: str = ""
 ) -> Iterator[ImportResult]:
-    """Store each report's launches, or none where one cannot be read; see `import_report` and `ImportSetting`.
-
-    Args:
-        url: the database.
-    """
-    identities = list_identities(paths, profiler)
-    with Store.open(url) as store:
-        with store.snapshot() as connection:
-            known = read_known(connection, identities)
-        setting = ImportSetting(artifacts, known, name, cache_mode)
-        for path in paths:
-            yield import_report(path, setting, store, profiler)
-
-
-def list_identities(paths: Sequence[Path], profiler: Profiler) -> list[str]:
-    """Return the trial identities that the ranges of these reports carry.
-
-    Every value is read, so that a damaged report is refused before another one has been stored.
-
-    Raises:
-        ProfilerError: one of them cannot be read; nothing has been stored.
-    """
-    return list(dict.fromkeys(identity for path in paths for identity in profiler.read_report(path).by_identity()))
-
-
-def import_report(path: Path, setting: ImportSetting, store: Store, profiler: Profiler) -> ImportResult:
-    """Store a report's launches: by trial where a range names a known one of this device, the others under a name.
+    """Store each report's launches: by trial where a range names a known one of this device, the others under a name.
 
     Each trial, and each kernel outside our ranges, is stored in a transaction of its own. What was taken in from the
     same contents before is left alone, so that an import may be repeated, also one that was interrupted.
 
+    Args:
+        url: the database.
+        artifacts: folder that a copy of each report is kept in.
+        name: what launches that are joined to no trial go by; the file's name without its ending when empty.
+        cache_mode: "cold" or "hot"; empty takes it from what the report says of how it was made.
+
     Raises:
-        ProfilerError: the report cannot be read or kept.
+        ProfilerError: a report cannot be read, and nothing has been stored; or it cannot be kept.
     """
+    for path in paths:
+        profiler.read_report(path)
+    with Store.open(url) as store:
+        for path in paths:
+            yield _import_report(path, profiler, store, artifacts, name or path.stem, cache_mode)
+
+
+def _import_report(
+    path: Path, profiler: Profiler, store: Store, artifacts: Path, name: str, cache_mode: str
+) -> ImportResult:
     report = profiler.read_report(path)
-    artifact = profiler.keep_report(path, setting.artifacts)
-    name = setting.name or path.stem
+    artifact = profiler.keep_report(path, artifacts)
     found = profiler.find_conditions(path)
-    conditions = replace(found, cache_mode=setting.cache_mode or found.cache_mode)
-    labels = {identity: trial.label for identity, trial in setting.known.items()}
-    devices = {identity: trial.device for identity, trial in setting.known.items()}
-    groups = group_launches(report, labels, devices, name)
+    conditions = replace(found, cache_mode=cache_mode or found.cache_mode)
     with store.snapshot() as connection:
+        known = read_known(connection, list(report.by_identity()))
         before = list_taken_in(connection, artifact.sha256)
+    labels = {identity: trial.label for identity, trial in known.items()}
+    devices = {identity: trial.device for identity, trial in known.items()}
+    groups = group_launches(report, labels, devices, name)
     taken = []
     for group in groups:
         profile = _profile(group, artifact, conditions, profiler)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from cuprof.config.model import SweepConfig
@@ -145,8 +144,10 @@ def collect(
     profiles = [
         profile
         for device_trials in _by_device(todo)
-        for batch in _chunks(device_trials, collector.batch)
-        for profile in _profile_batch(batch, collector, store, sweep_id, observer)
+        for start in range(0, len(device_trials), collector.batch)
+        for profile in _profile_batch(
+            device_trials[start : start + collector.batch], collector, store, sweep_id, observer
+        )
     ]
     if sweep_id is not None:
         observer.finished(sweep_id)
@@ -238,9 +239,3 @@ def _by_device(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
     for trial in trials:
         devices.setdefault((trial.backend, trial.device.index if trial.device else 0), []).append(trial)
     yield from devices.values()
-
-
-def _chunks(trials: Sequence[Trial], size: int) -> Iterator[tuple[Trial, ...]]:
-    remaining = iter(trials)
-    while chunk := tuple(islice(remaining, size)):
-        yield chunk

@@ -5,14 +5,15 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Thread
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
+from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.enrolment import make_stations
 from cuprof.engine.feed import EachFeed, Feed, PlannedFeed, find_references, list_jobs
@@ -21,11 +22,9 @@ from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.planning import Prepared, prepare
-from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.presence import Presence
-from cuprof.engine.provenance import git_state, host_name, name_processes, software_versions, typed_command
+from cuprof.engine.provenance import git_state, host_name, software_versions, typed_command
 from cuprof.engine.station import Station
-from cuprof.errors import EmptyStoreError, WorkerError
 from cuprof.interrupts import shielded
 from cuprof.plan import plan as make_plan
 from cuprof.point import Point
@@ -36,7 +35,6 @@ from cuprof.records import (
     ENERGY_UNAVAILABLE,
     FAILED,
     OF_FAMILY,
-    Calibration,
     Measure,
     Outcome,
     State,
@@ -49,7 +47,7 @@ from cuprof.store.network import describe_network
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
 from cuprof.store.trials import StoredTrial
-from cuprof.worker.messages import Calibrate, Calibrated, Job, JobTrial
+from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 
 
@@ -72,24 +70,6 @@ class SweepResult:
     def exit_code(self) -> int:
         """Return 1 where a trial, the family or an expectation failed, else 0."""
         return 1 if self.failed or self.surprises or self.faults else 0
-
-
-@dataclass(frozen=True)
-class PreviewRow:
-    """One trial of a dry run: what is known of it without running anything."""
-
-    label: str
-    identity: str
-    state: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What a sweep would do, and what it would tell beside."""
-
-    rows: tuple[PreviewRow, ...]
-    notes: tuple[str, ...] = ()
 
 
 def run_sweep(
@@ -120,45 +100,9 @@ def run_sweep(
             return Sweep(prepared, project, store, fleet, observer, meanwhile).run()
 
 
-def preview(config: SweepConfig, project: Project) -> Preview:
-    """Return the trials of a sweep and what is stored of each, without running or storing anything."""
-    with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.stations)
-    with open_existing(config, project) as store:
-        known = prepared.stored(store) if store is not None else {}
-    rows = [_preview_row(prepared, trial, known.get(trial.identity)) for trial in prepared.plan.trials]
-    rows += [PreviewRow(exclusion.label, "", "excluded", exclusion.reason) for exclusion in prepared.plan.excluded]
-    return Preview(tuple(rows), prepared.plan.notes)
-
-
-@contextmanager
-def open_existing(config: SweepConfig, project: Project) -> Iterator[Store | None]:
-    """Open the database of a configuration for reading, or give None where there is none yet."""
-    url = store_url(config, project)
-    file = database_file(parse_url(url))
-    if file is not None and not file.exists():
-        yield None
-        return
-    try:
-        store = Store.open(url, create=False, read_only=True)
-    except EmptyStoreError:
-        yield None
-        return
-    with store:
-        yield store
-
-
 def store_url(config: SweepConfig, project: Project) -> str:
     """Return the database that a configuration writes to."""
     return config.store.url or project.database_url
-
-
-def _preview_row(prepared: Prepared, trial: Trial, known: StoredTrial | None) -> PreviewRow:
-    if prepared.is_settled(trial, known) and known is not None:
-        return PreviewRow(trial.label, trial.identity, "stored", "" if known.state is State.OK else known.state.value)
-    if trial.unavailable:
-        return PreviewRow(trial.label, trial.identity, "unavailable", str(trial.unavailable))
-    return PreviewRow(trial.label, trial.identity, "missing")
 
 
 def open_stations(config: SweepConfig) -> AbstractContextManager[Fleet]:
@@ -195,6 +139,7 @@ class Sweep:
         self.is_search = bool(prepared.config.search.name)
         self.make_feed = make_feed or (self._search_feed if self.is_search else plan_feed)
         self.trials = {trial.identity: trial for trial in prepared.plan.trials}
+        self.calibrator = Calibrator(prepared, store, fleet, observer, self.trials)
         self.locks = DeviceLocks(partial(fleet.call, observer.note))
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
@@ -305,12 +250,9 @@ class Sweep:
             if self.is_search:
                 call(self._enlist, sweep_id, job)
             with self._turn(station, job):
-                if (
-                    job.methods and job.backend not in station.calibrated
-                ):  # what was measured bounds the first time already
-                    station.calibrated.add(job.backend)
-                    self._calibrate(sweep_id, station, job.backend)
-                for outcome in station.runner.run(job, partial(self._believe, station)):
+                if job.methods and job.backend not in station.calibrated:  # what it measures bounds the first time
+                    self.calibrator.calibrate(sweep_id, station, job.backend)
+                for outcome in station.runner.run(job, partial(self.calibrator.believe, station)):
                     if station.runner.lost and call(self._retire, station, feed, job):
                         return
                     call(conclude, station, number, outcome)
@@ -378,46 +320,6 @@ class Sweep:
             and is_host(trial.backend, trial.device.details)
             and bool(self.prepared.methods[trial.backend])
         )
-
-    def _calibrate(self, sweep_id: int, station: Station, backend: str) -> None:
-        """Learn what the device can do, of the host from an earlier sweep unless `retry=all` measures all anew."""
-        device, call = station.find_device(backend), self.fleet.call
-        if device is None:
-            return
-        on_host, calibration = is_host(backend, device.details), None
-        if on_host and self.prepared.config.retry != "all":
-            calibration = call(self.store.reuse_calibration, sweep_id, device)
-        if calibration is None:
-            calibration = self._measure_device(station, backend)
-            if calibration is None:
-                return
-            call(self.store.save_calibration, sweep_id, device, calibration)
-        cache_bytes = int(device.details.get("l2_bytes") or 0)
-        flushed = self.prepared.config.measure.flush != "none"
-        station.plausibility[backend] = Plausibility(on_host, calibration, cache_bytes, flushed)
-
-    def _measure_device(self, station: Station, backend: str) -> Calibration | None:
-        note = partial(self.fleet.call, self.observer.note)
-        try:
-            answer = station.runner.worker.ask(Calibrate(backend), Calibrated)
-        except WorkerError as error:
-            station.runner.replace_worker()
-            note(f"{backend}: the device could not be calibrated: {error}")
-            return None
-        if answer.calibration is None:
-            note(f"{backend}: the device could not be calibrated: {answer.fault}")
-        elif others := answer.calibration.details.get("other_processes"):
-            note(f"{backend}: other processes compute on the device: {name_processes(others)}")
-        return answer.calibration
-
-    def _believe(self, station: Station, outcome: Outcome) -> Outcome:
-        """Return the outcome, implausible where the device cannot be as fast as it says."""
-        if not outcome.timings:
-            return outcome
-        trial = self.trials[outcome.identity]
-        outputs = self.prepared.family.signature(trial.problem).outputs.values()
-        plausibility = station.plausibility.get(trial.backend) or Plausibility(station.is_host(trial.backend))
-        return plausibility.judge(trial, outcome, sum(spec.nbytes for spec in outputs))
 
     def _with_opened(self, sweep_id: int, trial: Trial, outcome: Outcome) -> tuple[Trial, Outcome]:
         """Return the trial that was run: another one than was planned, where the variant opened files on its own."""

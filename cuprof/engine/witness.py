@@ -16,16 +16,21 @@ ROUNDS, MOST_ROUNDS = 3, 200
 """So often it looks, the shortest counts; more often while that contradicts the worker."""
 MOST_EXECUTIONS = 1 << 20
 TIMES_LONGER, LONGER_NS = 2.0, 3_000.0
-"""By so much executions back to back may take longer than the worker says that one does with cold caches."""
+"""By so much an execution may take longer, just after its inputs were written, than the worker says that it does."""
 
 
 class Witness:
-    """Have the trials of one job executed, and remember how long that takes."""
+    """Have the trials of one job executed, and remember how long that takes.
+
+    Inputs and outputs are written before each execution, since back to back a variant could return where its result is
+    there already. How long the writing takes is seen by itself, and taken off.
+    """
 
     def __init__(self) -> None:
         self._claimed_ns: dict[int, float] = {}
         self._seen_ns: dict[int, float] = {}
         self._index, self._count, self._rounds, self._started = -1, 0, 0, 0
+        self._only_write, self._least_ns = False, [math.inf, math.inf]
 
     def answer(self, message: Ready | Executed) -> Execute:
         """Return what a worker is to do next: so many executions, or none."""
@@ -34,18 +39,22 @@ class Witness:
             self._index, self._count, self._rounds = message.index, 1, 0
             self._claimed_ns[message.index] = message.claimed_ns
             self._seen_ns[message.index] = math.inf
+            self._only_write, self._least_ns = False, [math.inf, math.inf]
         else:
             elapsed_ns = now - self._started
-            if elapsed_ns >= LEAST_NS or self._count >= MOST_EXECUTIONS:
-                self._rounds += 1
-                self._seen_ns[self._index] = min(self._seen_ns[self._index], elapsed_ns / self._count)
+            if self._only_write or elapsed_ns >= LEAST_NS or self._count >= MOST_EXECUTIONS:
+                self._least_ns[self._only_write] = min(self._least_ns[self._only_write], elapsed_ns / self._count)
+                if self._only_write:
+                    self._rounds += 1
+                    self._seen_ns[self._index] = max(self._least_ns[False] - self._least_ns[True], 0.0)
+                self._only_write = not self._only_write
             else:
                 wanted = math.ceil(1.2 * self._count * LEAST_NS / max(elapsed_ns, 1))
                 self._count = min(wanted, 64 * self._count, MOST_EXECUTIONS)
             if self._rounds >= (MOST_ROUNDS if self._contradicts(self._index) else ROUNDS):
                 return Execute(0)
         self._started = perf_counter_ns()
-        return Execute(self._count)
+        return Execute(self._count, self._only_write)
 
     def judge(self, finished: Finished) -> Outcome:
         """Return a trial's outcome: implausible where it took longer than it says, or was not to be seen."""

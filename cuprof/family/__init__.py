@@ -1,8 +1,34 @@
 """What a `family.py` is written with."""
 
 from cuprof.family.call import Call
-from cuprof.family.model import Arrays, Axis, Family, Sample, Scalar, Signature, Tolerance, Tunable, Variant
-from cuprof.family.program import Array, Execute, File, Fill, Invoke, Launch, Program, TensorMap, Texture
+from cuprof.family.model import (
+    Arrays,
+    Axis,
+    Chance,
+    Family,
+    Sample,
+    Scalar,
+    Signature,
+    Tolerance,
+    Tolerances,
+    Tunable,
+    Variant,
+    Verdict,
+)
+from cuprof.family.program import (
+    Array,
+    Copy,
+    Execute,
+    File,
+    Fill,
+    Invoke,
+    Launch,
+    Program,
+    Reduced,
+    Repeat,
+    TensorMap,
+    Texture,
+)
 from cuprof.point import Point
 
 __all__ = [
@@ -10,6 +36,8 @@ __all__ = [
     "Arrays",
     "Axis",
     "Call",
+    "Chance",
+    "Copy",
     "Execute",
     "Family",
     "File",
@@ -18,12 +46,16 @@ __all__ = [
     "Launch",
     "Point",
     "Program",
+    "Reduced",
+    "Repeat",
     "Sample",
     "Scalar",
     "Signature",
     "TensorMap",
     "Texture",
     "Tolerance",
+    "Tolerances",
     "Tunable",
     "Variant",
+    "Verdict",
 ]

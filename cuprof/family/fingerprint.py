@@ -9,6 +9,7 @@ any text; comments are.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import fields
 from pathlib import Path
 
 from cuprof.errors import FamilyError
@@ -19,6 +20,8 @@ from cuprof.family.sources import read_variant_source
 
 CONTRACT = ("signature", "generate", "reference", "tolerance")
 """The functions that decide what a variant is given and what counts as right."""
+SAID = ("in_place", "any_order", "at_most", "error_rate")
+"""What else decides that, where it is said."""
 
 
 def source_text(family: Family, variant: Variant) -> str:
@@ -39,7 +42,7 @@ def source_text(family: Family, variant: Variant) -> str:
 
 
 def contract_text(family: Family, variant: Variant | None = None) -> str:
-    """Return the text of the functions in `CONTRACT` and of all they use from the folder; see `source_text`.
+    """Return the text of the functions in `CONTRACT` and of all they use from the folder, and what is `SAID` besides.
 
     Args:
         family: loaded from a folder.
@@ -49,7 +52,12 @@ def contract_text(family: Family, variant: Variant | None = None) -> str:
     functions = dict(family.contract) or {part: getattr(family, part) for part in CONTRACT}
     if variant is not None and variant.tolerance is not None:
         functions["tolerance"] = variant.tolerance
-    return "\n".join(f"# {part}\n{function_text(function, place)}" for part, function in functions.items())
+    if family.verify is not None:
+        functions.setdefault("verify", family.verify)
+    defaults = {each.name: each.default for each in fields(Family)}
+    said = {part: getattr(family, part) for part in SAID if getattr(family, part) != defaults[part]}
+    texts = [f"# {part}\n{function_text(function, place)}" for part, function in functions.items()]
+    return "\n".join([*texts, *(f"# {part}\n{value!r}\n" for part, value in said.items())])
 
 
 def _place_of(family: Family) -> Path:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 Arrays: TypeAlias = "Mapping[str, np.ndarray]"
+Tolerances: TypeAlias = "Tolerance | Mapping[str, Tolerance]"
+"""One for all outputs, or one for each by its name ("points.x" for one field of a struct)."""
 Constraint = Callable[[Point, Point], str | None]
 """Called with (problem, tunables); returns the reason why the combination is not defined, or None when it is."""
 Kind = Literal["kernel", "library", "cpu"]
@@ -140,6 +142,28 @@ class Tolerance:
     relative: float = 0.0
     reason: str = "exact"
 
+    @staticmethod
+    def of(given: Tolerances, output: str) -> Tolerance:
+        """Return the one of an output, or of a field of it, which goes by its output's where it has none."""
+        return given if isinstance(given, Tolerance) else given.get(output) or given[output.partition(".")[0]]
+
+
+@dataclass(frozen=True)
+class Chance:
+    """State what a statistical test of a random result came to.
+
+    Args:
+        p: how probable a result as odd as this one is of a right variant.
+        reason: what was tested; shown where that is too improbable.
+    """
+
+    p: float
+    reason: str = ""
+
+
+Verdict: TypeAlias = "str | bool | Chance | None"
+"""What `verify` returns: None, "" or True for a right result, why it is wrong, False, or what a test came to."""
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -177,7 +201,7 @@ class Variant:
     requires: tuple[str, ...] = ()
     expected: Literal["right", "wrong"] = "right"
     origin: str = ""
-    tolerance: Callable[[Point, Arrays, Arrays], Tolerance] | None = None
+    tolerance: Callable[[Point, Arrays, Arrays], Tolerances] | None = None
     text: str = ""
     files: tuple[str, ...] = ()
     content: Any = None
@@ -197,8 +221,10 @@ class Family:
         axes: the problem axes.
         signature: problem → the shapes and dtypes of inputs and outputs.
         generate: (problem, rng) → fresh random host inputs, by name, matching the signature.
-        reference: (problem, inputs) → expected outputs by name, in float64 or exact integers.
-        tolerance: (problem, inputs, reference) → how far a right result may lie from the reference.
+        reference: (problem, inputs) → expected outputs by name, in float64 or exact integers. Elements that need not be
+            written are masked (`np.ma.masked_array`).
+        tolerance: (problem, inputs, reference) → how far a right result may lie from the reference: a `Tolerance`, or
+            one for each output.
         useful_bytes: problem → bytes that any implementation must move (inputs read once, outputs written once).
         flops: problem → arithmetic operations of the computation, or None where the count says nothing.
         constraint: problem → why this problem is not defined, or None.
@@ -206,6 +232,14 @@ class Family:
         baseline: name of the variant that others are compared with; the first one when empty.
         constants: inputs that stay as they are from one execution to the next, as a network's weights do: a variant may
             prepare from them before it is timed. All others hold other values at each execution.
+        in_place: outputs that hold, before each execution, what `generate` gives under their names.
+        any_order: outputs whose rows may come in any order; those of a tuple of outputs stay together, and are sorted
+            by the first of them, then by the next. All of them are sorted before they are compared.
+        at_most: inputs and outputs of which the signature says the most rows: `generate` and `reference` may give
+            fewer. What lies behind an input's rows has all bits set, what behind an output's is not looked at.
+        verify: (problem, inputs, outputs, reference) → a `Verdict` on results that are within tolerance. What it alone
+            can judge, `reference` leaves out.
+        error_rate: how often the tests of `verify` may call a right variant wrong, over all that is compared of it.
     """
 
     name: str
@@ -214,13 +248,18 @@ class Family:
     signature: Callable[[Point], Signature]
     generate: Callable[[Point, np.random.Generator], Arrays]
     reference: Callable[[Point, Arrays], Arrays]
-    tolerance: Callable[[Point, Arrays, Arrays], Tolerance]
+    tolerance: Callable[[Point, Arrays, Arrays], Tolerances]
     useful_bytes: Callable[[Point], int]
     flops: Callable[[Point], int] | None = None
     constraint: Callable[[Point], str | None] | None = None
     presets: Mapping[str, Mapping[str, Coordinate]] = field(default_factory=dict)
     baseline: str = ""
     constants: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
+    any_order: tuple[str | tuple[str, ...], ...] = ()
+    at_most: tuple[str, ...] = ()
+    verify: Callable[[Point, Arrays, Arrays, Arrays], Verdict] | None = None
+    error_rate: float = 1e-6
     variants: dict[str, Variant] = field(default_factory=dict)
     folder: Path | None = None
     """Where family.py lies; set by the loader."""

@@ -5,10 +5,14 @@ A `Program` names no device, so it can be planned, hashed, compiled and compared
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from cuprof.errors import FamilyError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,10 +24,29 @@ Argument: TypeAlias = "str | int | float | np.generic | Texture | TensorMap"
 
 @dataclass(frozen=True)
 class Array:
-    """Describe one buffer: its shape in elements and its NumPy dtype name."""
+    """Describe one buffer: its shape in elements and the name of their type.
+
+    Args:
+        dtype: NumPy's name, or that of a type of ml_dtypes (bfloat16, float8_e4m3fn); a structured NumPy dtype becomes
+            a text that says the same.
+    """
 
     shape: tuple[int, ...]
     dtype: str
+
+    def __post_init__(self) -> None:
+        given: Any = self.dtype
+        if not isinstance(given, str):
+            import numpy as np
+
+            kind = np.dtype(given)
+            text = repr(np.lib.format.dtype_to_descr(kind)) if kind.names else kind.name
+            object.__setattr__(self, "dtype", text)
+
+    @property
+    def type(self) -> np.dtype:
+        """Return the type of its elements."""
+        return read_dtype(self.dtype)
 
     @property
     def size(self) -> int:
@@ -33,9 +56,7 @@ class Array:
     @property
     def nbytes(self) -> int:
         """Return the size in bytes."""
-        import numpy as np
-
-        return self.size * np.dtype(self.dtype).itemsize
+        return self.size * self.type.itemsize
 
 
 @dataclass(frozen=True)
@@ -145,7 +166,54 @@ class Execute:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-Step: TypeAlias = Launch | Fill | Invoke | Execute
+@dataclass(frozen=True)
+class Copy:
+    """Copy a buffer into another one on the device: its bytes, or as many as the other has."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Repeat launches, fills and copies.
+
+    Args:
+        steps: of one round.
+        times: how often, or how often at most.
+        until: a buffer; once its first element is not 0 after a round, no further one begins (CUDA). The host waits for
+            each round to look at it.
+    """
+
+    steps: tuple[Launch | Fill | Copy, ...]
+    times: int
+    until: str = ""
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """Stand for a result that is left in parts: an output's worth each, one after the other in a buffer.
+
+    They are put together on the host after each execution that is compared, in float64 or 64-bit integers, untimed.
+
+    Args:
+        buffer: whose size may depend on the tunables.
+        by: "sum", "min" or "max".
+    """
+
+    buffer: str
+    by: str = "sum"
+
+    def put_together(self, parts: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Return an output of this shape."""
+        import numpy as np
+
+        wide = {"f": "f8", "V": "f8", "c": "c16", "i": "i8", "u": "u8"}.get(parts.dtype.kind, "i8")
+        function = {"sum": np.add, "min": np.minimum, "max": np.maximum}[self.by]
+        return np.asarray(function.reduce(parts.reshape(-1, *shape).astype(wide), axis=0))
+
+
+Step: TypeAlias = Launch | Fill | Invoke | Execute | Copy | Repeat
 
 
 @dataclass(frozen=True)
@@ -160,26 +228,62 @@ class Program:
         options: further compiler options.
         scratch: device buffers beside the family's inputs and outputs, contents undefined before the first step.
         results: for an output that does not end in the buffer of its own name: output name → buffer name.
-            The buffer may be longer than the output; its first elements count.
+            The buffer may be longer than the output; its first elements count. Or a `Reduced`.
         constants: `__constant__` symbol → input buffer copied into it once, before anything is timed (CUDA).
+        setup: fills, copies and launches ahead of each execution, once the inputs are written, untimed. They write
+            scratch alone; launches read nothing but that and the family's constants.
     """
 
     steps: tuple[Step, ...]
     defines: Mapping[str, str | int] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     scratch: Mapping[str, Array] = field(default_factory=dict)
-    results: Mapping[str, str] = field(default_factory=dict)
+    results: Mapping[str, str | Reduced] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
+    setup: tuple[Step, ...] = ()
 
     @property
     def launches(self) -> tuple[Launch, ...]:
-        """Return the kernel launches alone."""
-        return tuple(step for step in self.steps if isinstance(step, Launch))
+        """Return the kernel launches alone, those of the set-up and of one round of each `Repeat` among them."""
+        steps = (*self.setup, *self.steps)
+        inner = (each for step in steps for each in (step.steps if isinstance(step, Repeat) else (step,)))
+        return tuple(step for step in inner if isinstance(step, Launch))
+
+    def find_result(self, output: str) -> str:
+        """Return the buffer that an output ends in."""
+        found = self.results.get(output, output)
+        return found.buffer if isinstance(found, Reduced) else found
 
     @property
     def calls_host(self) -> bool:
         """Return whether code of the variant runs on the host, in the process that executes it."""
         return any(isinstance(step, Invoke) for step in self.steps)
+
+
+@cache
+def read_dtype(text: str) -> np.dtype:
+    """Return the type that an `Array` names.
+
+    Raises:
+        FamilyError: there is none of that name.
+    """
+    import numpy as np
+
+    if text.startswith("["):
+        return np.lib.format.descr_to_dtype(ast.literal_eval(text))
+    try:
+        return np.dtype(text)
+    except TypeError:
+        unknown = f"dtype {text!r}, which NumPy does not know"
+        try:
+            import ml_dtypes
+        except ImportError:
+            hint = "; bfloat16 and float8 need ml_dtypes: pip install 'cuprof[dtypes]'"
+            raise FamilyError(unknown + hint) from None
+        found = getattr(ml_dtypes, text, None)
+        if not isinstance(found, type):
+            raise FamilyError(unknown) from None
+        return np.dtype(found)
 
 
 def as_scalar(value: object) -> np.generic:

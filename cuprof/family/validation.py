@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from cuprof.errors import FamilyError
 from cuprof.family.compilers import COMPILERS
@@ -35,9 +36,15 @@ def _list_faults(family: Family) -> Iterable[str]:
         function: object = getattr(family, part)
         if not callable(function):
             yield f"{part} is not a function"
-    constants: object = family.constants
-    if isinstance(constants, str):
-        yield f'constants is the text {constants!r}, and must be a tuple of names: ("{constants}",)'
+    for part in ("constants", "in_place", "any_order", "at_most"):
+        names: Any = getattr(family, part)
+        if isinstance(names, str):
+            yield f'{part} is the text {names!r}, and must be a tuple of names: ("{names}",)'
+    verify: object = family.verify
+    if verify is not None and not callable(verify):
+        yield "verify is not a function (problem, inputs, outputs, reference)"
+    if not 0 < family.error_rate < 1:
+        yield f"error_rate is {family.error_rate!r}, and must lie between 0 and 1"
     if fault := _lacks_comma("axes", family.axes, Axis):
         yield fault
         return

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.errors import UsageError
+from cuprof.family import Copy, Fill, Reduced
 from cuprof.family.functions import plain_text
 from cuprof.family.modules import Definition, global_names, imported_files, parse_text, without_registration
 from cuprof.front.frameworks import home_of, to_host
@@ -47,6 +48,10 @@ _INSTALLED = (
 )
 
 _PLAIN = Kernel()
+_PARTS = (
+    "name", "backend", "grid", "block", "threads", "shared_bytes", "args", "constants", "options", "scratch", "results",
+    "setup",
+)  # fmt: skip
 
 
 class Capture:
@@ -74,6 +79,8 @@ class Capture:
             parts = [self.express(one, f"{wanted}_{number}") for number, one in enumerate(value)]
             text = ", ".join(parts) + ("," if len(parts) == 1 else "")
             return f"({text})" if isinstance(value, tuple) else f"[{text}]"
+        if isinstance(value, Copy | Fill | Reduced):
+            return f"cuprof.{value!r}"
         if isinstance(value, dict):
             parts = [f"{key!r}: {self.express(one, f'{wanted}_{key}')}" for key, one in value.items()]
             return f"{{{', '.join(parts)}}}"
@@ -106,7 +113,7 @@ class Capture:
 
     def _express_kernel(self, kernel: Kernel, wanted: str) -> str:
         parts = []
-        for key in ("name", "backend", "grid", "block", "threads", "shared_bytes", "args", "constants", "options"):
+        for key in _PARTS:
             given = getattr(kernel, key)
             if given != getattr(_PLAIN, key):
                 parts.append(f"{key}={self.express(given, f'{wanted}_{key}')}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cuprof.errors import FamilyError, UsageError
-from cuprof.family import Family
+from cuprof.family import Family, Verdict
 from cuprof.family.loader import FAMILY_FILE, PREFIX
 from cuprof.front.capture import Capture
 from cuprof.front.comparison import Comparison, Defined
@@ -29,6 +29,11 @@ def compare(
     inputs: Any,
     reference: Callable[..., Any] | None = None,
     outputs: str | Sequence[str] = (),
+    in_place: str | Sequence[str] = (),
+    any_order: str | Sequence[str | tuple[str, ...]] = (),
+    at_most: str | Sequence[str] | Mapping[str, int | str] = (),
+    verify: Callable[..., Verdict] | None = None,
+    error_rate: float = Family.error_rate,
     tolerance: Any = None,
     flops: Callable[..., int] | None = None,
     files: str | Sequence[str] = (),
@@ -52,8 +57,16 @@ def compare(
             are then permuted for each set that executions are given, whole numbers stay.
         reference: computes what is right from the same inputs in float64; the first function's results without it.
         outputs: names of the arguments that results are written to; without it, functions return them.
-        tolerance: a relative bound, (relative, absolute), or a function (problem, inputs, expected) -> Tolerance; by
-            the results' type without it.
+        in_place: names of the arguments that are worked on in place; each execution finds what `inputs` gave.
+        any_order: results whose rows may come in any order; those of a tuple of names stay together.
+        at_most: results of which the reference, and the variants, may give fewer rows than `outputs` have room for; of
+            inputs and of results that are returned, name → rows at most, a number or an axis.
+        verify: judges results, which it takes by name beside inputs and axes (`y_before` is what `y` held): None or
+            True where they are right, else False, the reason, or what a test came to (`cuprof.Chance`). Where there
+            is no reference it judges alone.
+        error_rate: how often such tests may call a right variant wrong.
+        tolerance: a relative bound, (relative, absolute), or a function (problem, inputs, expected) -> Tolerance; a
+            dict has one for each result; by each result's type without it.
         flops: takes the axes; operations of one execution.
         files: what the implementations read beside their own text; a change of them makes what is stored stale.
         name: of the comparison; made of the implementations' without it.
@@ -72,10 +85,15 @@ def compare(
     given = {
         "inputs": inputs,
         "reference": reference,
-        "outputs": (outputs,) if isinstance(outputs, str) else tuple(outputs),
+        "outputs": _names(outputs),
+        "in_place": _names(in_place),
+        "any_order": _names(any_order),
+        "at_most": dict(at_most if isinstance(at_most, Mapping) else dict.fromkeys(_names(at_most))),
+        "verify": verify,
+        "error_rate": error_rate,
         "tolerance": tolerance,
         "flops": flops,
-        "files": (files,) if isinstance(files, str) else tuple(files),
+        "files": _names(files),
     }
     asked = {axis: _values(axis, value) for axis, value in axes.items()}
     caller = sys._getframe(1).f_globals
@@ -103,7 +121,8 @@ def _capture(
     capture = Capture()
     words = [capture.express(one, f"variant_{number}") for number, one in enumerate(kernels)]
     for key, value in (given | asked).items():
-        if value is not None and not (isinstance(value, tuple) and not value):
+        empty = value is None or (isinstance(value, tuple | dict) and not value)
+        if not empty and not (key == "error_rate" and value == Family.error_rate):
             words.append(f"{key}={capture.express(value, key)}")
     if capture.files:
         words.append(f"files={tuple(capture.files)!r}")
@@ -126,6 +145,10 @@ def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
         study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
     return Comparison(study, project, Path(config.report.path) if config.report.path else project.reports_out)
+
+
+def _names(given: str | Sequence[Any]) -> tuple[Any, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _values(axis: str, given: Any) -> tuple[Coordinate, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.errors import FamilyError
+from cuprof.family.program import read_dtype
 
 
 @dataclass(frozen=True)
@@ -18,37 +19,50 @@ class Home:
 
     Args:
         backend: whose session holds such arrays: "cpu" NumPy arrays, "cuda" CuPy arrays.
-        view: a session's array → the library's on the same memory.
+        view: a session's array and its elements' type → the library's on the same memory.
         host: the library's array → a NumPy array.
         bring: a NumPy array → the library's.
-        copy: what the library returned → into a session's output.
+        copy: what the library returned → into a session's output, of that type.
     """
 
     name: str
     backend: str
-    view: Callable[[Any], Any]
+    view: Callable[[Any, np.dtype], Any]
     host: Callable[[Any], np.ndarray]
     bring: Callable[[np.ndarray], Any]
-    copy: Callable[[Any, Any], object]
+    copy: Callable[[Any, Any, np.dtype], object]
 
 
-def _torch_view(array: Any) -> Any:
-    return importlib.import_module("torch").from_dlpack(array)
+def _torch_view(array: Any, kind: np.dtype) -> Any:
+    """Return a tensor on the memory of an array, which has whole numbers where NumPy lacks the type."""
+    torch = importlib.import_module("torch")
+    if isinstance(array, np.ndarray):
+        tensor = torch.from_numpy(array if kind.kind != "V" else array.view(f"i{kind.itemsize}"))
+    else:
+        tensor = torch.from_dlpack(array)
+    return tensor if kind.kind != "V" else tensor.view(getattr(torch, kind.name))
+
+
+def _torch_host(tensor: Any) -> np.ndarray:
+    torch, kind, tensor = importlib.import_module("torch"), dtype_of(tensor), tensor.detach().cpu()
+    if kind.kind == "V":
+        tensor = tensor.view({1: torch.int8, 2: torch.int16}[kind.itemsize])
+    return np.asarray(tensor.numpy()).view(kind)
 
 
 def _torch_bring(array: np.ndarray) -> Any:
-    return importlib.import_module("torch").from_numpy(np.array(array)).cuda()
+    return _torch_view(np.array(array), array.dtype)
 
 
 def _cupy(array: Any) -> Any:
     return importlib.import_module("cupy").asarray(array)
 
 
-def _same(array: Any) -> Any:
+def _same(array: Any, kind: np.dtype | None = None) -> Any:
     return array
 
 
-def _write(result: Any, output: Any) -> None:
+def _write(result: Any, output: Any, kind: np.dtype) -> None:
     output[...] = result
 
 
@@ -57,20 +71,22 @@ HOMES = {
     "torch on the host": Home(
         "torch on the host",
         "cpu",
-        lambda array: importlib.import_module("torch").from_numpy(array),
-        lambda tensor: tensor.detach().numpy(),
-        lambda array: importlib.import_module("torch").from_numpy(np.array(array)),
-        lambda result, output: _write(result.detach().numpy(), output),
+        _torch_view,
+        _torch_host,
+        _torch_bring,
+        lambda result, output, kind: _write(_torch_host(result), output, kind),
     ),
     "torch": Home(
         "torch",
         "cuda",
         _torch_view,
-        lambda tensor: tensor.detach().cpu().numpy(),
-        _torch_bring,
-        lambda result, output: _torch_view(output).copy_(result),
+        _torch_host,
+        lambda array: _torch_bring(array).cuda(),
+        lambda result, output, kind: _torch_view(output, kind).copy_(result),
     ),
-    "cupy": Home("cupy", "cuda", _same, lambda array: _cupy(array).get(), _cupy, lambda r, o: _write(_cupy(r), o)),
+    "cupy": Home(
+        "cupy", "cuda", _same, lambda array: _cupy(array).get(), _cupy, lambda r, o, kind: _write(_cupy(r), o, kind)
+    ),
 }
 """By name. Numba's device arrays are CuPy's: each reads the other's memory by `__cuda_array_interface__`."""
 
@@ -93,14 +109,34 @@ def to_host(value: Any, what: str) -> np.ndarray:
     home = home_of(value)
     try:
         array = np.asarray(home.host(value) if home else value)
-    except TypeError as error:  # bfloat16 in PyTorch
+    except TypeError as error:
         raise FamilyError(f"{what} is a {type(value).__name__} that cannot be brought to NumPy: {error}") from None
-    if array.dtype.kind not in "biufc":
+    if not is_known(array.dtype):
         raise FamilyError(f"{what} is a {type(value).__name__}; it must be an array or a number")
     return array if array.flags.owndata else array.copy()  # memory of others cannot be kept from being written to
 
 
 def widen(array: np.ndarray) -> np.ndarray:
     """Return floating-point numbers as float64 or complex128, anything else as it is."""
-    wide = {"f": np.float64, "c": np.complex128}.get(array.dtype.kind)
-    return array if wide is None else array.astype(wide)
+    wide = {"f": np.float64, "c": np.complex128, "V": np.float64}.get(array.dtype.kind)
+    return array if wide is None or array.dtype.names else array.astype(wide)
+
+
+def is_floating(array: np.ndarray) -> bool:
+    """Return whether elements may be NaN."""
+    return array.dtype.kind in "fcV" and not array.dtype.names
+
+
+def dtype_of(value: Any) -> np.dtype:
+    """Return the type of an array's elements; of PyTorch's, that of the same name.
+
+    Raises:
+        FamilyError: neither NumPy nor ml_dtypes has such a type.
+    """
+    kind = value.dtype
+    return kind if isinstance(kind, np.dtype) else read_dtype(str(kind).removeprefix("torch."))
+
+
+def is_known(kind: np.dtype) -> bool:
+    """Return whether results of a type can be compared: numbers, of ml_dtypes too, and structs."""
+    return kind.kind in "biufc" or (kind.kind == "V" and kind.type is not np.void) or bool(kind.names)

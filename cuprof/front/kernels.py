@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from cuprof.backends.registry import get_spec
 from cuprof.errors import UsageError
-from cuprof.family import Array, Launch, Program, Sample, Tunable
+from cuprof.family import Array, Copy, Fill, Launch, Program, Reduced, Sample, Tunable
 from cuprof.point import Coordinate, Point
 
 Size: TypeAlias = "int | str"
@@ -46,6 +46,9 @@ class Kernel:
     files: tuple[str, ...] = ()
     constraint: Callable[..., Any] | None = None
     tunables: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
+    scratch: Mapping[str, tuple[Sizes, str]] = field(default_factory=dict)
+    results: Mapping[str, str | Reduced] = field(default_factory=dict)
+    setup: tuple[Fill | Copy, ...] = ()
 
     def __call__(self, *args: Any, **tunables: Any) -> Any:
         """Call the function."""
@@ -61,7 +64,7 @@ class Kernel:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
         known = {**problem, **tunables}
         if self.constraint is not None:
-            found = _call_by_name(self.constraint, known, "constraint")
+            found = call_by_name(self.constraint, known, "constraint")
             if found is False or isinstance(found, str):
                 return found or "its constraint does not hold"
         with suppress(UsageError):  # of sizes that no axis and no tunable decides, the device is asked
@@ -94,18 +97,25 @@ class Kernel:
             sample.scalars[name].read() if name in sample.scalars else name for name in self.args or sample.arguments
         )
         shared = self._sizes("shared_bytes", self.shared_bytes, known)[0]
+        known = {"blocks": math.prod(grid), **known}
         return Program(
             steps=(Launch(self.symbol, grid, block, arguments, shared),),
             defines={name: _as_macro(value) for name, value in tunables.items()},
             options=self.options,
             constants=self.constants,
+            scratch={
+                name: Array(self._sizes(f"scratch {name}", shape, known), dtype)
+                for name, (shape, dtype) in self.scratch.items()
+            },
+            results=self.results,
+            setup=self.setup,
         )
 
     def _block(self, known: Mapping[str, Any]) -> tuple[int, ...]:
         return self._sizes("block", self.block or tuple(name for name in BLOCK_NAMES if name in self.tunables), known)
 
     def _sizes(self, what: str, sizes: Sizes, known: Mapping[str, Any]) -> tuple[int, ...]:
-        given: Any = _call_by_name(sizes, known, f"{what} of kernel {self.symbol}") if callable(sizes) else sizes
+        given: Any = call_by_name(sizes, known, f"{what} of kernel {self.symbol}") if callable(sizes) else sizes
         if given is None:
             return ()
         found = []
@@ -134,6 +144,9 @@ def kernel(
     options: Sequence[str] = (),
     files: str | Sequence[str] = (),
     constraint: Callable[..., Any] | None = None,
+    scratch: Mapping[str, tuple[Sizes, str]] | None = None,
+    results: Mapping[str, str | Reduced] | None = None,
+    setup: Sequence[Fill | Copy] = (),
     **tunables: Any,
 ) -> Any:
     """Describe an implementation for `compare`: a function with tunables, or a kernel's source with its launch.
@@ -157,6 +170,9 @@ def kernel(
         options: further ones of the compiler.
         files: what the implementation reads beside its source; a change of them makes what is stored stale.
         constraint: takes tunables and axes by name; returns False, or a reason, where they are not defined together.
+        scratch: further buffer → its shape, of sizes as in `grid` and "blocks", and its type.
+        results: what does not end in the argument of its own name → the buffer, or `cuprof.Reduced` of it.
+        setup: `cuprof.Copy` and `cuprof.Fill` of scratch ahead of each execution, untimed.
         **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args
             and options are such names too.
     """
@@ -174,6 +190,9 @@ def kernel(
         files=(files,) if isinstance(files, str) else tuple(files),
         constraint=constraint,
         tunables={key: _values(key, given) for key, given in tunables.items()},
+        scratch=dict(scratch or {}),
+        results=dict(results or {}),
+        setup=tuple(setup),
     )
     if what is None:
         return lambda function: _of_function(described, function)
@@ -204,7 +223,7 @@ def _as_macro(value: Coordinate) -> str | int:
     return int(value) if isinstance(value, bool) else repr(value) if isinstance(value, float) else value
 
 
-def _call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
+def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
     """Call a function with what its parameters name."""
     parameters = [
         one.name for one in inspect.signature(function).parameters.values() if one.default is inspect.Parameter.empty

@@ -1,11 +1,14 @@
-"""Where a callable comes from: the module that has it, the Python function inside of it."""
+"""Where a callable comes from: the module that has it, the Python function inside, what it is called and takes."""
 
 from __future__ import annotations
 
 import builtins
+import inspect
 import sys
 from types import FunctionType
 from typing import Any
+
+from cuprof.front.kernels import Kernel
 
 
 def find_import(value: Any) -> tuple[str, str] | None:
@@ -38,3 +41,30 @@ def unwrap(value: Any) -> FunctionType | None:
             return value if isinstance(value, FunctionType) else None
         value = inner
     return None
+
+
+def origin_of(function: Any) -> str:
+    """Return "numpy.add" of a function, "module.name" of any other callable."""
+    if isinstance(function, Kernel):
+        return origin_of(function.function)
+    name = getattr(function, "__name__", "") or getattr(function, "name", "") or type(function).__name__
+    module = getattr(function, "__module__", None) or type(getattr(function, "__self__", function)).__module__
+    root = module.partition(".")[0].lstrip("_")
+    return str(name) if module == "__main__" or module.startswith("_cuprof_family") else f"{root}.{name}"
+
+
+def list_parameters(given: Any, *, by_name: bool = False) -> list[str] | None:
+    """Return the names of the parameters that have no default; None where they cannot be told, or are any number.
+
+    Args:
+        by_name: also None where they cannot be given by their names.
+    """
+    try:
+        parameters = inspect.signature(given.function or given if isinstance(given, Kernel) else given).parameters
+    except (TypeError, ValueError):  # builtins
+        return None
+    kinds = {inspect.Parameter.VAR_POSITIONAL.name, inspect.Parameter.VAR_KEYWORD.name}
+    kinds |= {inspect.Parameter.POSITIONAL_ONLY.name} if by_name else set()
+    if any(one.kind.name in kinds for one in parameters.values()):
+        return None
+    return [name for name, one in parameters.items() if one.default is inspect.Parameter.empty]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from cuprof.errors import UsageError
-from cuprof.family import Arrays, Signature, Tolerance
+from cuprof.family import Arrays, Signature, Tolerance, Tolerances
+from cuprof.front.frameworks import is_floating, widen
 
 FACTOR = 8
 """What roundings may add up to, in units of √terms · eps. The error of a sum of n rounded terms in any order grows as
@@ -17,22 +18,39 @@ FACTOR = 8
 Comput. 41 (2019)."""
 
 
-def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: bool) -> Tolerance:
-    """Return the tolerance of the coarsest floating-point type among the outputs; whole numbers are exact.
+def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: bool) -> dict[str, Tolerance]:
+    """Return the tolerance of each output, and of each field of one, by its floating-point type.
 
     Args:
         terms: of how many inputs a result is made, at most.
         is_exact: what is expected was computed in float64; else in the outputs' own type, and errs itself.
     """
-    floating = [np.dtype(array.dtype) for array in signature.outputs.values() if np.dtype(array.dtype).kind in "fc"]
-    if not floating:
+    found = {}
+    for name, array in expected.items():
+        kind = signature.outputs[name].type
+        for field in kind.names or ("",):
+            own, values = (kind[field], array[field]) if field else (kind, array)
+            found[f"{name}.{field}" if field else name] = _of_type(own, values, terms, is_exact=is_exact)
+    return found
+
+
+def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> Tolerance:
+    if kind.kind not in "fcV":
         return Tolerance(reason="whole numbers are exact")
-    coarsest = max(floating, key=lambda kind: float(np.finfo(kind).eps))
-    relative = FACTOR * math.sqrt(terms) * float(np.finfo(coarsest).eps) * (1 if is_exact else 2)
-    usual = max((float(np.mean(np.abs(array))) for array in expected.values() if array.size), default=0.0)
+    summed_in, rounding, said = (kind, 0.0, "") if kind.kind != "V" else (np.dtype("f4"), _epsilon(kind), "eps, and ")
+    relative = (rounding + FACTOR * math.sqrt(terms) * float(np.finfo(summed_in).eps)) * (1 if is_exact else 2)
+    usual = float(np.mean(np.abs(widen(expected)))) if expected.size else 0.0
     both = "" if is_exact else ", twice since the reference is of that type too"
-    reason = f"{coarsest}: {FACTOR}·√terms·eps of the value and of the mean one, results of {terms} terms{both}"
+    said += f"{FACTOR}·√terms·eps" + (" of float32," if rounding else "")
+    reason = f"{kind}: {said} of the value and of the mean one, results of {terms} terms{both}"
     return Tolerance(absolute=relative * usual if math.isfinite(usual) else 0.0, relative=relative, reason=reason)
+
+
+def _epsilon(kind: np.dtype) -> float:
+    """Return that of a type of ml_dtypes; sums are taken in float32 there, and rounded once."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(kind).eps)  # type: ignore[no-untyped-call]
 
 
 def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays], Arrays]) -> int:
@@ -48,7 +66,7 @@ def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays]
     results = max(1, sum(array.size for array in signature.outputs.values()))
     terms = 0
     for name, array in inputs.items():
-        if array.dtype.kind not in "fc" or not array.size:
+        if not is_floating(array) or not array.size:
             continue
         reached = 0
         for place in {0, array.size // 2, array.size - 1}:
@@ -56,13 +74,17 @@ def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays]
             changed.reshape(-1)[place] = np.nan
             with np.errstate(all="ignore"):
                 found = compute({**inputs, name: changed}).values()
-            reached = max(reached, sum(int(np.isnan(each).sum()) for each in found if each.dtype.kind in "fc"))
+            reached = max(reached, sum(int(np.isnan(each).sum()) for each in found if is_floating(each)))
         terms += -(-reached * array.size // results)
     return terms or longest_sum(signature)
 
 
-def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerance:
-    """Return the tolerance that a person gave: a function, a `Tolerance`, a relative bound, or (relative, absolute)."""
+def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerances:
+    """Return the tolerance that a person gave: a function, a `Tolerance`, a relative bound, (relative, absolute), or
+    such a one for each output.
+    """
+    if isinstance(given, Mapping):
+        return {name: Tolerance.of(as_given(one, problem, inputs, expected), name) for name, one in given.items()}
     if callable(given):
         return given(problem, inputs, expected)  # type: ignore[no-any-return]
     if isinstance(given, Tolerance):

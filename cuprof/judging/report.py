@@ -141,26 +141,16 @@ def as_data(report: Report) -> dict[str, Any]:
 
 def _candidate(each: Candidate) -> dict[str, Any]:
     return {
-        "file": each.file,
-        "variant": each.variant,
-        "backend": each.backend,
-        "baseline": each.baseline,
+        **{name: getattr(each, name) for name in ("file", "variant", "backend", "baseline")},
         "ruling": each.ruling.name.lower(),
         "exit_code": int(each.ruling),
         "message": each.message,
-        "rows": [
-            {
-                "problem": dict(row.problem),
-                "measure": row.measure.value,
-                "base_ns": row.base_ns,
-                "new_ns": row.new_ns,
-                "ratio": row.judgement.ratio,
-                "low": row.judgement.low,
-                "high": row.judgement.high,
-                "verdict": row.judgement.verdict.value,
-            }
-            for row in each.rows
-        ],
-        "evidence": [{"what": one.what, "detail": one.detail, "counts": one.counts} for one in each.evidence],
-        "counters": [{**asdict(one), "problem": dict(one.problem)} for one in each.counters],
+        "rows": [_row(row) for row in each.rows],
+        "evidence": [vars(one) for one in each.evidence],
+        "counters": [{**vars(one), "problem": dict(one.problem)} for one in each.counters],
     }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    judged = {name: getattr(row.judgement, name) for name in ("ratio", "low", "high", "verdict")}
+    return {**{name: getattr(row, name) for name in ("problem", "measure", "base_ns", "new_ns")}, **judged}

@@ -64,6 +64,8 @@ class Sampler:
         attend: called with a subject's key before each of its executions, so that a crash can be attributed.
         monitor: tells the device's state between rounds, or None.
         dealer: deals the executions; None leaves the inputs as they are.
+        once: keys of those that are executed once a reading, since each execution finds what it needs only after that
+            was written anew.
     """
 
     session: Session[Runnable]
@@ -76,6 +78,7 @@ class Sampler:
     clock_tolerance: float = 0.05
     monitor: StateMonitor | None = None
     dealer: Dealer | None = None
+    once: frozenset[int] = frozenset()
 
     def sample(self, runnables: Sequence[tuple[int, Runnable]], measure: Measure) -> Iterator[tuple[int, Timing]]:
         """Yield (key, timing) for each runnable as soon as it is known well enough.
@@ -136,7 +139,7 @@ class Sampler:
                 durations.append(self._read(subject, measure, counts=False).duration_ns)
                 if sum(durations) > WARM_UP_LIMIT_NS:
                     break
-            if measure is Measure.HOT:
+            if measure is Measure.HOT and subject.key not in self.once:
                 subject.batch = self._batch(subject, min(durations))
             elif measure is Measure.COLD and min(durations) < PHASES_MATTER_NS:
                 subject.batch = subject.runnable.phases

@@ -11,28 +11,13 @@ from cuprof.ncu.console import find_explanation, is_report_lost, list_messages, 
 from cuprof.ncu.process import ProcessResult
 from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import Setting
+from cuprof.profiling.contract import BatchResult
 from cuprof.profiling.progress import Progress, Step
 from cuprof.profiling.report import Report
 from cuprof.records import Artifact, LaunchRecord, Profile, State, Trial
 
 LOG_TAIL = 8000
 """Characters of ncu's output that are stored with a trial that failed."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What became of the trials of one ncu process.
-
-    Attributes:
-        profiles: of the trials that are decided, in the order of the batch.
-        remaining: trials to be run again, because another one brought the process down.
-        unknown_metrics: metrics asked for that this chip does not have: ncu said so, or no launch has them.
-    """
-
-    profiles: tuple[Profile, ...] = ()
-    remaining: tuple[Trial, ...] = ()
-    unknown_metrics: tuple[str, ...] = ()
-    interrupted: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,8 +32,10 @@ class Attribution:
     artifact: Artifact | None
     started_at: float
 
-    def decide(self) -> Decision:
-        """Return what became of the trials, and what has to be run again.
+    def decide(self) -> tuple[BatchResult, tuple[str, ...]]:
+        """Return what became of the trials, and the metrics asked for that this chip does not have.
+
+        It lacks those of which ncu says so, or that no launch has.
 
         Raises:
             ProfilerError: ncu failed, and not because of one of the trials.
@@ -56,7 +43,7 @@ class Attribution:
         refused = tuple(name for name in list_unknown_metrics(self.result.output) if name in self._asked)
         launches = self.report.by_identity() if self.report is not None else {}
         if refused and not launches:
-            return Decision(remaining=tuple(self.trials), unknown_metrics=refused)
+            return BatchResult(remaining=tuple(self.trials)), refused
         explanation = find_explanation(self.result.output)
         # A report that was not saved to its end lacks launches of trials whose first ones it holds.
         if explanation and not self.result.timed_out and (not launches or is_report_lost(self.result.output)):
@@ -67,7 +54,7 @@ class Attribution:
         if not profiles and not self.result.interrupted:
             raise ProfilerError(self._failure())
         absent = self._absent(profiles)
-        return Decision(profiles, remaining, (*refused, *absent), interrupted=self.result.interrupted)
+        return BatchResult(profiles, remaining, interrupted=self.result.interrupted), (*refused, *absent)
 
     @property
     def _asked(self) -> tuple[str, ...]:
@@ -110,7 +97,7 @@ class Attribution:
 
     def _culprit(self, trial: Trial, step: Step) -> Profile:
         if self.result.timed_out:
-            limit = f"{self.setting.time_limit_s:g} s"
+            limit = f"{self.setting.collection.time_limit_s:g} s"
             return self._failed(trial, State.TIMED_OUT, f"{step.value} took longer than {limit} (ncu.time_limit_s)")
         if self.result.killed_by:
             how = f"Nsight Compute was killed ({self.result.killed_by}) while {step.value}"
@@ -127,8 +114,8 @@ class Attribution:
             identity=trial.identity,
             name=trial.label,
             state=state,
-            conditions=self.setting.collection.conditions,
-            metric_set=self.setting.metric_set,
+            conditions=self.setting.request.conditions,
+            metric_set=self.setting.collection.name,
             metrics=self.setting.request.metrics,
             started_at=self.started_at,
             duration_ns=self.result.duration_ns,

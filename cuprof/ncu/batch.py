@@ -8,15 +8,16 @@ from pathlib import Path
 
 from cuprof.errors import ProfilerError
 from cuprof.ncu.artifact import keep_artifact
-from cuprof.ncu.attribution import Attribution, Decision
+from cuprof.ncu.attribution import Attribution
 from cuprof.ncu.console import find_explanation
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.process import ProcessResult
 from cuprof.ncu.report_file import read_report
 from cuprof.ncu.setting import IN_PROCESS, NAME, Setting
+from cuprof.profiling.contract import BatchResult
 from cuprof.profiling.progress import Progress, read_progress
 from cuprof.profiling.report import Report
-from cuprof.profiling.task import ProfilingTask, TaskFiles, TaskTrial, write_task
+from cuprof.profiling.task import PROGRESS, TASK, ProfilingTask, TaskTrial, write_task
 from cuprof.records import Trial
 
 
@@ -25,7 +26,7 @@ def run_batch(
     setting: Setting,
     on_progress: Callable[[Progress], None] = lambda _: None,
     ahead: Batch | None = None,
-) -> Decision:
+) -> tuple[BatchResult, tuple[str, ...]]:
     """Profile trials of one back end's device in one ncu process.
 
     Every call decides at least one trial, names metrics to leave out, was interrupted, or raises.
@@ -38,17 +39,19 @@ def run_batch(
     """
     started_at = time.time()
 
-    def give_task(files: TaskFiles) -> None:
-        write_task(_task(trials, setting, files.progress), files.task)
+    def give_task(folder: Path) -> None:
+        write_task(_task(trials, setting, folder / PROGRESS), folder / TASK)
 
     if ahead is not None and trials[0].backend != IN_PROCESS:
         ahead.close()
         ahead = None
     with ahead or Batch(setting, _device_index(trials), give_task, trials[0].backend) as batch:
         if ahead is not None:
-            give_task(ahead.files)
-        followed = batch.files.progress
-        result = batch.process.watch(followed, setting.time_limit_s, tick=lambda: on_progress(read_progress(followed)))
+            give_task(ahead.folder)
+        followed = batch.folder / PROGRESS
+        result = batch.process.watch(
+            followed, setting.collection.time_limit_s, tick=lambda: on_progress(read_progress(followed))
+        )
         progress = read_progress(followed)
         report = _read(batch.report, result, setting)
         artifact = None
@@ -73,7 +76,7 @@ def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> Profilin
         device_index=_device_index(trials),
         seed=setting.seed,
         progress_path=str(progress),
-        warm_up=0 if setting.collection.conditions.cache_mode == "cold" else 1,
+        warm_up=0 if setting.request.conditions.cache_mode == "cold" else 1,
     )
 
 
@@ -82,7 +85,7 @@ def _read(path: Path, result: ProcessResult, setting: Setting) -> Report | None:
     if not path.exists():
         return None
     try:
-        return read_report(path, None if setting.collection.is_whole else setting.collection.metrics)
+        return read_report(path, None if setting.request.whole else setting.collection.metrics)
     except ProfilerError:
         if result.returncode == 0:
             explanation = find_explanation(result.output)

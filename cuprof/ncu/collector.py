@@ -27,7 +27,7 @@ class NcuCollector(Collector):
 
     def __init__(self, profiler: Profiler, setting: Setting, ahead: Batch | None = None) -> None:
         self.profiler, self.setting, self._ahead = profiler, setting, ahead
-        self.request, self.batch = setting.request, setting.batch
+        self.request, self.batch = setting.request, setting.collection.batch
 
     @property
     def missing(self) -> Mapping[str, str]:
@@ -47,10 +47,10 @@ class NcuCollector(Collector):
 
         Thread(target=importlib.import_module, args=("ncu_report",), daemon=True).start()  # while ncu works
         ahead, self._ahead = self._ahead, None
-        decision = run_batch(trials, self.setting, show, ahead)
-        notes = self._leave_out(decision.unknown_metrics) if decision.unknown_metrics else ()
-        profiles = tuple(replace(profile, missing=self.setting.missing) for profile in decision.profiles)
-        return BatchResult(profiles, decision.remaining, notes, decision.interrupted)
+        result, unknown_metrics = run_batch(trials, self.setting, show, ahead)
+        notes = self._leave_out(unknown_metrics) if unknown_metrics else ()
+        profiles = tuple(replace(profile, missing=self.setting.missing) for profile in result.profiles)
+        return replace(result, profiles=profiles, notes=notes)
 
     def close(self) -> None:
         """End the process that waits, if no batch was given to it."""
@@ -63,8 +63,7 @@ class NcuCollector(Collector):
         before = self.setting.missing
         known = list_metric_names(self.setting.executable) or list(CATALOG.by_name)
         self.setting = self.setting.without(metrics, known)
-        left = self.setting.collection
-        if not (left.metrics or left.is_whole):
+        if not (self.setting.collection.metrics or self.setting.request.whole):
             raise ProfilerError(f"nothing is left to collect: {'; '.join(self.setting.missing.values())}")
         return tuple(
             f"{reason} The other metrics are collected."

@@ -62,23 +62,19 @@ class NcuExecutable:
 
 
 def get_executable(
-    override: str = "", environment: Mapping[str, str] | None = None, root: Path = Path("/"), *, wait: bool = True
+    override: str = "", environment: Mapping[str, str] | None = None, root: Path = Path("/")
 ) -> NcuExecutable:
-    """Find ncu and run it for its version.
+    """Find ncu, which is asked for its version; `NcuExecutable.version` waits for the answer.
 
     Args:
         override: `ncu.path`; when given, nothing else is looked at.
         environment: PATH, CUDA_HOME and CUDA_PATH are read from it; the process's own when None.
         root: file system root below which the usual installation folders lie.
-        wait: whether to wait for the version; else `NcuExecutable.version` waits and raises.
 
     Raises:
-        ProfilerError: there is none, it does not run, or it is older than `OLDEST`.
+        ProfilerError: there is none.
     """
-    executable = NcuExecutable(_get_path(override, os.environ if environment is None else environment, root))
-    if wait:
-        _ = executable.version
-    return executable
+    return NcuExecutable(_get_path(override, os.environ if environment is None else environment, root))
 
 
 def list_metric_names(executable: NcuExecutable) -> list[str]:

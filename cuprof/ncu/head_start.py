@@ -14,7 +14,7 @@ from cuprof.interrupts import shielded
 from cuprof.ncu.command import build_command
 from cuprof.ncu.process import NcuProcess
 from cuprof.ncu.setting import EXECUTED, IN_PROCESS, Setting
-from cuprof.profiling.task import TaskFiles, write_owner
+from cuprof.profiling.task import TASK, write_owner
 from cuprof.scratch import ScratchFolder
 
 
@@ -32,24 +32,24 @@ class Batch:
         self,
         setting: Setting,
         device_index: int = 0,
-        prepare: Callable[[TaskFiles], None] = lambda _: None,
+        prepare: Callable[[Path], None] = lambda _: None,
         backend: str = IN_PROCESS,
     ) -> None:
         self.setting = setting
         with shielded():
             self._folder = ScratchFolder()
-            self.files = TaskFiles(self._folder.path)
-            write_owner(self.files, backend, device_index)
+            self.folder = self._folder.path
+            write_owner(self.folder, backend, device_index)
             command = build_command(
                 setting.executable.path,
                 setting.collection,
                 self.report,
-                [*setting.target, str(self.files.task)],
+                [*setting.target, str(self.folder / TASK)],
                 children=backend == EXECUTED,
             )
             try:
-                prepare(self.files)
-                self.process = NcuProcess(command, self.files.folder)
+                prepare(self.folder)
+                self.process = NcuProcess(command, self.folder)
             except BaseException:
                 self._folder.cleanup()
                 raise
@@ -57,7 +57,7 @@ class Batch:
     @property
     def report(self) -> Path:
         """Return ncu's report."""
-        return self.files.folder / "report.ncu-rep"
+        return self.folder / "report.ncu-rep"
 
     def __enter__(self) -> Self:
         return self

@@ -45,14 +45,9 @@ CATALOG = Catalog(
 )
 
 
-def find_metric(name: str) -> Metric | None:
-    """Return the metric's description, or None where cuprof has none."""
-    return CATALOG.by_name.get(name)
-
-
 def get_rule(name: str, unit: str = "") -> str:
     """Return the roll-up rule of any metric: the catalog's, else the one its name implies."""
-    known = find_metric(name)
+    known = CATALOG.by_name.get(name)
     return known.rule if known else derive_rule(name, unit)
 
 

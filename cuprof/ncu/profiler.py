@@ -17,7 +17,7 @@ from cuprof.ncu.ranges import named_range, range_name
 from cuprof.ncu.report_file import read_report, select
 from cuprof.ncu.report_frame import find_options
 from cuprof.ncu.rollup import roll_up
-from cuprof.ncu.setting import EXECUTED, IN_PROCESS, NAME, make_collection, make_setting
+from cuprof.ncu.setting import EXECUTED, IN_PROCESS, NAME, make_request, make_setting, settle
 from cuprof.profiling.contract import Collector, Profiler, Request, Source
 from cuprof.profiling.metric import Catalog
 from cuprof.profiling.report import Report
@@ -44,7 +44,7 @@ class NsightCompute(Profiler):
 
     def make_request(self, config: SweepConfig) -> Request:
         """Return what the group `ncu` of a configuration asks for."""
-        return make_collection(config.ncu).request
+        return make_request(settle(config.ncu))
 
     def list_matches(self, requested: Sequence[str], stored: Collection[str]) -> list[str]:
         """Return the metrics that patterns and names without a suffix stand for; sets and sections match none."""

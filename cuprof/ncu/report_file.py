@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cuprof.errors import ProfilerError
-from cuprof.ncu.metrics import find_metric, get_rule
+from cuprof.ncu.metrics import CATALOG, get_rule
 from cuprof.ncu.ranges import find_identity
 from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame
 from cuprof.profiling.report import Report, ReportLaunch
@@ -101,8 +102,7 @@ def _number(launches: Iterator[ReportLaunch]) -> Iterator[ReportLaunch]:
     for launch in launches:
         ordinal = counts.get(launch.identity, 0)
         counts[launch.identity] = ordinal + 1
-        fields = {**vars(launch.record), "ordinal": ordinal}
-        yield ReportLaunch(launch.identity, launch.ranges, LaunchRecord(**fields))
+        yield ReportLaunch(launch.identity, replace(launch.record, ordinal=ordinal))
 
 
 def _read_action(module: Any, action: Any, metrics: Sequence[str] | None) -> ReportLaunch:
@@ -120,7 +120,7 @@ def _read_action(module: Any, action: Any, metrics: Sequence[str] | None) -> Rep
         advice=tuple(_advice(action)),
         details=_details(action, ranges),
     )
-    return ReportLaunch(find_identity(ranges), ranges, record)
+    return ReportLaunch(find_identity(ranges), record)
 
 
 def _details(action: Any, ranges: Sequence[str]) -> Mapping[str, Any]:
@@ -180,7 +180,7 @@ def select(present: Sequence[str], metrics: Sequence[str] | None) -> list[str]:
 def _counter(module: Any, name: str, metric: Any) -> CounterValue | None:
     kinds = module.IMetric
     unit = metric.unit()
-    known = find_metric(name)
+    known = CATALOG.by_name.get(name)
     rule, meaning = get_rule(name, unit), known.meaning if known else metric.description()
     instances = _instances(kinds, metric)
     if not metric.has_value():

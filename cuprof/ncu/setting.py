@@ -11,12 +11,12 @@ from cuprof.config.model import NcuConfig
 from cuprof.errors import ConfigError
 from cuprof.family.extension import Extension
 from cuprof.family.loader import find_family, is_path
-from cuprof.ncu.command import Collection
 from cuprof.ncu.console import missing_metric_reason
 from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.ncu.metrics import companions
 from cuprof.profiling.contract import Request, Source
 from cuprof.project import Project
+from cuprof.records import Conditions
 
 NAME = "ncu"
 IN_PROCESS, EXECUTED = "cuda", "program"
@@ -29,10 +29,9 @@ class Setting:
 
     Args:
         request: what was asked for: metric names, "set:NAME", "section:NAME".
-        collection: what ncu is given: the requested metrics and their companions.
+        collection: what ncu is given, settled: the requested metrics and their companions.
         family_folder: family name → the folder of its family.py.
         artifacts: folder that the reports are kept in.
-        batch: trials given to one ncu process.
         target: the program that executes a task file, without the file.
         missing: metrics asked for that the chip does not have → why.
         extension: what is added to the trials' families.
@@ -40,12 +39,9 @@ class Setting:
 
     executable: NcuExecutable
     request: Request
-    collection: Collection
-    metric_set: str
+    collection: NcuConfig
     family_folder: Callable[[str], Path]
     artifacts: Path
-    time_limit_s: float = 60.0
-    batch: int = 64
     seed: int = 0
     target: tuple[str, ...] = child_command("cuprof.worker.profile")
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -80,45 +76,41 @@ def make_setting(config: NcuConfig, project: Project, seed: int = 0, family: str
         ProfilerError: there is no usable ncu.
         ConfigError: nothing is to be collected.
     """
-    collection = make_collection(config)
+    asked = settle(config)
     return Setting(
-        executable=get_executable(config.path, wait=False),
-        collection=replace(collection, metrics=(*collection.metrics, *companions(collection.metrics))),
-        metric_set=config.name,
-        request=collection.request,
+        executable=get_executable(config.path),
+        request=make_request(asked),
+        collection=replace(asked, metrics=(*asked.metrics, *companions(asked.metrics))),
         family_folder=lambda name: find_family(family if is_path(family) else name, project.kernel_folders),
         artifacts=project.artifacts,
-        time_limit_s=config.time_limit_s,
-        batch=config.batch,
         seed=seed,
     )
 
 
-def make_collection(config: NcuConfig) -> Collection:
-    """Return what the configuration asks for, without companions.
+def settle(config: NcuConfig) -> NcuConfig:
+    """Return the configuration with all of its metrics in one place, and ncu's replay mode chosen.
+
+    Between the passes of kernel replay ncu saves and restores what the kernel may write, through the L2 cache: a hot
+    16 MiB read then shows 1.4 to 1.7 MiB of DRAM reads, and under 1 KiB by application replay (seen on an H200).
 
     Raises:
         ConfigError: nothing is to be collected.
     """
     metrics = tuple(dict.fromkeys([*config.metrics, *config.extra_metrics]))
-    if not (metrics or config.set or config.sections):
+    if not (metrics or is_whole(config)):
         raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
-    return Collection(
-        metrics=metrics,
-        section_set=config.set,
-        sections=config.sections,
-        cache_control=config.cache_control,
-        clock_control=config.clock_control,
-        replay=_replay(config),
-    )
+    chosen = "kernel" if config.cache_control == "all" else "application"
+    replay = chosen if config.replay == "auto" else config.replay
+    return replace(config, metrics=metrics, extra_metrics=(), replay=replay)
 
 
-def _replay(config: NcuConfig) -> str:
-    """Return ncu's replay mode.
+def is_whole(config: NcuConfig) -> bool:
+    """Return whether sets or sections are collected, whatever metrics they have."""
+    return bool(config.set or config.sections)
 
-    Between the passes of kernel replay ncu saves and restores what the kernel may write, through the L2 cache: a hot
-    16 MiB read then shows 1.4 to 1.7 MiB of DRAM reads, and under 1 KiB by application replay (seen on an H200).
-    """
-    if config.replay != "auto":
-        return config.replay
-    return "kernel" if config.cache_control == "all" else "application"
+
+def make_request(settled: NcuConfig) -> Request:
+    """Return what is asked for: metric names, "section:NAME", "set:NAME", and the conditions to store it under."""
+    conditions = Conditions("cold" if settled.cache_control == "all" else "hot", settled.clock_control, settled.replay)
+    wholes = [*(f"section:{name}" for name in settled.sections), *([f"set:{settled.set}"] if settled.set else [])]
+    return Request((*settled.metrics, *wholes), conditions, is_whole(settled))

@@ -18,7 +18,7 @@ The second is an object of the trial itself:
 
     problem    coordinate by axis
     tunables   coordinate by tunable
-    program    for a kernel variant its steps, macros, options, buffers, results and constants; else null
+    program    for a kernel variant its steps, macros, options, buffers, results, constants and set-up; else null
 
 The names of files, the host and the one physical card are no part. Neither is how a trial is timed: the settings of a
 timing method identify a *timing* of the trial (`Timing.method`, from `method_hash`), so that timings by several
@@ -46,7 +46,21 @@ from cuprof.family.compilers import get_compiler
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.headers import find_headers, uses_headers
 from cuprof.family.model import Family, Variant
-from cuprof.family.program import Argument, Array, Execute, File, Fill, Invoke, Program, Step, TensorMap, Texture
+from cuprof.family.program import (
+    Argument,
+    Array,
+    Copy,
+    Execute,
+    File,
+    Fill,
+    Invoke,
+    Program,
+    Reduced,
+    Repeat,
+    Step,
+    TensorMap,
+    Texture,
+)
 from cuprof.family.requirements import list_versions
 from cuprof.plan.model import Plan
 from cuprof.point import Point
@@ -172,19 +186,29 @@ def program_json(program: Program) -> str:
     A space of a hundred thousand programs has few launches that differ: each is encoded once.
     """
     steps = ",".join(_step_json(_step(step)) for step in program.steps)
+    setup = f',"setup":[{",".join(_step_json(_step(step)) for step in program.setup)}]' if program.setup else ""
     scratch = {name: _array(array) for name, array in program.scratch.items()}
     return (
         f'{{"constants":{_flat_json(dict(program.constants))}'
         f',"defines":{_flat_json({name: str(value) for name, value in program.defines.items()})}'
         f',"options":{canonical_json(list(program.options)) if program.options else "[]"}'
-        f',"results":{_flat_json(dict(program.results))}'
+        f',"results":{_flat_json({name: _result(each) for name, each in program.results.items()})}'
         f',"scratch":{canonical_json(scratch) if scratch else "{}"}'
+        f"{setup}"
         f',"steps":[{steps}]}}'
     )
 
 
+def _result(result: str | Reduced) -> str | list[str]:
+    return result if isinstance(result, str) else [result.by, result.buffer]
+
+
 def _step(step: Step) -> tuple[object, ...]:
     """Return a step as nested tuples, which are JSON's arrays and have a hash."""
+    if isinstance(step, Copy):
+        return ("copy", step.source, step.target)
+    if isinstance(step, Repeat):
+        return ("repeat", int(step.times), step.until, tuple(map(_step, step.steps)))
     if isinstance(step, Fill):
         return ("fill", step.buffer, int(step.value))
     if isinstance(step, Invoke):
@@ -240,7 +264,8 @@ def _argument(argument: Argument) -> tuple[object, ...]:
 
 
 def _array(array: Array) -> list[object]:
-    return [[int(length) for length in array.shape], np.dtype(array.dtype).str]
+    kind = array.type
+    return [[int(length) for length in array.shape], array.dtype if kind.kind == "V" else kind.str]
 
 
 def _plain(value: Any) -> Any:

@@ -174,7 +174,7 @@ class _VariantPlanner:
 
     def _make_program(self, problem: _Problem, tunables: Point, label: str) -> Program:
         program: Program = self.variant.make(problem.point, tunables)
-        check_program(program, problem.signature, self.variant.backend, label)
+        check_program(program, problem.signature, self.variant.backend, label, self.family.constants)
         return program
 
 

@@ -12,7 +12,22 @@ from cuprof.backends.registry import get_spec
 from cuprof.backends.spec import BackendSpec
 from cuprof.errors import FamilyError
 from cuprof.family.model import Signature
-from cuprof.family.program import Argument, Array, Execute, File, Fill, Invoke, Launch, Program, TensorMap, Texture
+from cuprof.family.program import (
+    Argument,
+    Array,
+    Copy,
+    Execute,
+    File,
+    Fill,
+    Invoke,
+    Launch,
+    Program,
+    Reduced,
+    Repeat,
+    Step,
+    TensorMap,
+    Texture,
+)
 
 INT32 = range(-(2**31), 2**31)
 CLUSTER_BLOCKS = 16
@@ -22,7 +37,9 @@ FORMATS = ("raw", "npy", "text")
 Shape = tuple[int, ...]
 
 
-def check_program(program: Program, signature: Signature, backend: str, where: str) -> None:
+def check_program(
+    program: Program, signature: Signature, backend: str, where: str, constants: Sequence[str] = ()
+) -> None:
     """Raise `FamilyError` with the first thing that is wrong with a program.
 
     Args:
@@ -30,8 +47,11 @@ def check_program(program: Program, signature: Signature, backend: str, where: s
         signature: the family's buffers at this problem.
         backend: its name; adds the limits that hold for all of its devices.
         where: variant, problem and tunables, for the message.
+        constants: inputs that stay as they are, which the set-up may work on.
     """
     for fault in _list_faults(program, signature, get_spec(backend)):
+        raise FamilyError(f"{where}: {fault}")
+    for fault in _setup_faults(program, constants):
         raise FamilyError(f"{where}: {fault}")
 
 
@@ -45,23 +65,11 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
             yield f"scratch buffer {name} has the name of an input or output; rename it"
     for name, array in program.scratch.items():
         yield from _array_faults(f"scratch buffer {name}", array)
-    if all(isinstance(step, Fill) for step in program.steps):
+    if not any(isinstance(step, Launch | Invoke | Execute) or _launches(step) for step in program.steps):
         yield "the program has no launch"
-    for number, step in enumerate(program.steps, 1):
-        kind = type(step).__name__.lower()
-        if kind not in spec.steps:
-            yield f"step {number} is of the kind {_kind(step)}, and {spec.title} programs have {', '.join(spec.steps)}"
-        elif isinstance(step, Fill):
-            if step.buffer not in buffers:
-                yield f"step {number} fills {step.buffer}, which is no buffer; there are {', '.join(buffers)}"
-            if not 0 <= step.value <= 255:
-                yield f"step {number} fills {step.buffer} with {step.value}; a fill sets bytes, 0 to 255"
-        elif isinstance(step, Execute):
-            for fault in _execute_faults(step, signature):
-                yield f"step {number}: {fault}"
-        elif wrong := _call_fault(step, buffers, spec):
-            name = step.kernel if isinstance(step, Launch) else step.function
-            yield f"step {number}, launch of {name}: {wrong}"
+    for what, steps in (("step", program.steps), ("step of the set-up", program.setup)):
+        for number, step in enumerate(steps, 1):
+            yield from _step_faults(f"{what} {number}", step, signature, buffers, spec)
     if not all(map(str.isidentifier, program.defines)):
         yield f"define {next(name for name in program.defines if not name.isidentifier())!r} is not a macro's name"
     for output, buffer in program.results.items():
@@ -70,6 +78,59 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
         if buffer not in signature.inputs:
             inputs = ", ".join(signature.inputs)
             yield f"constant {symbol} is filled from {buffer}, which is no input; there are {inputs}"
+
+
+def _launches(step: Step) -> bool:
+    return isinstance(step, Repeat) and any(isinstance(each, Launch) for each in step.steps)
+
+
+def _step_faults(
+    where: str, step: Step, signature: Signature, buffers: Mapping[str, Array], spec: BackendSpec
+) -> Iterator[str]:
+    kind = type(step).__name__.lower()
+    unknown = f"which is no buffer; there are {', '.join(buffers)}"
+    if kind not in spec.steps:
+        yield f"{where} is of the kind {_kind(step)}, and {spec.title} programs have {', '.join(spec.steps)}"
+    elif isinstance(step, Fill):
+        if step.buffer not in buffers:
+            yield f"{where} fills {step.buffer}, {unknown}"
+        if not 0 <= step.value <= 255:
+            yield f"{where} fills {step.buffer} with {step.value}; a fill sets bytes, 0 to 255"
+    elif isinstance(step, Copy):
+        for buffer in (step.source, step.target):
+            if buffer not in buffers:
+                yield f"{where} copies {buffer}, {unknown}"
+    elif isinstance(step, Repeat):
+        if not isinstance(step.times, int) or step.times < 1:
+            yield f"{where} is repeated {step.times!r} times; give a whole number from 1"
+        if step.until and step.until not in buffers:
+            yield f"{where} goes on until {step.until}, {unknown}"
+        for number, each in enumerate(step.steps, 1):
+            if _kind(each) not in ("Launch", "Fill", "Copy"):
+                yield f"{where} repeats a {_kind(each)}; it repeats launches, fills and copies"
+            yield from _step_faults(f"{where}, its step {number}", each, signature, buffers, spec)
+    elif isinstance(step, Execute):
+        for fault in _execute_faults(step, signature):
+            yield f"{where}: {fault}"
+    elif wrong := _call_fault(step, buffers, spec):
+        name = step.kernel if isinstance(step, Launch) else step.function
+        yield f"{where}, launch of {name}: {wrong}"
+
+
+def _setup_faults(program: Program, constants: Sequence[str]) -> Iterator[str]:
+    """Yield where the set-up does what belongs into what is timed."""
+    for number, step in enumerate(program.setup, 1):
+        if not isinstance(step, Launch | Fill | Copy):
+            yield f"step of the set-up {number} is a {_kind(step)}; it has launches, fills and copies"
+            return
+        target = step.buffer if isinstance(step, Fill) else step.target if isinstance(step, Copy) else ""
+        if target and target not in program.scratch:
+            yield f"step of the set-up {number} writes to {target}; before an execution scratch alone is written"
+        for argument in step.args if isinstance(step, Launch) else ():
+            name = argument.buffer if isinstance(argument, Texture | TensorMap) else argument
+            if isinstance(name, str) and name not in program.scratch and name not in constants:
+                allowed = "what is untimed works on scratch, and on inputs that the family names in constants="
+                yield f"step of the set-up {number} works on {name}; {allowed}"
 
 
 def _call_fault(call: Launch | Invoke, buffers: Mapping[str, Array], spec: BackendSpec) -> str | None:
@@ -167,14 +228,25 @@ def _execute_faults(step: Execute, signature: Signature) -> Iterator[str]:
             yield f"nothing says where output {output} comes from: name File({output!r}) as an argument, or stdout="
 
 
-def _result_faults(output: str, buffer: str, signature: Signature, buffers: Mapping[str, Array]) -> Iterator[str]:
+def _result_faults(
+    output: str, result: str | Reduced, signature: Signature, buffers: Mapping[str, Array]
+) -> Iterator[str]:
+    buffer = result.buffer if isinstance(result, Reduced) else result
     if output not in signature.outputs:
         yield f"results name {output}, which is no output; there are {', '.join(signature.outputs)}"
     elif buffer not in buffers:
         yield f"output {output} ends in {buffer}, which is no buffer; there are {', '.join(buffers)}"
+    elif isinstance(result, Reduced):
+        if result.by not in ("sum", "min", "max"):
+            yield f"output {output} is reduced by {result.by!r}; there are sum, min and max"
+        size, parts = signature.outputs[output].size, buffers[buffer].size
+        if buffer in signature.inputs or buffer in signature.outputs:
+            yield f"the parts of output {output} are in {buffer}, which is no scratch buffer"
+        if parts % max(size, 1):
+            yield f"output {output} has {size} elements and its parts in {buffer} {parts}, which is no multiple"
     else:
         wanted, held = signature.outputs[output], buffers[buffer]
-        if np.dtype(held.dtype) != np.dtype(wanted.dtype) or held.size < wanted.size:
+        if held.type != wanted.type or held.size < wanted.size:
             yield (
                 f"output {output} has {wanted.size} × {wanted.dtype} and ends in {buffer}, "
                 f"which has {held.size} × {held.dtype}"
@@ -185,9 +257,9 @@ def _array_faults(what: str, array: Array) -> Iterator[str]:
     if any(length < 1 for length in array.shape):
         yield f"{what} has the shape {array.shape}; every length must be at least 1"
     try:
-        np.dtype(array.dtype)
-    except TypeError:
-        yield f"{what} has the dtype {array.dtype!r}, which NumPy does not know"
+        _ = array.type
+    except (FamilyError, TypeError) as error:
+        yield f"{what} has the {error}"
 
 
 def _kind(value: object) -> str:

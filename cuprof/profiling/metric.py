@@ -34,11 +34,6 @@ class Metric:
     absence: str = ""
     exempt: str = ""
 
-    @property
-    def weight(self) -> str:
-        """Return the metric that weighs the launches, or empty."""
-        return self.rule.partition(":")[2]
-
 
 Sentence = Literal[
     "amount", "share_of_peak", "sector_use", "sectors_per_request", "block_memory", "grid_depth", "active_threads"

@@ -14,12 +14,10 @@ class ReportLaunch:
 
     Attributes:
         identity: of the trial whose range encloses the launch, or None.
-        ranges: names of the ranges around it, outermost first.
         record: its `ordinal` counts the launches of the same identity (or of none), from 0, in the order they ran.
     """
 
     identity: str | None
-    ranges: tuple[str, ...]
     record: LaunchRecord
 
 

@@ -7,11 +7,10 @@ It prepares each trial (build from the cache, inputs, warm-up) and executes it o
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -22,6 +21,8 @@ from cuprof.point import Coordinate
 from cuprof.records import Trial
 
 WAIT_S = 0.02
+TASK, OWNER, PROGRESS = "task.json", "owner.json", "progress.jsonl"
+"""The files of one profiled process, all in one folder."""
 
 
 @dataclass(frozen=True)
@@ -67,28 +68,6 @@ class ProfilingTask:
 
 
 @dataclass(frozen=True)
-class TaskFiles:
-    """Name the files of one profiled process, all in one folder."""
-
-    folder: Path
-
-    @property
-    def task(self) -> Path:
-        """Return the task file."""
-        return self.folder / "task.json"
-
-    @property
-    def owner(self) -> Path:
-        """Return the note of who will write the task file."""
-        return self.folder / "owner.json"
-
-    @property
-    def progress(self) -> Path:
-        """Return the file that grows with the profiled process's progress."""
-        return self.folder / "progress.jsonl"
-
-
-@dataclass(frozen=True)
 class Owner:
     """Say who will write a task file, and for which device, so that it can be opened meanwhile."""
 
@@ -100,7 +79,7 @@ class Owner:
 def write_task(task: ProfilingTask, path: Path) -> None:
     """Write a task file, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(msgspec.to_builtins(task, enc_hook=str), indent=1), encoding="utf-8")
+    partial.write_bytes(msgspec.json.encode(task, enc_hook=str))
     partial.replace(path)
 
 
@@ -111,42 +90,33 @@ def read_task(path: Path) -> ProfilingTask:
         ProfilerError: the file is absent or is no task file.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return msgspec.convert(data, ProfilingTask, dec_hook=lambda kind, value: kind(value))
-    except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
+        return msgspec.json.decode(path.read_bytes(), type=ProfilingTask, dec_hook=lambda kind, value: kind(value))
+    except (OSError, msgspec.MsgspecError) as error:
         raise ProfilerError(
             f"{path} is no task file of cuprof ({error}); a collection of counters writes it"
         ) from error
 
 
-def write_owner(files: TaskFiles, backend: str, device_index: int) -> None:
-    """Note this process as the one that will write the task file."""
-    files.owner.write_text(json.dumps(asdict(Owner(os.getpid(), backend, device_index))), encoding="utf-8")
+def write_owner(folder: Path, backend: str, device_index: int) -> None:
+    """Note this process as the one that will write the task file of a folder."""
+    (folder / OWNER).write_bytes(msgspec.json.encode(Owner(os.getpid(), backend, device_index)))
 
 
 def find_owner(task: Path) -> Owner | None:
     """Return who will write a task file, or None where there is no note."""
     try:
-        return Owner(**json.loads(TaskFiles(task.parent).owner.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return msgspec.json.decode(task.with_name(OWNER).read_bytes(), type=Owner)
+    except (OSError, msgspec.MsgspecError):
         return None
 
 
 def wait_for_task(task: Path) -> bool:
     """Wait for the task file in the profiled process; return False when whoever should write it is gone."""
+    import psutil
+
     while not task.exists():
         owner = find_owner(task)
-        if owner is None or not _is_alive(owner.pid):
+        if owner is None or not psutil.pid_exists(owner.pid):
             return task.exists()
         time.sleep(WAIT_S)
-    return True
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
     return True

@@ -10,7 +10,7 @@ from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
 
 if TYPE_CHECKING:
-    from cuprof.engine.sweep import Preview
+    from cuprof.engine.preview import Preview
 
 
 def print_preview(preview: Preview, output: str) -> None:

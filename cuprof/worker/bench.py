@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import cycle, islice
 
-from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE, DeviceLostError, Draw, Runnable, Session
+from cuprof.backends.contract import (
+    POISON_BYTE,
+    SECOND_POISON_BYTE,
+    DeviceLostError,
+    Draw,
+    InputSet,
+    Runnable,
+    Session,
+)
 from cuprof.errors import BuildError
 from cuprof.family.includes import relocate
 from cuprof.records import Check, Measure, State
 from cuprof.worker.candidate import Candidate, Enter
-from cuprof.worker.check import compare
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.opened import OPENED
@@ -27,8 +35,8 @@ ENOUGH_COMPARED = 2
 """So many timed executions that were right, on inputs that differ, are as good as a further check."""
 
 
-BeSeen = Callable[[int, float, Callable[[int], object]], None]
-"""Told a trial's index, what it is said to take in nanoseconds, and what executes it so often back to back."""
+BeSeen = Callable[[int, float, Callable[[int, bool], object]], None]
+"""Told a trial's index, what it is said to take in nanoseconds, and what executes it so often (see `Execute`)."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +111,13 @@ class Bench:
     def _compare(self, candidate: Candidate) -> Check:
         """Compare what lies in the outputs with what is right for the first set of inputs."""
         assert candidate.runnable is not None
-        tolerance, seed = candidate.tolerances[0], self.workload.seed
-        reference = self.workload.sets[0].reference
+        tolerance = candidate.tolerances[0]
         assert tolerance is not None
-        assert reference is not None
-        return self.session.check_in_place(candidate.runnable, tolerance, seed) or compare(
-            self.session.fetch(candidate.runnable), reference.open(), tolerance, seed
-        )
+        candidate.looks += 1
+        found = None
+        if not self.workload.needs_host:
+            found = self.session.check_in_place(candidate.runnable, tolerance, self.workload.seed)
+        return found or self.workload.judge(self.session.fetch(candidate.runnable), 0, tolerance, candidate.looks)
 
     def find_lateness(self, candidate: Candidate) -> str:
         """Return what is to be said of a call that is right only once everything has been waited for, or nothing."""
@@ -145,8 +153,20 @@ class Bench:
             timing.summary.median_ns for measure, timing in candidate.timings.items() if measure != Measure.TOTAL
         ]
         if self.be_seen is not None and medians and candidate.runnable is not None:
-            execute = partial(self.session.repeat, candidate.runnable)
-            self.be_seen(candidate.index, max(medians), execute)
+            in_turn = cycle(self.workload.sets[: max(self.stocked, 1)])  # never those of the last time
+            self.be_seen(candidate.index, max(medians), partial(self._execute, candidate.runnable, in_turn))
+
+    def _execute(self, runnable: Runnable, sets: Iterator[InputSet], count: int, only_write: bool) -> None:
+        """Execute right after inputs and outputs have been written: no result is there, and nobody worked ahead."""
+        for each in islice(sets, count):
+            self.session.restore_inputs(each.inputs)
+            self.session.poison(runnable)
+            if not only_write:
+                self.session.run(runnable)
+
+    def restores(self, candidate: Candidate) -> bool:
+        """Return whether an execution leaves changed what the next one has to find as it was."""
+        return bool(self.workload.family.in_place or (candidate.program and candidate.program.setup))
 
     def put_back(self) -> None:
         """Undo what a variant left changed of the process and of the device's settings.

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cuprof.backends.contract import DeviceLostError, Runnable
-from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
-from cuprof.family import Program, Tolerance, Variant
+from cuprof.errors import BuildError, CuprofError, FamilyFault, LaunchError, MissingDependencyError
+from cuprof.family import Program, Tolerances, Variant
 from cuprof.family.trace import describe
-from cuprof.records import Check, Measure, Outcome, State, Timing
+from cuprof.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
 from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase
@@ -28,6 +28,7 @@ class Candidate:
         index: its place in the job.
         runnable: what the session made of it, from its preparation until its rotation is over.
         tolerances: what its results are held to, for each set of inputs.
+        looks: how many of its results have been judged.
         begun: its own code has been run.
         opened: files that it opened while it prepared.
     """
@@ -38,7 +39,8 @@ class Candidate:
     program: Program | None = None
     runnable: Runnable | None = None
     check: Check | None = None
-    tolerances: list[Tolerance | None] = field(default_factory=list)
+    tolerances: list[Tolerances | None] = field(default_factory=list)
+    looks: int = 0
     begun: bool = False
     started_at: float = field(default_factory=time.time)
     started_ns: int = field(default_factory=time.monotonic_ns)
@@ -58,6 +60,9 @@ class Candidate:
         """Return the answer to what was raised in a phase."""
         name = phase.name.lower()
         message = one_line(str(error)) if isinstance(error, CuprofError | ImportError) else describe(error)
+        if isinstance(error, FamilyFault):
+            self.timings = {}
+            return self.finish(State.SKIPPED, f"the family's {message}", phase=OF_FAMILY)
         if isinstance(error, BuildError):
             return self.finish(State.COMPILE_ERROR, message, excerpt(error.log), name)
         if isinstance(error, MissingDependencyError | ImportError):

@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.family import Arrays, Tolerance
+from cuprof.family import Arrays, Tolerance, Tolerances
 from cuprof.records import Check
 
 CHUNK = 1 << 17
 """Elements looked at in one go, so that the intermediate arrays stay in the processor's cache."""
+NOT_LOOKED_AT = -np.inf
+"""The bound of an element that need not be written, and may hold a NaN."""
 
 
-def check_tolerance(tolerance: object, where: str) -> None:
-    """Raise ValueError for what no result could be held to: no `Tolerance`, NaN, or a negative bound."""
+def check_tolerance(tolerance: object, where: str, outputs: Collection[str] = ()) -> None:
+    """Raise ValueError for what no result could be held to: no `Tolerance` or one too few, NaN, or a negative bound.
+
+    Args:
+        outputs: those with a reference, or their fields, for each of which there must be one where they are told apart.
+    """
+    if isinstance(tolerance, Mapping):
+        for name, each in tolerance.items():
+            if name not in {*outputs, *(output.partition(".")[0] for output in outputs)}:
+                raise ValueError(f"{where} names {name}, which has no reference; there are {', '.join(outputs)}")
+            check_tolerance(each, f"{where} of {name}")
+        absent = [output for output in outputs if not tolerance.keys() & {output, output.partition(".")[0]}]
+        if absent:
+            raise ValueError(f"{where} gave none for {', '.join(absent)}")
+        return
     if not isinstance(tolerance, Tolerance):
-        raise ValueError(f"{where} gave a {type(tolerance).__name__}, and must give a Tolerance")
+        raise ValueError(
+            f"{where} gave a {type(tolerance).__name__}, and must give a Tolerance, or one for each output"
+        )
     for name in ("absolute", "relative"):
         bounds = np.asarray(getattr(tolerance, name))
         if bounds.size and not bool((bounds >= 0).all()):
             raise ValueError(f"{where} has a negative or undefined {name} bound")
 
 
-def compare(outputs: Arrays, reference: Arrays, tolerance: Tolerance, seed: int = 0) -> Check:
-    """Return whether every output lies within tolerance, and by how much it is off.
+def compare(outputs: Arrays, reference: Arrays, tolerance: Tolerances, seed: int = 0) -> Check:
+    """Return whether every output lies within its tolerance, and by how much it is off.
 
     NaN never passes, wherever it stands and even where the reference has it too; an infinity passes where the
-    reference has the same one. A tolerance that is NaN or negative passes nothing.
+    reference has the same one. A tolerance that is NaN or negative passes nothing; of `NOT_LOOKED_AT` it passes all.
 
     Args:
         outputs: what the variant computed, host arrays by name.
@@ -39,7 +57,8 @@ def compare(outputs: Arrays, reference: Arrays, tolerance: Tolerance, seed: int 
     for name, expected in reference.items():
         if name not in outputs:
             return Check(False, np.inf, np.inf, np.inf, f"output {name} was not produced", seed)
-        found = _compare_one(name, np.asarray(outputs[name]), np.asarray(expected), tolerance, seed)
+        held_to = Tolerance.of(tolerance, name)
+        found = _compare_one(name, np.asarray(outputs[name]), np.asarray(expected), held_to, seed)
         if not found.passed or (worst.passed and found.error >= worst.error):
             worst = found
         if not worst.passed:
@@ -100,6 +119,7 @@ def _examine(output: np.ndarray, expected: np.ndarray, absolute: np.ndarray, rel
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         error = np.where(difference == 0, 0.0, difference / allowed)
     error = np.where(np.isnan(error) | ~(allowed >= 0), np.inf, error)
+    error = np.where(allowed == NOT_LOOKED_AT, 0.0, error)
     place = int(np.argmax(error))
     counted = ~np.isinf(allowed)  # an infinite tolerance says that an element is nobody's business
     difference, magnitude = difference[counted], magnitude[counted]

@@ -33,6 +33,8 @@ class EnergyMeter:
     def _measure(self, candidate: Candidate, median_ns: float) -> EnergyReading:
         monitor, bench, runnable = self.monitor, self.bench, candidate.runnable
         assert runnable is not None
+        if bench.restores(candidate):
+            raise EnergyUnavailableError("executions back to back would find what the ones before them have left")
         if monitor is None:
             raise EnergyUnavailableError("NVML does not know the device")
         if monitor.energy_mj() is None:

@@ -158,9 +158,14 @@ class Ready:
 
 @dataclass(frozen=True)
 class Execute:
-    """Answer `Ready` or `Executed`: execute so often back to back; 0 for no more."""
+    """Answer `Ready` or `Executed`: execute so often, inputs and outputs written anew before each; 0 for no more.
+
+    Args:
+        only_write: write them, and execute nothing.
+    """
 
     count: int
+    only_write: bool = False
 
 
 @dataclass(frozen=True)

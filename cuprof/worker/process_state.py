@@ -10,7 +10,7 @@ import resource
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,24 +64,20 @@ def _set_environment(known: dict[str, str]) -> None:
     os.environ.update(known)
 
 
-def _read_handlers() -> tuple[Any, ...]:
-    return tuple(signal.getsignal(number) for number in HANDLED)
+def _part_of_each(
+    name: str, keys: Sequence[Any], read: Callable[[Any], Any], write: Callable[[Any, Any], object]
+) -> Part:
+    """Return the part that is one setting a key."""
+    return Part(
+        name,
+        lambda: tuple(map(read, keys)),
+        lambda known: [write(key, each) for key, each in zip(keys, known, strict=True)],
+    )
 
 
-def _write_handlers(known: tuple[Any, ...]) -> None:
-    for number, handler in zip(HANDLED, known, strict=True):
-        if signal.getsignal(number) is not handler and handler is not None:
-            signal.signal(number, handler)
-
-
-def _read_timers() -> tuple[bool, ...]:
-    return tuple(any(signal.getitimer(which)) for which in TIMERS)
-
-
-def _write_timers(known: tuple[bool, ...]) -> None:
-    for which, was_set in zip(TIMERS, known, strict=True):
-        if not was_set:
-            signal.setitimer(which, 0)
+def _write_handler(number: int, handler: Any) -> None:
+    if handler is not None:  # what was not set from Python cannot be
+        signal.signal(number, handler)
 
 
 def _read_scheduling() -> tuple[int, int, int]:
@@ -94,15 +90,6 @@ def _write_scheduling(known: tuple[int, int, int]) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, known[0])
 
 
-def _read_limits() -> tuple[tuple[int, int], ...]:
-    return tuple(resource.getrlimit(kind) for kind in LIMITED)
-
-
-def _write_limits(known: tuple[tuple[int, int], ...]) -> None:
-    for kind, limits in zip(LIMITED, known, strict=True):
-        resource.setrlimit(kind, limits)
-
-
 def _write_warnings(known: list[Any]) -> None:
     warnings.filters[:] = known  # type: ignore[index]
     warnings._filters_mutated()  # type: ignore[attr-defined]
@@ -112,12 +99,14 @@ HANDLED = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1, sig
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 LIMITED = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK, resource.RLIMIT_NOFILE, resource.RLIMIT_CPU)
 PARTS = (
-    Part("alarms", _read_timers, _write_timers),  # before the handlers: without one an alarm ends the process
+    _part_of_each(  # before the handlers: without one an alarm ends the process
+        "alarms", TIMERS, lambda which: any(signal.getitimer(which)), lambda which, on: on or signal.setitimer(which, 0)
+    ),
     Part("environment variables", lambda: dict(os.environ), _set_environment),
     Part("the working folder", os.getcwd, os.chdir),
     Part("processors", lambda: os.sched_getaffinity(0), lambda known: os.sched_setaffinity(0, known)),
     Part("scheduling", _read_scheduling, _write_scheduling),
-    Part("limits", _read_limits, _write_limits),
+    _part_of_each("limits", LIMITED, resource.getrlimit, resource.setrlimit),
     Part("NumPy's error handling", np.geterr, lambda known: np.seterr(**known)),
     Part("NumPy's buffers", np.getbufsize, np.setbufsize),
     Part("random numbers", random.getstate, random.setstate),
@@ -127,6 +116,6 @@ PARTS = (
     Part("garbage collection", gc.isenabled, lambda known: gc.enable() if known else gc.disable()),
     Part("garbage collection's thresholds", gc.get_threshold, lambda known: gc.set_threshold(*known)),
     Part("warnings", lambda: list(warnings.filters), _write_warnings),
-    Part("signal handlers", _read_handlers, _write_handlers),
+    _part_of_each("signal handlers", HANDLED, signal.getsignal, _write_handler),
 )
 """How each part is read and written."""

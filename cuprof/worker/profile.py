@@ -23,6 +23,7 @@ from cuprof.plan.memory import arena_bytes
 from cuprof.profiling.progress import ProgressWriter, Step
 from cuprof.profiling.registry import get_profiler
 from cuprof.profiling.task import ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task
+from cuprof.worker.workload import as_long_as
 
 
 class Profiling:
@@ -54,9 +55,10 @@ class Profiling:
         program: Program | None = variant.make(problem, tunables) if variant.kind == "kernel" else None
         text = source_text(family, variant) if program is not None else ""
         runnable = session.prepare(variant, problem, tunables, program, text)
-        session.poison(runnable)
         for _ in range(max(self.task.warm_up, int(program is None))):
+            session.poison(runnable)
             session.run(runnable)
+        session.poison(runnable)
         self.progress.write(trial.identity, Step.LAUNCHING)
         with self._mark(trial.identity):
             session.run(runnable)
@@ -69,7 +71,7 @@ class Profiling:
                 self._opened = None
             family = load_family(Path(trial.family_folder))
             signature = family.signature(problem)
-            inputs = family.generate(problem, np.random.default_rng(self.task.seed))
+            inputs = as_long_as(signature, family.generate(problem, np.random.default_rng(self.task.seed)))
             if trial.extension is not None:  # strangers' code, after the inputs have been made
                 extend(family, trial.extension)
             session = self.backend.open(signature, inputs, ReadingOptions(), self._scratch_bytes(family, key))

@@ -49,7 +49,8 @@ class Rounds:
         pairs = [(index, each.runnable) for index, each in by_index.items() if each.runnable is not None]
         self.current = -1
         self.bench.integrity.hide()
-        for index, timing in self._sampler(measure).sample(pairs, measure):
+        once = frozenset(index for index, each in by_index.items() if self.bench.restores(each))
+        for index, timing in self._sampler(measure, once).sample(pairs, measure):
             self._sampled_ns = time.monotonic_ns()
             self.current = index
             yield by_index[index], replace(timing, details={**self._details(measure), **timing.details})
@@ -59,7 +60,7 @@ class Rounds:
         self.current = index
         self.bench.enter(index, Phase.TIME)
 
-    def _sampler(self, measure: Measure) -> Sampler:
+    def _sampler(self, measure: Measure, once: frozenset[int]) -> Sampler:
         config = self.bench.job.measure
         rested = self._sampled_ns is None or time.monotonic_ns() - self._sampled_ns > IDLE_NS
         return Sampler(
@@ -73,6 +74,7 @@ class Rounds:
             clock_tolerance=config.clock_tolerance,
             monitor=self.monitor,
             dealer=self.executions if self.executions.count else None,
+            once=once,
         )
 
     def _details(self, measure: Measure) -> dict[str, Any]:

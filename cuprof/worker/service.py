@@ -141,12 +141,12 @@ class Worker:
         self.pipe.send(JobDone())
         return True
 
-    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int], object]) -> None:
+    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], object]) -> None:
         """Execute a trial as often as the engine says, which holds its own clock to it."""
         self.pipe.send(Ready(index, claimed_ns))
         while isinstance(asked := self.pipe.receive(), Execute) and asked.count:
             self.page.enter(index, Phase.TIME)
-            execute(asked.count)
+            execute(asked.count, asked.only_write)
             self.pipe.send(Executed(asked.count))
 
     def _get_workload(self, job: Job) -> Workload:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from cuprof.backends.contract import InputSet
 from cuprof.backends.host_memory import available_bytes
+from cuprof.backends.registry import get_spec
 from cuprof.backends.sealed import Sealed
-from cuprof.errors import FamilyError
-from cuprof.family import Arrays, Family, Signature, Tolerance
+from cuprof.errors import FamilyError, FamilyFault
+from cuprof.family import Arrays, Chance, Family, Signature, Tolerance, Tolerances
 from cuprof.family.trace import blame
 from cuprof.point import Point
-from cuprof.worker.check import check_tolerance
+from cuprof.records import Check
+from cuprof.worker.arrangement import by_field, in_order
+from cuprof.worker.check import NOT_LOOKED_AT, check_tolerance, compare
 from cuprof.worker.messages import Job
 
 COMPARED_SETS, UNSEEN_SETS = 2, 1
 """Sets of inputs whose results are compared: a variant that has its results from the first one is wrong every other
-time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met."""
+time. And sets that are compared with nothing, on which a variant shows whether it remembers those that it has met; on
+the host one more, on which it shows whether it works ahead."""
 MEMORY_SHARE = 16
 """Further sets are drawn while they come to no more than one part in so many of the host's free memory."""
 LARGE_BYTES = 32 << 20
@@ -33,21 +38,36 @@ MOST_S = 10.0
 
 
 @dataclass(frozen=True)
+class Standard:
+    """What results on one set of inputs are held to, beside its reference.
+
+    Args:
+        inputs: as the family gave them.
+        masks: output → where it need not be written; those that are to be as a whole left out.
+    """
+
+    inputs: Arrays
+    tolerances: Tolerances
+    masks: Arrays
+
+
+@dataclass(frozen=True)
 class Workload:
     """One problem with several sets of inputs of one kind, and what is right for them.
 
     Args:
         sets: the first is what variants are checked on; timed executions are given one of those with a reference, and
-            one without, at the end, is for telling whether a variant remembers what it has met. The family's
+            those without, at the end, are for telling whether a variant remembers what it has met. The family's
             constants are the same in all of them.
-        tolerances: of each set; None for those without a reference.
+        standards: of each set that has a reference.
         redraw: returns the inputs of the set of a number, of which there is no end.
     """
 
     family: Family
     signature: Signature
     sets: tuple[InputSet, ...]
-    tolerances: tuple[Tolerance | None, ...]
+    standards: tuple[Standard, ...]
+    problem: Point
     seed: int
     redraw: Callable[[int], Arrays]
 
@@ -61,6 +81,57 @@ class Workload:
         """Return how many of the sets, from the first on, have a reference."""
         return sum(each.reference is not None for each in self.sets)
 
+    @property
+    def needs_host(self) -> bool:
+        """Return whether more is to be done with results than to hold each element against its own bound."""
+        return bool(self.family.any_order or self.family.verify)
+
+    def judge(self, outputs: Arrays, number: int, tolerances: Tolerances, look: int) -> Check:
+        """Return whether a variant's results on a set of inputs are right.
+
+        Args:
+            look: how many of this variant's results have been judged, this one included.
+
+        Raises:
+            FamilyFault: `verify` failed.
+        """
+        family, reference = self.family, self.sets[number].reference
+        assert reference is not None
+        expected = reference.open()
+        counting = {name: outputs[name][: len(expected[name])] for name in family.at_most if name in expected}
+        found = {**outputs, **counting}
+        is_, should = (in_order(by_field(arrays), family.any_order) for arrays in (found, expected))
+        check = compare(is_, should, tolerances, self.seed)
+        if not check.passed or family.verify is None:
+            return check
+        wrong = self._verify(found, self.standards[number].inputs, expected, look)
+        return replace(check, passed=False, error=float("inf"), message=wrong) if wrong else check
+
+    def _verify(self, outputs: Arrays, inputs: Arrays, expected: Arrays, look: int) -> str:
+        """Return what the family's own `verify` has against results, or nothing."""
+        family = self.family
+        try:
+            with read_only(inputs):
+                said = _call(family, "verify", self.problem, inputs, outputs, expected)
+        except Exception as error:
+            raise FamilyFault(str(error)) from error
+        if isinstance(said, Chance):
+            if not 0 <= said.p <= 1:
+                raise FamilyFault(f"verify() at {self.problem.label} gave the chance {said.p}, which is none")
+            # Shares of the error rate that come to all of it, however many looks there will be.
+            least = family.error_rate * 6 / (math.pi * look) ** 2
+            test = said.reason or "its test"
+            rate = f"a right variant is called wrong once in {1 / family.error_rate:.3g} trials"
+            return "" if said.p >= least else f"verify: {test}: p = {said.p:.3g} is below {least:.3g}, by which {rate}"
+        if said is None or isinstance(said, str):
+            return f"verify: {' '.join(said.split())}" if said else ""
+        if isinstance(said, bool | np.bool_):
+            return "" if said else "verify says that it is wrong"
+        wanted = "None, True, False, a reason or a Chance"
+        raise FamilyFault(
+            f"verify() at {self.problem.label} returned a {type(said).__name__}, and must return {wanted}"
+        )
+
     @classmethod
     def make(cls, family: Family, job: Job) -> Workload:
         """Draw inputs from the job's seed and compute the reference; further sets where executions will be timed.
@@ -73,53 +144,53 @@ class Workload:
         _require(signature, Signature, family, "signature", "a Signature")
         started = monotonic()
         inputs = _draw_inputs(family, job, signature, 0)
-        reference, tolerance = _compute_reference(family, job, signature, inputs)
+        reference, standard = _compute_reference(family, job, signature, inputs)
         constants = {name: inputs[name] for name in family.constants}
-        sets = [InputSet(inputs, Sealed(reference))]
-        tolerances: list[Tolerance | None] = [tolerance]
+        sets, standards = [InputSet(as_long_as(signature, inputs), Sealed(reference))], [standard]
         size = sum(array.nbytes for array in inputs.values())
         affordable = available_bytes() // MEMORY_SHARE // max(size, 1) if job.methods else 0
         further = affordable if monotonic() - started <= MOST_S else 0
 
-        def redraw(number: int) -> Arrays:
+        def draw(number: int) -> Arrays:
             return {**_draw_inputs(family, job, signature, number), **constants}
 
-        numbers = range(1, 1 + min(COMPARED_SETS + UNSEEN_SETS - 1, further))
+        def redraw(number: int) -> Arrays:
+            return as_long_as(signature, draw(number))
+
+        unseen = UNSEEN_SETS + get_spec(job.backend).is_host
+        numbers = range(1, 1 + min(COMPARED_SETS + unseen - 1, further))
         if size < LARGE_BYTES:
-            drawings = [*map(redraw, numbers)]
+            drawings = [*map(draw, numbers)]
         else:
             with ThreadPoolExecutor(len(numbers) or 1) as drawers:  # NumPy's generators let each other run
-                drawings = [*drawers.map(redraw, numbers)]
+                drawings = [*drawers.map(draw, numbers)]
         for number, drawn in zip(numbers, drawings, strict=True):
             if number < COMPARED_SETS:
-                reference, tolerance = _compute_reference(family, job, signature, drawn)
-                sets.append(InputSet(drawn, Sealed(reference)))
-                tolerances.append(tolerance)
+                reference, standard = _compute_reference(family, job, signature, drawn)
+                sets.append(InputSet(as_long_as(signature, drawn), Sealed(reference)))
+                standards.append(standard)
             else:
-                sets.append(InputSet(drawn))
-                tolerances.append(None)
-        return cls(family, signature, tuple(sets), tuple(tolerances), job.seed, redraw)
+                sets.append(InputSet(as_long_as(signature, drawn)))
+        return cls(replace(family), signature, tuple(sets), tuple(standards), job.problem, job.seed, redraw)
 
     def held_to(
         self, own: Callable[[Point, Arrays, Arrays], object] | None, where: str, problem: Point
-    ) -> list[Tolerance | None]:
+    ) -> list[Tolerances | None]:
         """Return what a variant's results are held to on each set: its own tolerance where it states one.
 
         Raises:
             ValueError: its function returns something that no result could be held to.
         """
-        if own is None:
-            return list(self.tolerances)
-        found: list[Tolerance | None] = []
-        for each in self.sets:
-            if each.reference is None:
-                found.append(None)
-                continue
-            with read_only(each.inputs):
-                tolerance = own(problem, each.inputs, each.reference.open())
-            check_tolerance(tolerance, where)
-            assert isinstance(tolerance, Tolerance)
-            found.append(tolerance)
+        found: list[Tolerances | None] = [None] * len(self.sets)
+        for number, (each, standard) in enumerate(zip(self.sets, self.standards, strict=False)):
+            found[number] = standard.tolerances
+            if own is not None:
+                assert each.reference is not None
+                expected = each.reference.open()
+                with read_only(standard.inputs):
+                    tolerance = own(problem, standard.inputs, expected)
+                check_tolerance(tolerance, where, [*by_field(expected)])
+                found[number] = _apart_from(standard.masks, cast(Tolerances, tolerance), expected)
         return found
 
 
@@ -131,34 +202,100 @@ def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) ->
     for name in family.constants:
         if name not in signature.inputs:
             raise ValueError(f"family {family.name}: constants names {name}, signature() has no input of that name")
-    for name, spec in signature.inputs.items():
+    for name in family.in_place:
+        if name not in signature.outputs:
+            raise ValueError(f"family {family.name}: in_place names {name}, signature() has no output of that name")
+    given = {**signature.inputs, **{name: signature.outputs[name] for name in family.in_place}}
+    for name, spec in given.items():
         array = inputs.get(name)
-        if array is None or _shape(array) != spec.shape or array.dtype != np.dtype(spec.dtype):
+        if array is None or not _fits(family, name, array, spec.shape) or array.dtype != spec.type:
             raise ValueError(
-                f"generate() gave input {name} as {_describe(array)}, "
+                f"generate() gave {'output' if name in family.in_place else 'input'} {name} as {_describe(array)}, "
                 f"signature() says {spec.dtype} of shape {spec.shape}"
             )
+    for name in family.at_most:
+        if name not in {**signature.inputs, **signature.outputs}:
+            raise ValueError(f"family {family.name}: at_most names {name}, signature() has no array of that name")
+    foreign = [name for name in inputs if name in signature.outputs and name not in family.in_place]
+    if foreign:
+        raise ValueError(f"generate() gave output {foreign[0]}; name it in in_place=, or leave it out")
     return {name: np.asarray(array, order="C") for name, array in inputs.items()}
+
+
+def as_long_as(signature: Signature, inputs: Arrays) -> dict[str, np.ndarray]:
+    """Return inputs as long as the signature says, all bits behind the rows that were given being set."""
+    found = dict(inputs)
+    for name, spec in {**signature.outputs, **signature.inputs}.items():
+        array = inputs.get(name)
+        if array is not None and array.shape != spec.shape:
+            found[name] = np.full(spec.nbytes, 0xFF, np.uint8).view(array.dtype).reshape(spec.shape)
+            found[name][: len(array)] = array
+    return found
+
+
+def _fits(family: Family, name: str, array: Any, shape: tuple[int, ...]) -> bool:
+    own = _shape(array)
+    if name not in family.at_most or not own or not shape:
+        return own == shape
+    return own[1:] == shape[1:] and own[0] <= shape[0]
 
 
 def _compute_reference(
     family: Family, job: Job, signature: Signature, inputs: Arrays
-) -> tuple[dict[str, np.ndarray], Tolerance]:
-    """Return what is right for these inputs, and how far a result may lie from it."""
+) -> tuple[dict[str, np.ndarray], Standard]:
+    """Return what is right for these inputs, and what else results are held to."""
     with read_only(inputs):
         reference = _call(family, "reference", job.problem, inputs)
     _require(reference, Mapping, family, "reference", "a dict of arrays by output name")
     for name, spec in signature.outputs.items():
-        if _shape(reference.get(name)) != spec.shape:
+        array = reference.get(name)
+        if not (array is None and family.verify) and not _fits(family, name, array, spec.shape):
             raise ValueError(
-                f"reference() gave output {name} as {_describe(reference.get(name))}, "
-                f"signature() says shape {spec.shape}"
+                f"reference() gave output {name} as {_describe(array)}, signature() says shape {spec.shape}"
             )
     with read_only(inputs):
         tolerance = _call(family, "tolerance", job.problem, inputs, reference)
-    _require(tolerance, Tolerance, family, "tolerance", "a Tolerance")
-    check_tolerance(tolerance, "the family's tolerance()")
-    return {name: np.asarray(array) for name, array in reference.items()}, tolerance
+    _require(tolerance, Tolerance | Mapping, family, "tolerance", "a Tolerance, or one for each output")  # type: ignore[arg-type]
+    expected = {name: np.asarray(array) for name, array in reference.items()}
+    for name, array in expected.items():
+        fields = signature.outputs[name].type.names if name in signature.outputs else None
+        if fields != array.dtype.names:
+            found, wanted = (
+                f"fields {', '.join(names)}" if names else "no fields" for names in (array.dtype.names, fields)
+            )
+            raise ValueError(f"reference() gave output {name} with {found}, signature() says {wanted}")
+    check_tolerance(tolerance, "the family's tolerance()", [*by_field(expected)])
+    masks = {name: np.ma.getmaskarray(array) for name, array in reference.items() if np.ma.is_masked(array)}
+    for group in family.any_order:
+        for name in _members(group, signature):
+            if name in masks or (name in expected and np.ndim(Tolerance.of(tolerance, name).absolute)):
+                raise ValueError(
+                    f"output {name} comes in any order, so it has neither a mask nor a bound for each element"
+                )
+        rows = {name: expected[name].shape[:1] for name in _members(group, signature) if name in expected}
+        if len({*rows.values()}) > 1 or () in rows.values():
+            said = ", ".join(f"{name} has {shape[0] if shape else 'no'} rows" for name, shape in rows.items())
+            raise ValueError(f"outputs whose rows come in any order together have as many of them; {said}")
+    return expected, Standard(inputs, _apart_from(masks, tolerance, expected), masks)
+
+
+def _members(group: str | tuple[str, ...], signature: Signature) -> tuple[str, ...]:
+    names = (group,) if isinstance(group, str) else group
+    for name in names:
+        if name not in signature.outputs:
+            raise ValueError(f"any_order names {name}; signature() has the outputs {', '.join(signature.outputs)}")
+    return names
+
+
+def _apart_from(masks: Arrays, given: Tolerances, expected: Arrays) -> Tolerances:
+    """Return tolerances by which elements that are masked are not looked at."""
+    if not masks:
+        return given
+    found = {name: Tolerance.of(given, name) for name in by_field(expected)}
+    for name, mask in by_field(masks).items():
+        absolute = np.where(mask, NOT_LOOKED_AT, found[name].absolute)
+        found[name] = replace(found[name], absolute=absolute)
+    return found
 
 
 def _call(family: Family, function: str, problem: Point, *arguments: Any) -> Any:
@@ -194,7 +331,8 @@ def read_only(arrays: Arrays) -> Iterator[None]:
         yield
     except ValueError as error:
         if "read-only" in str(error):
-            raise ValueError("reference() or tolerance() writes into the inputs; let it work on a copy") from error
+            functions = "reference(), tolerance() or verify()"
+            raise ValueError(f"{functions} writes into the inputs; let it work on a copy") from error
         raise
     finally:
         for array in writable:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.registry import find_facts, get_spec, list_backends, list_devices, open_backend
 from cuprof.backends.sealed import Sealed
 from cuprof.errors import BuildError, CuprofError, LaunchError
-from cuprof.family import Array, Family, Point, Signature, Tolerance
+from cuprof.family import Array, Copy, Family, Fill, Point, Reduced, Signature, Tolerance
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
 from cuprof.measure.sampling import Sampler
@@ -77,11 +78,12 @@ class Desk:
     def name(self, behaviour: str) -> str:
         return f"{behaviour}_{self.backend.spec.name}"
 
-    def prepare(self, behaviour: str, place: int = 0) -> Runnable:
+    def prepare(self, behaviour: str, place: int = 0, **changes: Any) -> Runnable:
+        """Return a variant bound to the session; changes are of its program."""
         variant, tunables = self.family.variant(self.name(behaviour)), Point(place=place)
         if variant.kind != "kernel":
             return self.session.prepare(variant, PROBLEM, tunables, None)
-        program = variant.make(PROBLEM, tunables)
+        program = replace(variant.make(PROBLEM, tunables), **changes)
         assert arena_bytes(program) <= 1 << 14
         return self.session.prepare(variant, PROBLEM, tunables, program, source_text(self.family, variant))
 
@@ -310,6 +312,57 @@ def test_each_execution_is_given_the_set_and_the_byte_that_are_drawn(desk: Desk)
         desk.session.execute(adds, Draw(number, 0))
         np.testing.assert_array_equal(desk.y(adds), xs[number])
     assert (desk.session.damaged_inputs(), desk.session.overrun_arrays()) == ((), ())
+
+
+@pytest.mark.parametrize("flush", ["clean", "none"])
+def test_what_is_worked_on_in_place_holds_its_contents_before_each_execution(
+    open_desk: Callable[..., Desk], flush: str
+) -> None:
+    desk = open_desk(flush=flush)
+    desk.session.close()
+    rng = np.random.default_rng(5)
+    drawn = [{"x": rng.random(N, np.float32), "y": rng.random(N, np.float32)} for _ in range(3)]
+    signature = desk.family.signature(PROBLEM)
+    session = desk.session = desk.backend.open(signature, drawn[0], ReadingOptions(flush=flush), 1 << 14)
+    adds = desk.prepare("adds")
+    session.poison(adds)
+    session.run(adds)
+    np.testing.assert_array_equal(desk.y(adds), drawn[0]["y"] + drawn[0]["x"])
+    assert session.stock([InputSet(each) for each in drawn[:2]]) == 2
+    session.watch_inputs()
+    for number in (0, 1, 1, 0):
+        session.execute(adds, Draw(number, 0xFF))
+        np.testing.assert_array_equal(desk.y(adds), drawn[number]["y"] + drawn[number]["x"])
+        for measure in desk.backend.spec.measures:
+            session.read(adds, measure, 1, lambda number=number: Draw(number, 0xFF))  # type: ignore[misc]
+            np.testing.assert_array_equal(desk.y(adds), drawn[number]["y"] + drawn[number]["x"])
+    session.restock(1, drawn[2])
+    session.execute(adds, Draw(1))
+    np.testing.assert_array_equal(desk.y(adds), drawn[2]["y"] + drawn[2]["x"])
+    session.restore_inputs(drawn[0])
+    session.poison(adds)
+    session.run(adds)
+    np.testing.assert_array_equal(desk.y(adds), drawn[0]["y"] + drawn[0]["x"])
+    assert (session.damaged_inputs(), session.overrun_arrays()) == ((), ())
+
+
+def test_a_set_up_is_done_before_each_execution_and_parts_are_put_together(desk: Desk) -> None:
+    if "copy" not in desk.backend.spec.steps:
+        pytest.skip("its programs have no set-up")
+    xs = desk.stock(2)
+    copies = desk.prepare("reads_scratch", setup=(Copy("x", "s"),))
+    for number in (1, 0):
+        desk.session.execute(copies, Draw(number, 0xFF))
+        np.testing.assert_array_equal(desk.y(copies), 2 * xs[number])
+    desk.session.poison(copies)
+    desk.session.run(copies)
+    np.testing.assert_array_equal(desk.y(copies), 2 * xs[0])
+    doubles = desk.family.variant(desk.name("doubles")).make(PROBLEM, Point(place=0)).steps
+    twice = desk.prepare("adds", steps=(*doubles, Copy("y", "s")), scratch={"s": Array((3 * N,), "float32")},
+                         setup=(Fill("s"),), results={"y": Reduced("s", "sum")})  # fmt: skip
+    assert not desk.session.expect(twice, [Tolerance()] * 2)
+    desk.session.execute(twice, Draw(1, 0xFF))
+    np.testing.assert_array_equal(desk.y(twice), 2 * xs[1])
 
 
 def test_scratch_holds_the_byte_that_is_drawn(desk: Desk) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
+from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.checking import check_trials
 from cuprof.engine.observer import Observer
-from cuprof.engine.sweep import Sweep, SweepResult, run_sweep
+from cuprof.engine.sweep import SweepResult, run_sweep
 from cuprof.project import Project
 from cuprof.reading.queries import query
 from cuprof.records import Outcome, Trial
@@ -117,7 +118,7 @@ def bench_in(root: Path) -> Iterator[Bench]:
     shutil.copytree(FAMILIES / "faulty", root / "kernels" / "faulty", ignore=shutil.ignore_patterns("__pycache__"))
     with pytest.MonkeyPatch.context() as patch:
         # The bandwidth of the host's memory takes seconds to measure and decides nothing here.
-        patch.setattr(Sweep, "_calibrate", lambda *_: None)
+        patch.setattr(Calibrator, "calibrate", lambda *_: None)
         yield Bench(Project(root))
 
 

@@ -27,7 +27,7 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "raises_in_make": (State.LAUNCH_ERROR, "build", r"KeyError: 'no such key'"),
     "raises_while_timed": (State.LAUNCH_ERROR, "time", r"RuntimeError: tired"),
     "allocates": (State.LAUNCH_ERROR, "check", r"MemoryError: Unable to allocate 1\.00 PiB .*"),
-    "rebinds": (State.LAUNCH_ERROR, "check", r"TypeError: .*does not support item assignment"),
+    "rebinds": (State.LAUNCH_ERROR, "check", r"TypeError: y is replaced by another array; .*"),
     "returns_nothing": (State.LAUNCH_ERROR, "check", r"TypeError: 'NoneType' object is not callable"),
     "closes_everything": (State.CRASHED, "check", r"exit code 0 while checking"),
     "writes_to_sockets": (State.CRASHED, "check", r"nonsense in the worker's pipe while checking"),

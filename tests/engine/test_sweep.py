@@ -14,18 +14,20 @@ import psutil
 import pytest
 
 from cuprof.config.model import LimitsConfig
+from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.enrolment import find_devices
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
+from cuprof.engine.preview import preview_sweep
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
-from cuprof.engine.sweep import Sweep, preview, run_sweep
+from cuprof.engine.sweep import run_sweep
 from cuprof.engine.worker_process import START_LIMIT_S, WorkerDiedError, WorkerProcess
 from cuprof.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.records import Calibration, DeviceFacts, Measure, State, Timing, Unavailable
 from cuprof.worker.messages import Calibrated, Describe, Described, WorkerSettings
 
-CALIBRATE = Sweep._calibrate  # before the tests' benches take a shortcut
+CALIBRATE = Calibrator.calibrate  # before the tests' benches take a shortcut
 
 
 def test_an_expected_wrong_result_is_no_failure(bench: Any) -> None:
@@ -144,7 +146,7 @@ def test_skipped_trials_are_looked_at_again_and_have_one_run_each(bench: Any) ->
 
 def test_a_dry_run_stores_nothing_and_knows_what_is_stored(bench: Any) -> None:
     config = bench.config("sound_first", "raises", "lacks_a_module")
-    rows = {row.label.partition("/")[2].split()[0]: row for row in preview(config, bench.project).rows}
+    rows = {row.label.partition("/")[2].split()[0]: row for row in preview_sweep(config, bench.project).rows}
     assert {name: row.state for name, row in rows.items()} == {
         "sound_first": "missing", "raises": "missing", "lacks_a_module": "unavailable",
     }  # fmt: skip
@@ -152,11 +154,11 @@ def test_a_dry_run_stores_nothing_and_knows_what_is_stored(bench: Any) -> None:
     assert not bench.database.exists()
     bench.sweep("sound_first", "raises", "lacks_a_module")
     before = bench.database.read_bytes()
-    found = [(row.state, row.reason) for row in preview(config, bench.project).rows]
+    found = [(row.state, row.reason) for row in preview_sweep(config, bench.project).rows]
     assert found[:2] == [("stored", ""), ("stored", "launch_error")]
     assert bench.database.read_bytes() == before
     retried = bench.config("sound_first", "raises", retry="failed")
-    assert [row.state for row in preview(retried, bench.project).rows] == ["stored", "missing"]
+    assert [row.state for row in preview_sweep(retried, bench.project).rows] == ["stored", "missing"]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,8 @@ def test_a_back_end_that_takes_the_worker_down_costs_itself_alone(bench: Any) ->
         def worker(self) -> Any:
             return self
 
-        def describe(self, backends: tuple[str, ...]) -> Any:
+        def ask(self, question: Describe, kind: type) -> Any:
+            backends = question.backends
             asked.append(backends)
             if "opencl" in backends:
                 raise WorkerDiedError("SIGSEGV", None, "")  # type: ignore[arg-type]
@@ -339,7 +342,7 @@ def test_the_hosts_figures_are_measured_once_and_bound_the_times_of_later_sweeps
         return Calibrated(Calibration(question.backend, 1e9, details={"cache_bandwidth": next(speeds)}))
 
     monkeypatch.setattr(WorkerProcess, "ask", answer)
-    monkeypatch.setattr(Sweep, "_calibrate", CALIBRATE)
+    monkeypatch.setattr(Calibrator, "calibrate", CALIBRATE)
     for n in (1, 2):  # 8 bytes take seconds at 1.5 times a byte a second
         _, heard = bench.sweep("sound_first", problem={"n": (n,)}, listener=heard)
         assert heard.of("sound_first").state is State.IMPLAUSIBLE

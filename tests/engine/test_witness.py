@@ -19,7 +19,7 @@ def outcome(claimed_ns: float, state: State = State.OK) -> Finished:
 
 
 def watch(
-    patch: pytest.MonkeyPatch, real_ns: float, claimed_ns: float, *, answer_ns: int = 100_000
+    patch: pytest.MonkeyPatch, real_ns: float, claimed_ns: float, *, answer_ns: int = 100_000, write_ns: float = 5e3
 ) -> tuple[Witness, int]:
     """Let a witness see executions that take so long; return it and how often it looked."""
     now, looks = [0], 0
@@ -27,8 +27,8 @@ def watch(
     seen = Witness()
     asked = seen.answer(Ready(0, claimed_ns))
     while asked.count:
-        looks += 1
-        now[0] += int(asked.count * real_ns) + answer_ns
+        looks += not asked.only_write
+        now[0] += int(asked.count * (write_ns + (0 if asked.only_write else real_ns))) + answer_ns
         asked = seen.answer(Executed(asked.count))
     return seen, looks
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cuprof.errors import UsageError
-from cuprof.family import Point
+from cuprof.family import Array, Copy, Point, Reduced
 from cuprof.family.fingerprint import contract_text, source_text
 from cuprof.family.loader import load_family
 from cuprof.front.capture import Capture
@@ -80,13 +80,18 @@ def test_tunables_and_sources_are_written_as_they_were_said(tmp_path: Path) -> N
     source = tmp_path / "k.cu"
     source.write_text('extern "C" __global__ void k(float *x, int n) {}')
     capture = Capture()
-    given = kernel("k", source=str(source), threads=lambda n: n * 2, block=32, constants={"c": "x"}, w=[1, 2])
+    given = kernel(
+        "k", source=str(source), threads=lambda n: n * 2, block=32, constants={"c": "x"}, w=[1, 2],
+        scratch={"parts": ("blocks", "float32")}, results={"x": Reduced("parts", "max")}, setup=[Copy("x", "parts")],
+    )  # fmt: skip
     inputs = 'inputs=lambda n=8: {"x": numpy.ones(n), "n": 8}'
     call = f'cuprof.compare({capture.express(given, "k")}, {inputs}, outputs="x", reference=abs)'
     family = load_family(write(tmp_path / "f", call, capture))
     program = family.variant("k").make(Point(n=8), Point(w=2))
     assert program.launches[0].grid == (1,)
     assert program.constants == {"c": "x"}
+    assert program.scratch == {"parts": Array((1,), "float32")}
+    assert (program.results, program.setup) == ({"x": Reduced("parts", "max")}, (Copy("x", "parts"),))
     assert family.usual["tune"] == {"w": ("all",)}
     assert source_text(family, family.variant("k")) == source.read_text()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import pytest
 
 from cuprof.errors import FamilyError, UsageError
 from cuprof.family import Array, Call, Point
+from cuprof.family.program import read_dtype
 from cuprof.front.computation import Computation
 from cuprof.front.kernels import Kernel, kernel
+from cuprof.records import Check
 from cuprof.worker.check import compare
+from cuprof.worker.messages import Job
+from cuprof.worker.workload import Workload
 
 HERE = Path(__file__)
 N = Point(n=8)
@@ -99,7 +104,7 @@ def test_without_a_reference_the_first_function_is_right_and_errs_twice() -> Non
     for made in (one, two):
         inputs = made.generate(N, np.random.default_rng(0))
         expected = made.compute_reference(N, inputs)
-        found.append(made.tolerate(N, inputs, expected))
+        found.append(made.tolerate(N, inputs, expected)["result"])
     assert found[0].relative == 2 * found[1].relative == 16 * np.finfo(np.float64).eps
     assert "float64: 8·√terms·eps" in found[1].reason
     assert "results of 1 terms" in found[1].reason
@@ -312,3 +317,106 @@ def test_a_source_alone_says_not_what_is_right() -> None:
         make(kernel("f", source=SOURCE), reference=np.sort)
     with pytest.raises(UsageError, match="needs source="):
         kernel("f")
+
+
+def spread(rng, n=64):  # type: ignore[no-untyped-def]
+    return {"x": rng.standard_normal(n, np.float32), "y": rng.standard_normal(n, np.float32)}
+
+
+def judge(made: Computation, function: Any, seed: int = 1) -> Check:
+    """Return what is said of a function's results on inputs of a seed, as a worker judges them."""
+    job = Job(HERE, "cpu", Point(n=64), (), seed, methods={})
+    family = replace(made.make_family(), folder=HERE.parent)
+    workload = Workload.make(family, job)
+    outputs = {
+        name: np.full(spec.nbytes, 0xFF, np.uint8).view(spec.type).reshape(spec.shape)
+        for name, spec in workload.signature.outputs.items()
+    }
+    given = {name: np.array(array) for name, array in workload.inputs.items()}
+    outputs |= {name: given.pop(name) for name in family.in_place}
+    run = made.bind(Kernel(function=function), Point(n=64), Point(), given, outputs)
+    run()
+    if isinstance(run, Call):
+        run.deliver()
+    (tolerances,) = workload.held_to(None, "", Point(n=64))
+    assert tolerances is not None
+    return workload.judge(outputs, 0, tolerances, 1)
+
+
+def test_an_argument_is_worked_on_in_place() -> None:
+    def add(x, y):  # type: ignore[no-untyped-def]
+        y += x
+
+    made = make(add, inputs=spread, in_place=("y",))
+    assert made.make_family().useful_bytes(Point(n=64)) == 3 * 4 * 64
+    assert judge(made, add).passed
+    assert judge(make(add, inputs=spread, in_place=("y",), reference=lambda x, y: x + y), add).passed
+    assert not judge(made, lambda x, y: np.copyto(y, x)).passed
+
+
+def test_results_of_any_number_of_rows_in_any_order() -> None:
+    def positive(x, y):  # type: ignore[no-untyped-def]
+        return x[x > 0]
+
+    made = make(positive, inputs=spread, any_order=("result",), at_most={"result": "n"})
+    assert made.sample(Point(n=64)).signature.outputs == {
+        "result": Array((64,), "float32"),
+        "result_rows": Array((1,), "int64"),
+    }
+    assert judge(made, lambda x, y: positive(x, y)[::-1].copy()).passed
+    assert "result_rows[0]" in judge(made, lambda x, y: np.append(positive(x, y), np.float32(1))).message
+    assert not judge(made, lambda x, y: positive(x, y)[1:]).passed
+    ordered = make(positive, inputs=spread, at_most={"result": "n"})
+    assert not judge(ordered, lambda x, y: positive(x, y)[::-1].copy()).passed
+
+
+def test_each_result_has_the_tolerance_of_its_own_type_or_that_it_is_given() -> None:
+    def both(x, y):  # type: ignore[no-untyped-def]
+        return x.astype("float16"), y * np.float32(1 + 1e-4)
+
+    made = make(both, inputs=spread, reference=lambda x, y: (x, y))
+    assert judge(made, both).message.startswith("result1[")
+    made = make(both, inputs=spread, reference=lambda x, y: (x, y), tolerance={"result": (0.0, 1e-2), "result1": 1e-3})
+    assert judge(made, both).passed
+
+
+def test_a_verify_of_ones_own_judges_alone_where_there_is_no_reference() -> None:
+    def verify(x, y_before, y, n):  # type: ignore[no-untyped-def]
+        return None if n == 64 and np.array_equal(np.sort(y_before), y) else "not sorted"
+
+    made = make(lambda x, y: y.sort(), inputs=spread, in_place=("y",), verify=verify)
+    assert judge(made, lambda x, y: y.sort()).passed
+    assert judge(made, lambda x, y: None).message == "verify: not sorted"
+
+
+def test_structs_and_types_of_ml_dtypes_are_results_too() -> None:
+    pairs = np.dtype([("value", "f4"), ("at", "i4")])
+
+    def largest(x, y):  # type: ignore[no-untyped-def]
+        found = np.empty(1, pairs)
+        found["value"], found["at"] = x.max(), x.argmax()
+        return found, y.astype(read_dtype("bfloat16"))
+
+    made = make(largest, inputs=spread)
+    assert made.sample(Point(n=64)).signature.outputs["result1"] == Array((64,), "bfloat16")
+    assert judge(made, largest).passed
+
+    def off(x, y):  # type: ignore[no-untyped-def]
+        found, rounded = largest(x, y)
+        found["at"] += 1
+        return found, rounded
+
+    assert judge(made, off).message.startswith("result.at[0]")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"at_most": {"result": "m"}}, "result has at most 'm' rows; give a whole number, or one of n"),
+        ({"in_place": ("z",)}, "outputs names z; the inputs are x, y"),
+        ({"verify": lambda z: None}, "verify asks for z; there are n, x, y, result"),
+    ],
+)
+def test_bad_use_is_said(given: dict[str, Any], said: str) -> None:
+    with pytest.raises((FamilyError, UsageError), match=said):
+        judge(make(lambda x, y: x + y, inputs=spread, **given), np.add)

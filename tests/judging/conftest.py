@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig, NcuConfig, SweepConfig
+from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.observer import Observer
-from cuprof.engine.sweep import Sweep
 from cuprof.judging import Report, Request, judge
 from cuprof.project import Project
 from cuprof.sandbox.probe import find_refusal
@@ -87,7 +87,7 @@ def namespaces(refusal: str) -> None:
 def make_court(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Court]]:
     """Return what makes courts, each with a project of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sweep, "_calibrate", lambda *_: None)
+        patch.setattr(Calibrator, "calibrate", lambda *_: None)
         yield lambda: Court(tmp_path_factory.mktemp("my prüf"))
 
 

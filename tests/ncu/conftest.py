@@ -6,16 +6,16 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cuprof.ncu.command import Collection as NcuCollection
+from cuprof.config.model import NcuConfig
 from cuprof.ncu.executable import NcuExecutable
 from cuprof.ncu.metrics import companions
-from cuprof.ncu.setting import Setting
+from cuprof.ncu.setting import Setting, make_request, settle
 from cuprof.point import Point
 from cuprof.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
 
@@ -96,15 +96,15 @@ def make_setting(fake_ncu: FakeNcu, tmp_path: Path) -> Callable[..., Setting]:
     """Return a maker of settings that drive the stand-in."""
 
     def make(metrics: Sequence[str] = STUDY, **changes: Any) -> Setting:
-        cache_control = changes.pop("cache_control", "all")
+        names = {each.name for each in fields(NcuConfig)} & changes.keys()
+        chosen = {"time_limit_s": 5.0, "replay": "kernel", **{name: changes.pop(name) for name in names}}
+        asked = settle(NcuConfig(**chosen, metrics=tuple(metrics)))
         given: dict[str, Any] = {
             "executable": NcuExecutable(fake_ncu.path, (2025, 3, 1)),
-            "request": NcuCollection(metrics=tuple(metrics), cache_control=cache_control).request,
-            "collection": NcuCollection(metrics=(*metrics, *companions(tuple(metrics))), cache_control=cache_control),
-            "metric_set": "study",
+            "request": make_request(asked),
+            "collection": replace(asked, metrics=(*asked.metrics, *companions(asked.metrics))),
             "family_folder": lambda family: Path("/families") / family,
             "artifacts": tmp_path / "artifacts",
-            "time_limit_s": 5.0,
         }
         return Setting(**{**given, **changes})
 

@@ -144,7 +144,7 @@ def test_a_hang_is_stopped_laid_to_its_trial_and_the_rest_runs_again(fake_ncu, r
 def test_an_ncu_that_does_not_stop_is_killed(fake_ncu, run, make_setting, memory_store, monkeypatch) -> None:
     monkeypatch.setattr("cuprof.ncu.process.GRACE_S", 0.3)
     fake_ncu.plays({"progress": {HANG: THROUGH[:2]}, "sleep_s": 60, "ignore_interrupt": True})
-    run(HANG, setting=make_setting(time_limit_s=0.5))
+    run(HANG, setting=make_setting(time_limit_s=1.0))
     assert memory_store.profiles[0].state is State.TIMED_OUT
 
 

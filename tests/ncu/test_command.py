@@ -6,7 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
-from cuprof.ncu.command import RANGE_FILTER, Collection, build_command
+from cuprof.config.model import NcuConfig
+from cuprof.ncu.command import RANGE_FILTER, build_command
 from cuprof.ncu.ranges import range_name
 
 NCU, REPORT, TARGET = (
@@ -17,7 +18,7 @@ NCU, REPORT, TARGET = (
 
 
 def test_the_arguments_of_a_cold_collection() -> None:
-    collection = Collection(metrics=("dram__bytes_read.sum", "launch__grid_dim_z"))
+    collection = NcuConfig(replay="kernel", metrics=("dram__bytes_read.sum", "launch__grid_dim_z"))
     assert build_command(NCU, collection, REPORT, TARGET) == [
         "/opt/ncu",
         "--target-processes",
@@ -41,8 +42,8 @@ def test_the_arguments_of_a_cold_collection() -> None:
 
 
 def test_the_arguments_of_a_hot_collection_of_sections() -> None:
-    collection = Collection(
-        section_set="full", sections=("Occupancy", "LaunchStats"), cache_control="none", clock_control="base"
+    collection = NcuConfig(
+        replay="kernel", set="full", sections=("Occupancy", "LaunchStats"), cache_control="none", clock_control="base"
     )
     words = build_command(NCU, collection, REPORT, TARGET)
     assert words[5:9] == ["--cache-control", "none", "--clock-control", "base"]
@@ -59,7 +60,7 @@ def test_the_filter_is_one_that_the_recordings_show_to_work(recorded: Path) -> N
 
 
 def test_every_option_is_in_the_help_of_the_real_program(recorded: Path) -> None:
-    everything = Collection(metrics=("a",), section_set="full", sections=("b",))
+    everything = NcuConfig(replay="kernel", metrics=("a",), set="full", sections=("b",))
     help_text = (recorded / "help.txt").read_text()
     for word in build_command(NCU, everything, REPORT, []):
         if word.startswith("--"):

@@ -66,7 +66,7 @@ def test_an_override_that_is_no_program_is_refused(tmp_path: Path) -> None:
 def test_too_old_or_broken(tmp_path: Path, output: str, code: int, message: str) -> None:
     program = _program(tmp_path / "ncu", output, code)
     with pytest.raises(ProfilerError, match=message):
-        get_executable(str(program))
+        _ = get_executable(str(program)).version
 
 
 def test_the_metrics_of_the_devices_here_are_asked_for(fake_ncu) -> None:

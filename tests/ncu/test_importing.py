@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from cuprof.commands import ncu_import
-from cuprof.engine.importing import ImportSetting, import_report, list_identities
+from cuprof.engine.importing import ImportResult, import_reports
 from cuprof.errors import ProfilerError
 from cuprof.ncu.profiler import PROFILER
-from cuprof.reading.imports import KnownTrial
 from cuprof.reading.queries import query
 from cuprof.records import DeviceFacts, State, SweepFacts, Trial
 from cuprof.store import Store
@@ -47,16 +46,26 @@ def enlist(url: str, make_trial: Callable[..., Trial]) -> Callable[..., None]:
     return write
 
 
+@pytest.fixture
+def take_in(url: str, tmp_path: Path) -> Callable[..., ImportResult]:
+    """Return a function that takes in one report."""
+
+    def take(report: Path, **named: str) -> ImportResult:
+        (result,) = import_reports([report], PROFILER, url, tmp_path / "artifacts", **named)
+        return result
+
+    return take
+
+
 def test_our_ranges_join_their_trials_and_the_others_get_a_name(
-    recorded: Path, tmp_path: Path, url: str, enlist: Callable[..., None]
+    recorded: Path, tmp_path: Path, url: str, enlist: Callable[..., None], take_in: Callable[..., ImportResult]
 ) -> None:
     enlist(ONE)
     report = recorded / "crash.ncu-rep"
-    assert list_identities([report], PROFILER) == [ONE, CRASH]
+    assert list(PROFILER.read_report(report).by_identity()) == [ONE, CRASH]
+    result = take_in(report, name="by hand")
     with Store.open(url) as store:
-        setting = ImportSetting(tmp_path / "artifacts", {ONE: KnownTrial("scale/v1")}, "by hand")
-        result = import_report(report, setting, store, PROFILER)
-        assert (result.joined, result.foreign, result.name, result.cache_mode) == ((ONE,), 1, "by hand", "cold")
+        assert (result.joined, result.name, result.cache_mode) == ((ONE,), "by hand", "cold")
         rows = query(
             store.url, "SELECT identity, name, metric, value FROM counters WHERE metric = 'launch__grid_dim_z'"
         )
@@ -67,20 +76,20 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
     assert kept.read_bytes() == report.read_bytes()
 
 
-def test_the_same_report_is_kept_once(recorded: Path, tmp_path: Path, url: str) -> None:
-    setting = ImportSetting(tmp_path / "artifacts", {})
-    with Store.open(url) as store:
-        for _ in range(2):
-            import_report(recorded / "study_alone.ncu-rep", setting, store, PROFILER)
-    assert len(list(setting.artifacts.iterdir())) == 1
+def test_the_same_report_is_kept_once(
+    recorded: Path, tmp_path: Path, url: str, take_in: Callable[..., ImportResult]
+) -> None:
+    for _ in range(2):
+        take_in(recorded / "study_alone.ncu-rep")
+    assert len(list((tmp_path / "artifacts").iterdir())) == 1
     assert query(url, "SELECT name FROM profile").name.tolist() == ["study_alone/11111111"]
 
 
-def test_trials_that_are_not_in_the_database_stay_apart(recorded: Path, tmp_path: Path, url: str) -> None:
+def test_trials_that_are_not_in_the_database_stay_apart(
+    recorded: Path, url: str, take_in: Callable[..., ImportResult]
+) -> None:
+    result = take_in(recorded / "crash.ncu-rep", name="vendor")
     with Store.open(url) as store:
-        result = import_report(
-            recorded / "crash.ncu-rep", ImportSetting(tmp_path / "artifacts", {}, "vendor"), store, PROFILER
-        )
         rows = query(store.url, "SELECT name, state FROM profile ORDER BY id")
         assert rows.values.tolist() == [["vendor/11111111", "ok"], ["vendor/cccccccc", "crashed"]]
         counters = query(store.url, "counters")
@@ -90,15 +99,14 @@ def test_trials_that_are_not_in_the_database_stay_apart(recorded: Path, tmp_path
     assert result.describe() == "2 trials of cuprof's not in this database, under 'vendor/IDENTITY'; 1 crashed (cold)"
 
 
-def test_foreign_launches_become_rows_by_kernel(recorded: Path, tmp_path: Path, url: str) -> None:
+def test_foreign_launches_become_rows_by_kernel(
+    recorded: Path, tmp_path: Path, url: str, take_in: Callable[..., ImportResult]
+) -> None:
     for name in ("crash", "instructions"):
         data = (recorded / f"{name}.ncu-rep").read_bytes()
         (tmp_path / f"{name}.ncu-rep").write_bytes(data.replace(b"cuprof-", b"theirs-"))
+    first, second = (take_in(tmp_path / f"{name}.ncu-rep", name="vendor") for name in ("crash", "instructions"))
     with Store.open(url) as store:
-        setting = ImportSetting(tmp_path / "artifacts", {}, "vendor")
-        first, second = (
-            import_report(tmp_path / f"{name}.ncu-rep", setting, store, PROFILER) for name in ("crash", "instructions")
-        )
         frame = query(store.url, "SELECT DISTINCT name, launches FROM counters ORDER BY name")
         assert frame.values.tolist() == [
             ["vendor/partial_sums", 2],
@@ -109,12 +117,11 @@ def test_foreign_launches_become_rows_by_kernel(recorded: Path, tmp_path: Path, 
 
 
 def test_a_report_of_another_device_is_not_joined(
-    recorded: Path, tmp_path: Path, url: str, enlist: Callable[..., None]
+    recorded: Path, url: str, enlist: Callable[..., None], take_in: Callable[..., ImportResult]
 ) -> None:
-    enlist(ONE, device=DeviceFacts("cuda", 0, "Tesla T4"))
+    enlist(ONE, label="scale/v1", device=DeviceFacts("cuda", 0, "Tesla T4"))
+    result = take_in(recorded / "study_alone.ncu-rep")
     with Store.open(url) as store:
-        setting = ImportSetting(tmp_path / "artifacts", {ONE: KnownTrial("scale/v1", "Tesla T4")})
-        result = import_report(recorded / "study_alone.ncu-rep", setting, store, PROFILER)
         (row,) = query(store.url, "SELECT trial_id, name, state, message FROM profile").itertuples()
         assert (row.trial_id, row.name, row.state) == (None, "study_alone/11111111", "ok")
         assert row.message == "not joined to scale/v1: the trial is of Tesla T4, the report of NVIDIA H200"
@@ -124,12 +131,11 @@ def test_a_report_of_another_device_is_not_joined(
 
 
 def test_a_launch_that_crashed_makes_a_crashed_profile(
-    recorded: Path, tmp_path: Path, url: str, enlist: Callable[..., None]
+    recorded: Path, url: str, enlist: Callable[..., None], take_in: Callable[..., ImportResult]
 ) -> None:
     enlist(ONE, CRASH)
+    result = take_in(recorded / "crash.ncu-rep")
     with Store.open(url) as store:
-        setting = ImportSetting(tmp_path / "artifacts", {ONE: KnownTrial("scale/v1"), CRASH: KnownTrial("scale/vc")})
-        result = import_report(recorded / "crash.ncu-rep", setting, store, PROFILER)
         good, bad = query(store.url, PROFILES).itertuples(index=False)
     assert (good.identity, good.state, good.message) == (ONE, State.OK, "")
     assert (bad.identity, bad.state) == (CRASH, State.CRASHED)
@@ -139,36 +145,29 @@ def test_a_launch_that_crashed_makes_a_crashed_profile(
 
 
 def test_what_was_taken_in_is_not_taken_in_again(
-    recorded: Path, tmp_path: Path, url: str, enlist: Callable[..., None]
+    recorded: Path, url: str, enlist: Callable[..., None], take_in: Callable[..., ImportResult]
 ) -> None:
     report = recorded / "crash.ncu-rep"
+    take_in(report)
     with Store.open(url) as store:
-
-        def take_in(known: dict[str, KnownTrial], cache_mode: str = "") -> str:
-            return import_report(
-                report, ImportSetting(tmp_path / "a", known, "x", cache_mode), store, PROFILER
-            ).describe()
-
-        take_in({})
         count = (
             "SELECT (SELECT COUNT(*) FROM launch) AS a, (SELECT COUNT(*) FROM counter) AS b, COUNT(*) AS c FROM profile"
         )
         before = query(store.url, count).values.tolist()
-        assert take_in({}) == "already taken in (cold)"
+        assert take_in(report).describe() == "already taken in (cold)"
         assert query(store.url, count).values.tolist() == before
         enlist(ONE)
-        assert take_in({ONE: KnownTrial("scale/v1")}) == "1 trial joined; 1 already taken in (cold)"
-        assert take_in({ONE: KnownTrial("scale/v1")}) == "already taken in (cold)"
-        assert take_in({ONE: KnownTrial("scale/v1")}, "hot").startswith(
-            "1 trial joined; 1 trial of cuprof's not in this database"
-        )
+        assert take_in(report).describe() == "1 trial joined; 1 already taken in (cold)"
+        assert take_in(report).describe() == "already taken in (cold)"
+        hot = take_in(report, cache_mode="hot").describe()
+        assert hot.startswith("1 trial joined; 1 trial of cuprof's not in this database")
 
 
-def test_cold_and_hot_come_from_the_report_unless_said(recorded: Path, tmp_path: Path, url: str) -> None:
-    with Store.open(url) as store:
-        for name, cache_mode in (("memory_hot", ""), ("memory_cold", ""), ("memory_cold", "hot")):
-            setting = ImportSetting(tmp_path / "artifacts", {}, cache_mode=cache_mode)
-            import_report(recorded / f"{name}.ncu-rep", setting, store, PROFILER)
+def test_cold_and_hot_come_from_the_report_unless_said(
+    recorded: Path, url: str, take_in: Callable[..., ImportResult]
+) -> None:
+    for name, cache_mode in (("memory_hot", ""), ("memory_cold", ""), ("memory_cold", "hot")):
+        take_in(recorded / f"{name}.ncu-rep", cache_mode=cache_mode)
     found = query(url, "SELECT DISTINCT cache_mode, clock_control, artifact_id FROM profile ORDER BY id")
     assert found.cache_mode.tolist() == ["hot", "cold", "hot"]
     assert set(found.clock_control) == {"none"}

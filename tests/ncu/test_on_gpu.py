@@ -28,7 +28,9 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 def ncu() -> NcuExecutable:
     """Return the ncu of this machine."""
     try:
-        return get_executable()
+        executable = get_executable()
+        _ = executable.version
+        return executable
     except ProfilerError as error:
         pytest.skip(str(error))
 

@@ -29,8 +29,8 @@ def test_metrics_are_those_asked_for_and_what_weighs_them(fake_ncu, tmp_path: Pa
         "set:basic",
     )
     assert setting.collection.metrics == (*setting.request.metrics[:3], "lts__t_sectors.sum")
-    assert (setting.metric_set, setting.batch, setting.time_limit_s) == ("mine", 3, 7.0)
-    assert setting.collection.conditions == Conditions("hot", "none", "application")
+    assert (setting.collection.name, setting.collection.batch, setting.collection.time_limit_s) == ("mine", 3, 7.0)
+    assert setting.request.conditions == Conditions("hot", "none", "application")
     assert (setting.artifacts, setting.seed) == (tmp_path / "db" / "artifacts", 5)
 
 

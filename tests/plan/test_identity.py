@@ -11,7 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuprof.family import Array, Execute, File, Fill, Invoke, Launch, Point, Program, TensorMap, Texture
+from cuprof.family import (
+    Array,
+    Copy,
+    Execute,
+    File,
+    Fill,
+    Invoke,
+    Launch,
+    Point,
+    Program,
+    Reduced,
+    Repeat,
+    TensorMap,
+    Texture,
+)
 from cuprof.family.compilers import Compiler
 from cuprof.family.headers import Headers
 from cuprof.family.loader import load_family
@@ -88,6 +102,16 @@ def sha256(text: str) -> str:
         replace(PROGRAM, scratch={"part": Array((4,), "int32")}),
         replace(PROGRAM, results={}),
         replace(PROGRAM, constants={}),
+        replace(PROGRAM, scratch={"part": Array((4,), "bfloat16")}),
+        replace(PROGRAM, scratch={"part": Array((4,), np.dtype([("a", "f4")]))}),
+        replace(PROGRAM, results={"y": Reduced("part")}),
+        replace(PROGRAM, results={"y": Reduced("part", "max")}),
+        replace(PROGRAM, setup=(Fill("part"),)),
+        replace(PROGRAM, setup=(Copy("x", "part"),)),
+        replace(PROGRAM, steps=(*PROGRAM.steps, Copy("x", "part"))),
+        replace(PROGRAM, steps=(Repeat(PROGRAM.steps, 2),)),
+        replace(PROGRAM, steps=(Repeat(PROGRAM.steps, 3),)),
+        replace(PROGRAM, steps=(Repeat(PROGRAM.steps, 3, "part"),)),
         replace(PROGRAM, steps=PROGRAM.steps[::-1]),
         replace(PROGRAM, steps=(Fill("y", 2), PROGRAM.steps[1])),
         changed_launch(kernel="l"),

@@ -1,8 +1,24 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cuprof.errors import FamilyError
-from cuprof.family import Array, Execute, File, Fill, Invoke, Launch, Program, Signature, TensorMap, Texture
+from cuprof.family import (
+    Array,
+    Copy,
+    Execute,
+    File,
+    Fill,
+    Invoke,
+    Launch,
+    Program,
+    Reduced,
+    Repeat,
+    Signature,
+    TensorMap,
+    Texture,
+)
 from cuprof.plan.program_check import check_program
 
 SIGNATURE = Signature({"x": Array((8,), "float32")}, {"y": Array((4,), "float32")})
@@ -112,7 +128,7 @@ def test_steps_of_other_kinds_pass(right, backend):
     ("bad", "backend", "said"),
     [
         (launch(), "cpu", "step 1 is of the kind Launch, and CPU programs have invoke"),
-        (Execute((), "y"), "cuda", "of the kind Execute, and CUDA programs have launch, fill, invoke"),
+        (Execute((), "y"), "cuda", "of the kind Execute, and CUDA programs have launch, fill, copy, repeat, invoke"),
         (launch(cluster=(2,)), "opencl", "cluster or overlaps, which opencl launches do not have"),
         (launch(grid=(3,), cluster=(2,)), "cuda", r"grid \(3,\) is no multiple of the cluster \(2,\)"),
         (launch(grid=(32,), cluster=(32,)), "cuda", "a cluster of 32 blocks, and there are at most 16"),
@@ -130,3 +146,57 @@ def test_steps_of_other_kinds_pass(right, backend):
 def test_faults_of_other_steps(bad, backend, said):
     with pytest.raises(FamilyError, match=said):
         check_program(program(bad), SIGNATURE, backend, "here")
+
+
+SCRATCH = {"s": Array((8,), "float32"), "odd": Array((7,), "float32")}
+
+
+def test_set_ups_rounds_and_results_in_parts_pass():
+    rounds = Repeat((launch(), Fill("s"), Copy("s", "y")), times=3, until="s")
+    setup = (Copy("x", "s"), Fill("s"), launch(args=("s", "w", 3)))
+    signature = Signature({**SIGNATURE.inputs, "w": Array((2,), "float32")}, SIGNATURE.outputs)
+    made = Program((rounds,), scratch=SCRATCH, setup=setup, results={"y": Reduced("s")})
+    check_program(made, signature, "cuda", "here", constants=("w",))
+    assert made.launches == (setup[2], launch())
+    assert made.find_result("y") == "s"
+
+
+@pytest.mark.parametrize(
+    ("bad", "backend", "said"),
+    [
+        (program(Copy("x", "z"), launch()), "cuda", "step 1 copies z, which is no buffer; there are x, y, s, odd"),
+        (program(Copy("x", "y")), "cuda", "the program has no launch"),
+        (program(Repeat((launch(),), 0)), "cuda", "is repeated 0 times; give a whole number from 1"),
+        (program(Repeat((launch(),), 1, "z")), "cuda", "goes on until z, which is no buffer"),
+        (program(Repeat((Repeat((launch(),), 2),), 2), launch()), "cuda", "repeats a Repeat; it repeats launches"),
+        (program(Repeat((launch(args=("z",)),), 2)), "cuda", "its step 1, launch of kernel: argument 1 is 'z'"),
+        (program(Repeat((launch(),), 2)), "opencl", "kind Repeat, and OpenCL programs have launch, fill, copy"),
+        (
+            program(setup=(Copy("x", "y"),)),
+            "cuda",
+            "set-up 1 writes to y; before an execution scratch alone is written",
+        ),
+        (program(setup=(Fill("x"),)), "cuda", "step of the set-up 1 writes to x"),
+        (program(setup=(launch(args=("x", "s")),)), "cuda", "set-up 1 works on x; what is untimed works on scratch"),
+        (program(setup=(Invoke("run", ()),)), "cuda", "set-up 1 is a Invoke; it has launches, fills and copies"),
+        (
+            program(Invoke("run", ()), setup=(Fill("s"),)),
+            "cpu",
+            "step of the set-up 1 is of the kind Fill, and CPU programs have invoke",
+        ),
+        (program(results={"y": Reduced("s", "mean")}), "cuda", "reduced by 'mean'; there are sum, min and max"),
+        (program(results={"y": Reduced("odd")}), "cuda", "has 4 elements and its parts in odd 7, which is no multiple"),
+        (program(results={"y": Reduced("x")}), "cuda", "parts of output y are in x, which is no scratch buffer"),
+    ],
+)
+def test_faults_of_set_ups_rounds_and_parts(bad, backend, said):
+    with pytest.raises(FamilyError, match=said):
+        check_program(replace(bad, scratch=SCRATCH), SIGNATURE, backend, "here")
+
+
+@pytest.mark.parametrize(("by", "right"), [("sum", [6, 9]), ("min", [0, 1]), ("max", [4, 5])])
+@pytest.mark.parametrize("dtype", ["float16", "int8", "uint32", "bfloat16"])
+def test_parts_are_put_together(by, right, dtype):
+    parts = np.arange(6).astype(Array((1,), dtype).type)
+    assert Reduced("s", by).put_together(parts, (2,)).tolist() == right
+    assert Reduced("s").put_together(np.full(40_000, 300, "float16"), ()) == 12e6

@@ -21,7 +21,7 @@ def _report(*launches: ReportLaunch) -> Report:
 
 def _launch(identity: str | None = None, kernel: str = "k", **changes: Any) -> ReportLaunch:
     given: dict[str, Any] = {"grid": (4, 1, 1), "block": (32, 1, 1), "duration_ns": 5.0, **changes}
-    return ReportLaunch(identity, (), LaunchRecord(0, kernel, **given))
+    return ReportLaunch(identity, LaunchRecord(0, kernel, **given))
 
 
 def _of_device(name: str) -> Report:

@@ -18,7 +18,7 @@ from cuprof.commands import doctor
 from cuprof.commands import main as entry
 from cuprof.commands.diagnosis import Diagnosis, Health
 from cuprof.comparison import Options, compare
-from cuprof.engine.sweep import Preview, PreviewRow
+from cuprof.engine.preview import Preview, PreviewRow
 from cuprof.errors import UsageError
 from cuprof.project import Project
 from cuprof.reading.rows import Rows

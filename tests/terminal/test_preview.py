@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cuprof.engine.sweep import Preview, PreviewRow
+from cuprof.engine.preview import Preview, PreviewRow
 from cuprof.terminal.preview import preview_lines, print_preview
 
 ROWS = (

@@ -13,8 +13,9 @@ from benchmarks.space import copy_project
 from benchmarks.trick_records import BASELINES, Shown, Trick, load_records
 from benchmarks.trick_sweeps import Bench, Judgement, read_shown
 from cuprof.config.model import DeviceConfig, LimitsConfig, MeasureConfig, SweepConfig
+from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.observer import Observer
-from cuprof.engine.sweep import Sweep, run_sweep
+from cuprof.engine.sweep import run_sweep
 from cuprof.project import Project
 
 N = 2**16
@@ -52,7 +53,7 @@ class QuickBench(Bench):
             command_line="a test",
         )
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Sweep, "_calibrate", lambda *_: None)
+            patch.setattr(Calibrator, "calibrate", lambda *_: None)
             project = Project(copy_project(Path(folder) / "project"))
             run_sweep(config, project, Observer())
             return read_shown(project.root / "db" / "cuprof.sqlite")

@@ -15,10 +15,11 @@ import pytest
 from cuprof.backends.contract import Draw, InputSet, Reading, Tally
 from cuprof.backends.sealed import Sealed
 from cuprof.family import Point, Tolerance
-from cuprof.records import Measure
+from cuprof.records import Check, Measure
 from cuprof.worker import executions as module
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
+from cuprof.worker.check import compare
 from cuprof.worker.executions import MEETINGS, TIMES_LONGER, WANTED, Executions
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Job, JobTrial
@@ -37,10 +38,12 @@ class Runnable:
     Attributes:
         is_wrong: told the number of an execution, from 0.
         cold_ns: told the number of a set of inputs and how often it has been met, from 0.
+        at_once_ns: what it takes where the clock starts as soon as inputs are written; 0 for as long as else.
     """
 
     is_wrong: Callable[[int], bool] = lambda number: False
     cold_ns: Callable[[int, int], float] = lambda inputs, met: 10_000.0
+    at_once_ns: float = 0.0
     executed: int = 0
     met: Counter[int] = field(default_factory=Counter)
     build: Any = None
@@ -84,7 +87,8 @@ class Device:
         met = runnable.met[drawn.inputs]
         self.execute(runnable, drawn)
         runnable.met[drawn.inputs] += 1
-        return Reading(runnable.cold_ns(drawn.inputs, met))
+        at_once = runnable.at_once_ns if measure is Measure.HOT else 0.0
+        return Reading(at_once or runnable.cold_ns(drawn.inputs, met))
 
     def restock(self, number: int, inputs: dict[str, np.ndarray]) -> None:
         self.restocked.append(int(inputs["number"]))
@@ -112,7 +116,13 @@ class Desk:
         )
         self.device.known.append(runnable)
         redraw = lambda number: {"number": np.array(number)}  # noqa: E731
-        workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, seed=1, redraw=redraw)
+        self.judged: list[int] = []
+
+        def judge(outputs: Any, number: int, tolerances: Any, look: int) -> Check:
+            self.judged.append(look)
+            return compare(outputs, {"y": RIGHT}, tolerances)
+
+        workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, redraw=redraw, needs_host=False, judge=judge)
         job = Job(Path(), "cpu", Point(), (), 1, None, {})  # type: ignore[arg-type]
         count = len(sets) if stocked is None else stocked
         bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, INTEGRITY)  # type: ignore[arg-type]
@@ -211,14 +221,11 @@ def test_the_host_compares_for_no_more_than_its_share_while_sampling(make: Calla
 
 
 def test_the_same_result_is_compared_once_a_set_and_any_other_anew(
-    make: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Desk],
 ) -> None:
-    compared: list[int] = []
-    real = module.compare
-    monkeypatch.setattr(module, "compare", lambda *given: compared.append(1) or real(*given))
     desk = make(Runnable(is_wrong=lambda number: number % 10 == 9), in_place=False)
     desk.sample(200)
-    assert len(compared) == COMPARED_SETS + 20  # nothing wrong is ever known again
+    assert desk.judged == list(range(1, 1 + COMPARED_SETS + 20))  # nothing wrong is ever known again
     assert desk.examine() == Tally(WANTED, WANTED // 10)
 
 
@@ -289,6 +296,23 @@ def test_further_inputs_are_drawn_for_those_alone_who_took_longer_on_the_first(m
         assert remembers.device.restocked == [
             COMPARED_SETS + each for each in range(1, 1 + (MEETINGS - 1) * (number + 1))
         ]
+
+
+def test_a_variant_that_works_ahead_is_found_on_the_host(make: Callable[..., Desk]) -> None:
+    ahead = Runnable(at_once_ns=21_500.0 + 1)
+    found = make(ahead, unseen=UNSEEN_SETS + 1, on_host=True)
+    found.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
+    message = found.find_memory()
+    assert message.startswith(f"it works ahead: {MEETINGS} executions took 21.50 µs")
+    assert message.endswith("10.00 µs when it started later")
+    assert len(found.device.restocked) == len({*found.device.restocked}) == MEETINGS - 1
+    assert COMPARED_SETS + 1 not in found.device.restocked  # which the variant met first
+    for honest in (Runnable(at_once_ns=21_500.0), Runnable(at_once_ns=2_000.0)):
+        desk = make(honest, unseen=UNSEEN_SETS + 1, on_host=True)
+        desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
+        assert desk.find_memory() == ""
+        assert desk.device.restocked == []
+    assert make(ahead, unseen=UNSEEN_SETS + 1).find_memory() == ""  # a device's queue has no such gap
 
 
 NOISES: dict[str, Callable[[np.random.Generator], float]] = {

@@ -27,7 +27,7 @@ from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, library_build, load_library
 from cuprof.errors import BuildError
-from cuprof.family import Arrays, Invoke, Program, Signature, Variant
+from cuprof.family import Arrays, Invoke, Program, Reduced, Signature, Variant
 from cuprof.family.program import as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -63,12 +63,14 @@ class CpuSession(Session[CpuRunnable]):
     ) -> None:
         self.caches, self.compilations, self.threads, self.options = caches, compilations, threads, options
         self.cache = BuildCache()
-        self._guarded_inputs = {name: GuardedArray.copy_of(array) for name, array in inputs.items()}
-        self._guarded_outputs = {name: GuardedArray(spec.shape, spec.dtype) for name, spec in signature.outputs.items()}
+        self._guarded_inputs = {
+            name: GuardedArray.copy_of(array) for name, array in inputs.items() if name not in signature.outputs
+        }
+        self._guarded_outputs = {name: GuardedArray(spec.shape, spec.type) for name, spec in signature.outputs.items()}
         self.inputs = {name: guarded.array for name, guarded in self._guarded_inputs.items()}
         self.outputs = {name: guarded.array for name, guarded in self._guarded_outputs.items()}
         self._sets: list[Arrays] = []
-        self._in_place: Arrays = inputs
+        self._write(inputs)
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -92,7 +94,7 @@ class CpuSession(Session[CpuRunnable]):
         started = monotonic_ns()
         built, cached = self.cache.compile(library_build(variant, program, text))
         library = load_library(built.image, variant.name)
-        scratch = {name: np.empty(array.shape, array.dtype) for name, array in program.scratch.items()}
+        scratch = {name: np.empty(array.shape, array.type) for name, array in program.scratch.items()}
         arrays = {**self.inputs, **self.outputs, **scratch}
         actions = []
         for step in program.steps:
@@ -104,9 +106,20 @@ class CpuSession(Session[CpuRunnable]):
             for action in actions:
                 action()
             for output, buffer in program.results.items():
-                self.outputs[output].reshape(-1)[:] = arrays[buffer].reshape(-1)[: self.outputs[output].size]
+                if isinstance(buffer, str):
+                    self.outputs[output].reshape(-1)[:] = arrays[buffer].reshape(-1)[: self.outputs[output].size]
 
-        return CpuRunnable(call, None, BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log))
+        def deliver() -> None:
+            for output, parts in program.results.items():
+                if isinstance(parts, Reduced):
+                    target = self.outputs[output]
+                    target[...] = parts.put_together(arrays[parts.buffer], target.shape)
+
+        return CpuRunnable(
+            call,
+            deliver,
+            BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log),
+        )
 
     def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite the outputs."""
@@ -120,7 +133,8 @@ class CpuSession(Session[CpuRunnable]):
 
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep the contents of the sets; where the caches are left alone, nothing is written before an execution."""
-        self._sets = [] if self.options.flush == "none" else [each.inputs for each in sets]
+        is_in_place = not sets[0].inputs.keys().isdisjoint(self.outputs)
+        self._sets = [] if self.options.flush == "none" and not is_in_place else [each.inputs for each in sets]
         return len(self._sets)
 
     def restock(self, number: int, inputs: Arrays) -> None:
@@ -142,20 +156,23 @@ class CpuSession(Session[CpuRunnable]):
         self._write(self._sets[draw.inputs])
         self._fill(draw.fill)
 
-    def _write(self, inputs: Arrays) -> None:
-        for name, array in inputs.items():
-            self.inputs[name][...] = array
-        self._in_place = inputs
+    def _write(self, contents: Arrays) -> None:
+        for name, array in contents.items():
+            (self.inputs if name in self.inputs else self.outputs)[name][...] = array
+        self._in_place = contents
 
     def _fill(self, byte: int) -> None:
-        for array in self.outputs.values():
-            array.reshape(-1).view(np.uint8).fill(byte)
+        """Let outputs hold a byte, those that are worked on in place their contents."""
+        for name, array in self.outputs.items():
+            if name in self._in_place:
+                array[...] = self._in_place[name]
+            else:
+                array.reshape(-1).view(np.uint8).fill(byte)
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten."""
-        return tuple(
-            name for name, array in self._in_place.items() if not _same_bytes(self.inputs[name], np.asarray(array))
-        )
+        held = {name: np.asarray(self._in_place[name]) for name in self.inputs}
+        return tuple(name for name, array in held.items() if not _same_bytes(self.inputs[name], array))
 
     def overrun_arrays(self) -> tuple[str, ...]:
         """Return the arrays next to which something was written ("input x", "output y")."""

@@ -3,6 +3,32 @@
 //
 // What it finds has the meaning of cuprof/worker/check.py, which decides whenever `failing` is not zero.
 
+struct bfloat16 {
+    unsigned short bits;
+    __device__ operator double() const { return __uint_as_float((unsigned int)bits << 16); }
+};
+struct float16 {
+    unsigned short bits;
+    __device__ operator double() const {
+        float value;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+        return value;
+    }
+};
+struct float8_e5m2 {
+    unsigned char bits;
+    __device__ operator double() const { return float16{(unsigned short)(bits << 8)}; }
+};
+struct float8_e4m3fn {
+    unsigned char bits;
+    __device__ operator double() const {
+        const int exponent = bits >> 3 & 15, fraction = bits & 7;
+        if ((bits & 127) == 127) return __longlong_as_double(0x7ff8000000000000ll);
+        const double size = exponent ? ldexp(8.0 + fraction, exponent - 10) : ldexp((double)fraction, -9);
+        return bits & 128 ? -size : size;
+    }
+};
+
 struct Found {
     unsigned long long failing;         // elements outside their tolerance, NaN among them
     unsigned long long largest_error;   // bits of the largest |output - expected| / allowed of those inside
@@ -13,6 +39,7 @@ struct Found {
 };
 
 #define INFINITE __longlong_as_double(0x7ff0000000000000ll)
+#define NOT_LOOKED_AT (-INFINITE)  // the bound of an element that need not be written
 
 template <int bytes> struct Word;
 template <> struct Word<1> { typedef unsigned char Type; };
@@ -45,6 +72,7 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
         const double should = unmasked(expected, i, key);
         const double magnitude = fabs(should) < INFINITE ? fabs(should) : 0.0;
         const double allowed = (absolute ? (double)absolute[i] : one_absolute) + relative * magnitude;
+        if (allowed == NOT_LOOKED_AT) continue;
         const double off = is == should ? 0.0 : fabs(is - should);
         const double own = off == 0.0 ? 0.0 : off / allowed;
         if (!(allowed >= 0.0) || !(own <= 1.0)) {
@@ -76,12 +104,14 @@ extern "C" __global__ void __launch_bounds__(256) cuprof_compare(
     }
 }
 
-// What the inputs of one set make right, and how far a result may lie from it. Without `expected` nothing is compared.
+// What the inputs of one set make right, of how many elements, and how far a result may lie from it. Without `expected`
+// nothing is compared.
 struct Standard {
     const Masked* expected;
     const BOUND* absolute;
     double one_absolute;
     double relative;
+    unsigned long long count;
 };
 
 // What became of the executions of one variant so far; the last block of the last output closes each of them.
@@ -101,6 +131,7 @@ __device__ __forceinline__ bool fails(const OUT* output, const Standard& standar
     const double magnitude = fabs(should) < INFINITE ? fabs(should) : 0.0;
     const double allowed = (standard.absolute ? (double)standard.absolute[i] : standard.one_absolute) +
                            standard.relative * magnitude;
+    if (allowed == NOT_LOOKED_AT) return false;
     const double is = (double)output[i];
     const double off = is == should ? 0.0 : fabs(is - should);
     return !(allowed >= 0.0) || !((off == 0.0 ? 0.0 : off / allowed) <= 1.0);
@@ -108,24 +139,24 @@ __device__ __forceinline__ bool fails(const OUT* output, const Standard& standar
 
 // Looks at some elements, drawn by the device's clock, as soon as the frame has ended. What goes on after it would have
 // written them by the time that all are looked at.
-extern "C" __global__ void cuprof_glance(const OUT* output, const Standard* standards, unsigned long long count,
-                                         unsigned long long key, const unsigned int* draw, Tally* tally) {
+extern "C" __global__ void cuprof_glance(const OUT* output, const Standard* standards, unsigned long long key,
+                                         const unsigned int* draw, Tally* tally) {
     const Standard standard = standards[*draw & 0xffffu];
-    if (!standard.expected) return;
+    if (!standard.expected || !standard.count) return;
     unsigned long long place = (unsigned long long)clock64() + blockIdx.x * blockDim.x + threadIdx.x;
     place = (place ^ (place >> 33)) * 0xff51afd7ed558ccdull;
     place = (place ^ (place >> 33)) * 0xc4ceb9fe1a85ec53ull;
-    if (fails(output, standard, (place ^ (place >> 33)) % count, key)) atomicAdd(&tally->failing, 1ull);
+    if (fails(output, standard, (place ^ (place >> 33)) % standard.count, key)) atomicAdd(&tally->failing, 1ull);
 }
 
 // Holds one output against the standard of the inputs that were drawn.
 extern "C" __global__ void __launch_bounds__(256) cuprof_verify(
-    const OUT* output, const Standard* standards, unsigned long long count, unsigned long long key,
-    const unsigned int* draw, unsigned int is_last, Tally* tally) {
+    const OUT* output, const Standard* standards, unsigned long long key, const unsigned int* draw,
+    unsigned int is_last, Tally* tally) {
     const Standard standard = standards[*draw & 0xffffu];
     if (!standard.expected) return;
     unsigned long long failing = 0;
-    for (unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x; i < count;
+    for (unsigned long long i = (unsigned long long)blockIdx.x * 256 + threadIdx.x; i < standard.count;
          i += (unsigned long long)gridDim.x * 256) {
         if (fails(output, standard, i, key)) ++failing;
     }

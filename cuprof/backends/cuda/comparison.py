@@ -17,7 +17,7 @@ import numpy as np
 from cuprof.backends.contract import Tally
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch
-from cuprof.family import Array, Arrays, Tolerance
+from cuprof.family import Array, Arrays, Tolerance, Tolerances
 from cuprof.records import Check
 
 C_TYPES = {
@@ -31,9 +31,13 @@ C_TYPES = {
     "uint32": "unsigned int",
 }
 """Types whose every value a double holds exactly; outputs of others are compared on the host."""
+SMALL_TYPES = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
+"""Further types of outputs, which compare_kernel.cu defines."""
 FOUND = struct.Struct("<QddQdd")
 TALLY = struct.Struct("<QIIQQQ")
-STANDARD = np.dtype([("expected", "<u8"), ("absolute", "<u8"), ("one_absolute", "<f8"), ("relative", "<f8")])
+STANDARD = np.dtype(
+    [("expected", "<u8"), ("absolute", "<u8"), ("one_absolute", "<f8"), ("relative", "<f8"), ("count", "<u8")]
+)
 THREADS = 256
 BLOCKS_A_MULTIPROCESSOR = 8
 GLANCE_BLOCKS = 4
@@ -54,28 +58,30 @@ class DeviceComparison:
         self.device = device
         self._key = secrets.randbits(64)
         known = [reference for reference in references if reference]
-        self._shapes = {name: array.shape for name, array in known[0].items()} if known else {}
-        self._types = {name: _common_type([each[name] for each in known]) for name in self._shapes}
+        self._shapes = [{name: array.shape for name, array in (each or {}).items()} for each in references]
+        self._types = {name: _common_type([each[name] for each in known]) for name in (known[0] if known else ())}
         self._expected = [
             {name: self._masked(array, self._types[name]) for name, array in (reference or {}).items()}
             for reference in references
         ]
-        self._bounds: list[tuple[Tolerance, str, dict[str, Any]]] = []
+        self._bounds: list[tuple[Tolerance, tuple[object, ...], Any]] = []
         self._found = device.cupy.zeros(FOUND.size, device.cupy.uint8)
 
     @staticmethod
-    def fits(outputs: Mapping[str, Any], reference: Arrays) -> bool:
+    def fits(outputs: Mapping[str, Array], reference: Arrays) -> bool:
         """Return whether the device can compare these: known types, and a reference that doubles hold exactly."""
         return set(outputs) == set(reference) and all(
-            str(outputs[name].dtype) in C_TYPES and array.dtype.kind in "fiu" and array.size > 0
+            (outputs[name].dtype in C_TYPES or outputs[name].dtype in SMALL_TYPES)
+            and array.dtype.kind in "fiu"
+            and array.size > 0
             for name, array in reference.items()
         )
 
-    def check(self, results: Results, tolerance: Tolerance, seed: int) -> Check | None:
+    def check(self, results: Results, tolerances: Tolerances, seed: int) -> Check | None:
         """Return the passed check against the first set, or None where some element is not within tolerance."""
         worst: Check | None = None
         for name, (address, spec) in results.items():
-            found = self._compare(name, address, spec, tolerance)
+            found = self._compare(name, address, spec, Tolerance.of(tolerances, name))
             if found is None:
                 return None
             if worst is None or found.error >= worst.error:
@@ -83,7 +89,7 @@ class DeviceComparison:
         return None if worst is None else Check(True, worst.error, worst.error_absolute, worst.error_relative, "", seed)
 
     def verification(
-        self, results: Results, tolerances: Sequence[Tolerance | None], draw_address: int
+        self, results: Results, tolerances: Sequence[Tolerances | None], draw_address: int
     ) -> DeviceVerification:
         """Return what compares results with the set that was drawn, without the host.
 
@@ -94,45 +100,47 @@ class DeviceComparison:
         tally = self.device.cupy.zeros(TALLY.size, self.device.cupy.uint8)
         keep: list[Any] = [tally]
         glances, launches = [], []
-        bound = _common_type([each.absolute for each in tolerances if each is not None and np.ndim(each.absolute)])
         for place, (name, (address, spec)) in enumerate(results.items()):
+            own = [None if each is None else Tolerance.of(each, name) for each in tolerances]
+            bound = _common_type([each.absolute for each in own if each is not None and np.ndim(each.absolute)])
             standards = np.zeros(len(self._expected), STANDARD)
-            for row, expected, tolerance in zip(standards, self._expected, tolerances, strict=True):
+            for number, (row, expected, tolerance) in enumerate(zip(standards, self._expected, own, strict=True)):
                 if name in expected and tolerance is not None:
-                    absolute, one = self._bound(name, tolerance, bound)
-                    row["expected"], row["absolute"] = expected[name].data.ptr, absolute
+                    absolute, one = self._bound(tolerance, self._shapes[number][name], bound)
+                    row["expected"], row["absolute"], row["count"] = (
+                        expected[name].data.ptr,
+                        absolute,
+                        expected[name].size,
+                    )
                     row["one_absolute"], row["relative"] = one, tolerance.relative
             table = self.device.upload(standards.view(np.uint8))
             keep.append(table)
             arguments = [
-                address, table.data.ptr, np.uint64(spec.size), np.uint64(self._key), draw_address,
+                address, table.data.ptr, np.uint64(self._key), draw_address,
                 np.uint32(place == len(results) - 1), tally.data.ptr,
             ]  # fmt: skip
-            glance = [*arguments[:5], tally.data.ptr]
+            glance = [*arguments[:4], tally.data.ptr]
             glances.append(self._launch("glance", name, spec.dtype, bound, GLANCE_BLOCKS, glance))
             launches.append(self._launch("verify", name, spec.dtype, bound, self._blocks(spec.size), arguments))
         return DeviceVerification(tuple(glances), tuple(launches), tally, keep)
 
-    def _bound(self, name: str, tolerance: Tolerance, kind: str) -> tuple[int, float]:
+    def _bound(self, tolerance: Tolerance, shape: tuple[int, ...], kind: str) -> tuple[int, float]:
         """Return the address of a tolerance's bounds of an output's elements, or 0 and its one bound."""
         if not np.ndim(tolerance.absolute):
             return 0, float(tolerance.absolute)
-        alike = [(known, bounds) for known, its_kind, bounds in self._bounds if its_kind == kind]
+        alike = [(known, bounds) for known, of, bounds in self._bounds if of == (kind, shape)]
         bounds = next((each for known, each in alike if known is tolerance), None)
         if bounds is None:  # comparing large ones takes a tenth of a second: each is known by itself from then on
             bounds = next((each for known, each in alike if _equal(known.absolute, tolerance.absolute)), None)
             if bounds is None:
-                bounds = {
-                    each: self.device.upload(np.ascontiguousarray(np.broadcast_to(tolerance.absolute, shape), kind))
-                    for each, shape in self._shapes.items()
-                }
-            self._bounds.append((tolerance, kind, bounds))
-        return int(bounds[name].data.ptr), 0.0
+                bounds = self.device.upload(np.ascontiguousarray(np.broadcast_to(tolerance.absolute, shape), kind))
+            self._bounds.append((tolerance, (kind, shape), bounds))
+        return int(bounds.data.ptr), 0.0
 
     def _compare(self, name: str, address: int, spec: Array, tolerance: Tolerance) -> Check | None:
-        device, count = self.device, spec.size
+        device, count = self.device, self._expected[0][name].size
         bound = _common_type([tolerance.absolute])
-        absolute, one_absolute = self._bound(name, tolerance, bound)
+        absolute, one_absolute = self._bound(tolerance, self._shapes[0][name], bound)
         self._found.fill(0)
         arguments = [
             address,
@@ -165,7 +173,7 @@ class DeviceComparison:
         self, kernel: str, output: str, dtype: str, bound: str, blocks: int, arguments: Sequence[Any]
     ) -> PackedLaunch:
         """Return a launch of a kernel for an output's type, its reference's and its bounds'."""
-        types = {"OUT": C_TYPES[dtype], "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound]}
+        types = {"OUT": C_TYPES.get(dtype, dtype), "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound]}
         function = self.device.comparison_kernel(kernel, **types)
         return PackedLaunch(f"cuprof_{kernel}", function, (blocks,), (THREADS,), arguments)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuprof.backends.cuda.cupti_records import get_records
+from cuprof.backends.cuda.frame_check import MARK
 from cuprof.errors import LaunchError, MissingDependencyError
 
 OWN_PREFIX = "cuprof_"
@@ -26,12 +27,14 @@ class CuptiClock:
         self._records.clear()
 
     def span_ns(self) -> float:
-        """Return the time from the first kernel's start to the last one's end since `start`, the device being idle.
+        """Return the time from the first kernel's start to the last one's end in the frame, the device being idle.
 
         Raises:
             LaunchError: no kernel ran.
         """
-        found = [each for each in self._records.read() if not each.name.startswith(OWN_PREFIX)]
+        records = self._records.read()
+        began_ns = min((each.start_ns for each in records if each.name == MARK), default=0)  # a set-up lies before it
+        found = [each for each in records if each.start_ns >= began_ns and not each.name.startswith(OWN_PREFIX)]
         if not found:
             raise LaunchError("CUPTI recorded no kernel; measure.timer=events also times copies and fills")
         return float(max(each.end_ns for each in found) - min(each.start_ns for each in found))

@@ -128,7 +128,7 @@ class CudaDevice:
         Raises:
             LaunchError: the copy failed.
         """
-        host = np.asarray(array, order="C")
+        host = as_bits(np.asarray(array, order="C"))
         device = self.cupy.empty(host.shape, host.dtype) if target is None else target
         if host.nbytes:
             copy = self.driver.cuMemcpyHtoDAsync(device.data.ptr, host.ctypes.data, host.nbytes, self.stream.ptr)
@@ -153,6 +153,17 @@ class CudaDevice:
         source = (Path(__file__).parent / file).read_text()
         built, _ = self.cache.compile(NvrtcBuild(source, file, self.arch, defines))
         return self.load(built.image)
+
+
+def as_bits(array: np.ndarray) -> np.ndarray:
+    """Return an array of a type that CuPy lacks as one of whole numbers of that size, of structs as one of their bytes.
+
+    Of structs the bytes of an element are a further, last axis.
+    """
+    kind = array.dtype
+    if kind.kind != "V":
+        return array
+    return array.view(f"u{kind.itemsize}") if kind.names is None else array[..., None].view(np.uint8)
 
 
 class CupyErrors:

@@ -40,26 +40,6 @@ def load_driver() -> Any:
     return SimpleNamespace(**vars(driver))
 
 
-@cache
-def load_launch() -> Callable[..., int]:
-    """Return what launches a kernel and returns the status: CuPy's call, at half the host time of cuda-bindings' own.
-
-    Its arguments are those of cuLaunchKernel, all as Python ints. It is taken as `load_driver` takes what it has.
-    """
-    from cupy_backends.cuda.api import driver
-
-    launch, refused = driver.launchKernel, driver.CUDADriverError
-
-    def enqueue(*given: int) -> int:
-        try:
-            launch(*given)
-        except refused as error:
-            return int(error.status)
-        return 0
-
-    return enqueue
-
-
 def call(answer: tuple[Any, ...], what: str) -> Any:
     """Return a driver call's result, or raise.
 
@@ -123,10 +103,10 @@ class PackedLaunch:
             overlaps: it may begin before the launch ahead of it ends.
         """
         driver = load_driver()
-        self._enqueue = _cooperatively(driver) if cooperative else load_launch()
+        self._enqueue = _cooperatively(driver) if cooperative else driver.cuLaunchKernel
         if cluster or overlaps:
             self._enqueue = _with_attributes(driver, cluster, overlaps, cooperative)
-        self.name, self.function, self.shared_bytes = name, int(function), shared_bytes
+        self.name, self.function, self.shared_bytes = name, function, shared_bytes
         self.grid = (*grid, 1, 1)[:3]
         self.block = (*block, 1, 1)[:3]
         cells = [
@@ -139,9 +119,9 @@ class PackedLaunch:
 
     def __call__(self, stream: int) -> None:
         """Enqueue on a stream."""
-        status = self._enqueue(self.function, *self.grid, *self.block, self.shared_bytes, stream, self.params, 0)
+        status = self._enqueue(self.function, *self.grid, *self.block, self.shared_bytes, stream, self.params, 0)[0]
         if status:
-            raise error_for(status, f"launch {self.name}")
+            raise error_for(int(status), f"launch {self.name}")
 
     def keep(self, owners: list[Any]) -> None:
         """Keep objects alive as long as this launch, whose arguments name what they own."""
@@ -153,12 +133,14 @@ class PackedLaunch:
         ctypes.memmove(self._keep[0][index], content, len(content))
 
 
-def _cooperatively(driver: Any) -> Callable[..., int]:
+def _cooperatively(driver: Any) -> Callable[..., tuple[Any, ...]]:
     """Return the cooperative launch with the plain one's parameters, of which it lacks the last."""
-    return lambda *arguments: int(driver.cuLaunchCooperativeKernel(*arguments[:-1])[0])
+    return lambda *arguments: driver.cuLaunchCooperativeKernel(*arguments[:-1])
 
 
-def _with_attributes(driver: Any, cluster: Sequence[int], overlaps: bool, cooperative: bool) -> Callable[..., int]:
+def _with_attributes(
+    driver: Any, cluster: Sequence[int], overlaps: bool, cooperative: bool
+) -> Callable[..., tuple[Any, ...]]:
     """Return the launch with attributes, with the plain one's parameters."""
     kinds, attributes = driver.CUlaunchAttributeID, []
     if cluster:
@@ -177,10 +159,11 @@ def _with_attributes(driver: Any, cluster: Sequence[int], overlaps: bool, cooper
     config = driver.CUlaunchConfig()
     config.attrs, config.numAttrs = attributes, len(attributes)
 
-    def enqueue(function: int, *given: int) -> int:
+    def enqueue(function: Any, *given: Any) -> tuple[Any, ...]:
         config.gridDimX, config.gridDimY, config.gridDimZ = given[:3]
         config.blockDimX, config.blockDimY, config.blockDimZ, config.sharedMemBytes, config.hStream = given[3:8]
-        return int(driver.cuLaunchKernelEx(config, function, *given[8:])[0])
+        answer: tuple[Any, ...] = driver.cuLaunchKernelEx(config, function, *given[8:])
+        return answer
 
     return enqueue
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.cuda.device import CudaDevice
+from cuprof.backends.cuda.device import CudaDevice, as_bits
 from cuprof.backends.cuda.driver import call
 from cuprof.backends.guarded import GUARD_BYTES, PATTERN
 
@@ -28,7 +28,7 @@ class DeviceGuards:
         self._table: tuple[Any, Any] | None = None
 
     def allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype | str) -> Any:
-        """Return a new CuPy array, C-contiguous, elements undefined, aligned as CuPy's own arrays are.
+        """Return a new CuPy array, C-contiguous, elements undefined, aligned as CuPy's own arrays are; see `as_bits`.
 
         Args:
             label: what `find_damaged` calls it ("output y").
@@ -36,7 +36,8 @@ class DeviceGuards:
         Raises:
             cupy.cuda.memory.OutOfMemoryError: the device has not so much memory.
         """
-        cupy, kind = self.device.cupy, np.dtype(dtype)
+        cupy, like = self.device.cupy, as_bits(np.empty((0, *shape), dtype))
+        shape, kind = like.shape[1:], like.dtype
         size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         memory = cupy.empty(size + 2 * GUARD_BYTES, cupy.uint8)
         self._labels.append(label)

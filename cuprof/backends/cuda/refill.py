@@ -21,7 +21,7 @@ class DeviceRefill:
     """Keep the contents of several sets of inputs on the device.
 
     Args:
-        inputs: the arrays that executions read, by name; they hold the contents of the first set.
+        inputs: the arrays that hold contents before executions, by name; they hold those of the first set.
         overwritten: those that hold a byte before each execution.
         sets: contents by input name; as many of them, from the first on, as there is memory for are kept.
         draw_address: where the device finds which set, and which byte.

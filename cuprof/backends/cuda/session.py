@@ -38,7 +38,7 @@ from cuprof.backends.cuda.steps import StepBinder
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
 from cuprof.backends.cuda.transfers import Transfers
 from cuprof.errors import LaunchError
-from cuprof.family import Array, Arrays, Point, Program, Signature, Tolerance, Variant
+from cuprof.family import Array, Arrays, Launch, Point, Program, Reduced, Repeat, Signature, Tolerances, Variant
 from cuprof.records import BuildFacts, Check, Measure
 
 STEPS_OF_A_CALL = 8
@@ -62,10 +62,13 @@ class CudaRunnable:
     """How many of them are launches; None where that is not known."""
     holds_back: bool = True
     """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
+    always_waits: bool = False
     expired_in_a_row: int = 0
     before: tuple[Callable[[int], object], ...] = ()
     """What it needs on the stream, untimed, once the inputs are written: copies into `__constant__` memory."""
     verification: DeviceVerification | None = None
+    reduced: Mapping[str, Reduced] = field(default_factory=dict)
+    """Outputs that are left in parts."""
     deliver: Callable[[], object] | None = None
     """Puts on the current stream what brings results that it returned into the outputs; see `cuprof.family.Call`."""
 
@@ -102,11 +105,15 @@ class CudaSession(Session[CudaRunnable]):
         self.inputs = {
             name: device.upload(array, self.guards.allocate(f"input {name}", array.shape, array.dtype))
             for name, array in inputs.items()
+            if name not in signature.outputs
         }
         self.outputs = {
-            name: self.guards.allocate(f"output {name}", spec.shape, spec.dtype)
+            name: self.guards.allocate(f"output {name}", spec.shape, spec.type)
             for name, spec in signature.outputs.items()
         }
+        self.restored = {**self.inputs, **{name: self.outputs[name] for name in inputs if name in self.outputs}}
+        """What holds contents before an execution: the inputs, and the outputs that are worked on in place."""
+        self._restore(inputs)
         self.scratch = self.guards.allocate("scratch", (max(scratch_bytes, 1),), "uint8")
         if options.cupti:
             device.timer.use_cupti()
@@ -135,22 +142,32 @@ class CudaSession(Session[CudaRunnable]):
             if array.nbytes > size:
                 raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {array.nbytes}")
             copies.append((address, array.data.ptr, array.nbytes))
-        before = (copying(self.device, copies),) if copies else ()
+        before: tuple[Callable[[int], object], ...] = (copying(self.device, copies),) if copies else ()
         for put in before:
             put(self.device.stream.ptr)
-        captured = self.options.graph and len(program.steps) > 1
+        rounds = [step for step in program.steps if isinstance(step, Repeat)]
+        waits = any(step.until for step in rounds)
+        captured = self.options.graph and len(program.steps) > 1 and not waits
         stream = self.device.capturing_stream if captured else self.device.stream.ptr
-        binder = StepBinder(self.device, loaded, self.buffers(program), addresses, stream, text)
+        buffers = self.buffers(program)
+        binder = StepBinder(self.device, loaded, buffers, addresses, stream, text)
         actions = [binder.bind(step) for step in program.steps]
+        ahead = StepBinder(self.device, loaded, buffers, addresses, self.device.stream.ptr, text)
+        before += tuple(_on_any(ahead.bind(step)) for step in program.setup)
         facts = replace(binder.resources(), cached=loaded.cached, build_ns=build_ns, log=loaded.log)
+        reduced = {name: each for name, each in program.results.items() if isinstance(each, Reduced)}
         results = {
-            name: (addresses[program.results.get(name, name)], spec) for name, spec in self.signature.outputs.items()
+            name: (addresses[program.find_result(name)], buffers[reduced[name].buffer] if name in reduced else spec)
+            for name, spec in self.signature.outputs.items()
         }
-        plain = len(program.launches) == len(program.steps)  # a fill may be a launch; a function may make many
-        launches = len(program.launches) if plain else None
+        # A fill may be a launch; a function may make many.
+        plain = all(isinstance(step, Launch) for step in (*program.steps, *program.setup))
+        launches = len(program.steps) if plain else None
         enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
         steps = STEPS_OF_A_CALL if program.calls_host else len(actions)
-        runnable = CudaRunnable(enqueue, results, facts, None, steps, launches, before=before)
+        steps += sum(step.times * len(step.steps) for step in rounds)
+        runnable = CudaRunnable(enqueue, results, facts, None, steps, launches, before=before, reduced=reduced)
+        runnable.holds_back, runnable.always_waits = not waits, waits
         release_with(runnable, loaded.unload)
         if captured:
             self._replay_as_graph(runnable, stream)
@@ -194,12 +211,24 @@ class CudaSession(Session[CudaRunnable]):
     def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
         with self.device.errors("poison the buffers"):
-            for array in (*self.outputs.values(), self.scratch):
+            for array in self._overwritten():
                 call(
                     self.driver.cuMemsetD8Async(array.data.ptr, byte, array.nbytes, self.device.stream.ptr),
                     "poison a buffer",
                 )
+            self._restore(self._sets[self._in_place].inputs)
+            for put in runnable.before:
+                put(self.device.stream.ptr)
             self.device.stream.synchronize()
+
+    def _restore(self, contents: Arrays) -> None:
+        """Write what is worked on in place anew."""
+        for name in self.restored.keys() & self.outputs:
+            self.device.upload(np.asarray(contents[name]), self.outputs[name])
+
+    def _overwritten(self) -> list[Any]:
+        """Return what holds a byte before an execution."""
+        return [*(array for name, array in self.outputs.items() if name not in self.restored), self.scratch]
 
     def repeat(self, runnable: CudaRunnable, count: int) -> None:
         """Execute back to back and wait; the driver makes the host wait where its queue is full."""
@@ -211,22 +240,28 @@ class CudaSession(Session[CudaRunnable]):
     def watch_inputs(self) -> None:
         """Remember what the inputs hold, and what each further set of them does."""
         sets = self._refill.contents if self._refill else []
-        self._checksums = [self._checksums_of(contents) for contents in sets or [self.inputs]]
+        self._checksums = [
+            self._checksums_of({name: each[name] for name in self.inputs}) for each in sets or [self.inputs]
+        ]
 
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep the contents of the sets on the device, and what is right for each where that can be compared there."""
         self._sets, self._comparison = list(sets), None
-        if self.options.flush == "none":  # writing the inputs would bring into the caches what is not to be there
-            return 0
+        is_in_place = len(self.restored) > len(self.inputs)
+        if self.options.flush == "none" and not is_in_place:
+            return 0  # writing the inputs would bring into the caches what is not to be there
         with self.device.errors("keep sets of inputs"):
-            overwritten = (*self.outputs.values(), self.scratch)
             contents = [each.inputs for each in sets]
+            self._restore(contents[0])
             try:
                 address = self.device.timer.draw_address
-                self._refill = DeviceRefill(self.device, self.inputs, overwritten, contents, address)
+                self._refill = DeviceRefill(self.device, self.restored, self._overwritten(), contents, address)
             except self.device.cupy.cuda.memory.OutOfMemoryError:
-                return 0
-            return int(self._refill.count)
+                self._refill = None
+            found = self._refill.count if self._refill else 0
+            if is_in_place and not found:
+                raise LaunchError("there is no memory for a copy of what is worked on in place")
+            return found
 
     def restock(self, number: int, inputs: Arrays) -> None:
         """Keep other contents as the set of this number."""
@@ -235,10 +270,13 @@ class CudaSession(Session[CudaRunnable]):
             self._refill.replace(number, inputs)
             self._sets[number] = InputSet(inputs)
             self._transfers.forget(number)
-            self._checksums[number] = self._checksums_of(self._refill.contents[number])
+            contents = self._refill.contents[number]
+            self._checksums[number] = self._checksums_of({name: contents[name] for name in self.inputs})
 
-    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerance | None]) -> bool:
+    def expect(self, runnable: CudaRunnable, tolerances: Sequence[Tolerances | None]) -> bool:
         """Compare the results on the device where their types allow it and its memory suffices."""
+        if runnable.reduced:
+            return False
         with self.device.errors("compare the results"):
             try:
                 comparison = self._compared_with()
@@ -303,15 +341,18 @@ class CudaSession(Session[CudaRunnable]):
         if self._comparison is None:
             references = [each.reference.open() if each.reference else None for each in self._sets]
             if references[0] is None or not all(
-                reference is None or DeviceComparison.fits(self.outputs, reference) for reference in references
+                reference is None or DeviceComparison.fits(self.signature.outputs, reference)
+                for reference in references
             ):
                 return None
             self._comparison = DeviceComparison(self.device, references)
         return self._comparison
 
-    def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerance, seed: int) -> Check | None:
+    def check_in_place(self, runnable: CudaRunnable, tolerance: Tolerances, seed: int) -> Check | None:
         """Return the passed check where the device finds everything right; None leaves the verdict to the host."""
         self._bring(runnable)
+        if runnable.reduced:
+            return None
         with self.device.errors("compare the results"):
             try:
                 comparison = self._compared_with()
@@ -341,7 +382,7 @@ class CudaSession(Session[CudaRunnable]):
     def restore_inputs(self, inputs: Arrays) -> None:
         """Copy the inputs to the device anew, and write all guard bytes."""
         for name, array in inputs.items():
-            self.device.upload(array, self.inputs[name])
+            self.device.upload(array, self.restored[name])
         self._in_place = 0
         self.guards.mend()
 
@@ -354,9 +395,10 @@ class CudaSession(Session[CudaRunnable]):
         self._bring(runnable)
         found = {}
         for name, (address, spec) in runnable.results.items():
-            host = np.empty(spec.shape, spec.dtype)
+            host = np.empty(spec.shape, spec.type)
             call(self.driver.cuMemcpyDtoH(host.ctypes.data, address, host.nbytes), f"fetch output {name}")
-            found[name] = host
+            own = runnable.reduced.get(name)
+            found[name] = own.put_together(host, self.signature.outputs[name].shape) if own else host
         return found
 
     def read(self, runnable: CudaRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
@@ -367,7 +409,7 @@ class CudaSession(Session[CudaRunnable]):
             if measure is Measure.TOTAL:
                 drawn = draw()
                 around = self._around(runnable, drawn)
-                uploads = self._transfers.uploads(drawn.inputs, self._sets[drawn.inputs].inputs, self.inputs)
+                uploads = self._transfers.uploads(drawn.inputs, self._sets[drawn.inputs].inputs, self.restored)
                 downloads = self._transfers.downloads(runnable.results)
                 return timer.total(uploads, enqueue, downloads, around)
             if measure is Measure.HOT:
@@ -380,7 +422,7 @@ class CudaSession(Session[CudaRunnable]):
                 reading = timer.cold(enqueue, flush, blocking, self._around(runnable, draw()))
         if blocking:  # other variants are read in between, so each keeps a count of its own
             runnable.expired_in_a_row = runnable.expired_in_a_row + 1 if reading.suspect else 0
-            runnable.holds_back = runnable.expired_in_a_row < 2
+            runnable.holds_back = runnable.expired_in_a_row < 2 and not runnable.always_waits
         return reading
 
     def tick_ns(self, measure: Measure) -> float:
@@ -389,7 +431,7 @@ class CudaSession(Session[CudaRunnable]):
 
     def close(self) -> None:
         """Free the session's device and page-locked memory."""
-        self.inputs, self.outputs, self.scratch = {}, {}, self.device.cupy.empty(1, "u1")
+        self.inputs, self.outputs, self.restored, self.scratch = {}, {}, {}, self.device.cupy.empty(1, "u1")
         self._transfers = Transfers(self.device, self.options.pinned)
         self._refill = self._comparison = None
         self.device.cupy.get_default_memory_pool().free_all_blocks()
@@ -404,6 +446,11 @@ class CudaSession(Session[CudaRunnable]):
         if offset > self.scratch.nbytes:
             raise LaunchError(f"scratch of {offset} bytes asked for, {self.scratch.nbytes} set aside")
         return addresses
+
+
+def _on_any(action: Callable[[], object]) -> Callable[[int], object]:
+    """Return what puts a step on the stream that it is bound to, whichever it is told."""
+    return lambda _: action()
 
 
 def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:

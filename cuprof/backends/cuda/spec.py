@@ -19,7 +19,7 @@ SPEC = BackendSpec(
     limits=LaunchLimits(grid=(2**31 - 1, 65535, 65535), block=(1024, 1024, 64), block_threads=1024),
     cooperative=True,
     extended=True,
-    steps=("launch", "fill", "invoke"),
+    steps=("launch", "fill", "copy", "repeat", "invoke"),
     uses_cuda_headers=True,
     builder="cuprof.backends.cuda.offline:build",
 )

@@ -15,7 +15,7 @@ from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream
 from cuprof.backends.cuda.loading import Loaded
 from cuprof.backends.invoke import bind
 from cuprof.backends.ptxas import KernelFacts
-from cuprof.family import Array, Fill, Invoke, Launch, TensorMap, Texture
+from cuprof.family import Array, Copy, Fill, Invoke, Launch, Repeat, TensorMap, Texture
 from cuprof.family.program import Argument, Step, as_scalar
 from cuprof.records import BuildFacts
 
@@ -51,6 +51,12 @@ class StepBinder:
         if isinstance(step, Fill):
             address, size, value = self.addresses[step.buffer], self.buffers[step.buffer].nbytes, step.value
             return lambda: call(driver.cuMemsetD8Async(address, value, size, self.stream), f"fill {step.buffer}")
+        if isinstance(step, Copy):
+            size = min(self.buffers[step.source].nbytes, self.buffers[step.target].nbytes)
+            given = (self.addresses[step.target], self.addresses[step.source], size, self.stream)
+            return lambda: call(driver.cuMemcpyDtoDAsync(*given), f"copy {step.source}")
+        if isinstance(step, Repeat):
+            return self._bind_rounds(step)
         if isinstance(step, Invoke):
             return self._bind_function(step)
         assert isinstance(step, Launch)
@@ -112,6 +118,24 @@ class StepBinder:
         )
         launch.keep(keep)
         return on_stream(launch, self.stream)
+
+    def _bind_rounds(self, step: Repeat) -> Callable[[], None]:
+        driver, stream = self.device.driver, self.stream
+        actions = [self.bind(each) for each in step.steps]
+        address = self.addresses[step.until] if step.until else 0
+        flag = np.zeros(self.buffers[step.until].type.itemsize if step.until else 1, np.uint8)
+
+        def repeat() -> None:
+            for _ in range(step.times):
+                for action in actions:
+                    action()
+                if address:
+                    call(driver.cuMemcpyDtoHAsync(flag.ctypes.data, address, flag.nbytes, stream), "look for the end")
+                    call((*driver.cuStreamSynchronize(stream),), "look for the end")
+                    if flag.any():
+                        return
+
+        return repeat
 
     def _bind_function(self, step: Invoke) -> Callable[[], None]:
         assert self.loaded.library is not None

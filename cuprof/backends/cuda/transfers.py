@@ -24,7 +24,7 @@ class Transfers:
     def __init__(self, device: CudaDevice, pinned: bool) -> None:
         self.device, self.pinned = device, pinned
         self._uploaded: dict[int, dict[str, np.ndarray]] = {}
-        self._downloaded: dict[str, np.ndarray] = {}
+        self._downloaded: dict[tuple[str, Array], np.ndarray] = {}
 
     def uploads(self, number: int, contents: Arrays, inputs: Mapping[str, Any]) -> Copies:
         """Return the copies of a set's contents to the device's arrays."""
@@ -35,11 +35,13 @@ class Transfers:
 
     def downloads(self, results: Mapping[str, tuple[int, Array]]) -> Copies:
         """Return the copies of results, each at its address, to the host."""
-        if not self._downloaded:
-            self._downloaded = {
-                name: self._allocate(spec.shape, np.dtype(spec.dtype)) for name, (_, spec) in results.items()
-            }
-        return [(array.ctypes.data, results[name][0], array.nbytes) for name, array in self._downloaded.items()]
+        copies = []
+        for name, (address, spec) in results.items():
+            if (name, spec) not in self._downloaded:
+                self._downloaded[name, spec] = self._allocate(spec.shape, spec.type)
+            host = self._downloaded[name, spec]
+            copies.append((host.ctypes.data, address, host.nbytes))
+        return copies
 
     def forget(self, number: int) -> None:
         """Let go of a set, whose contents have been replaced."""

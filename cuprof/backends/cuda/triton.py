@@ -137,7 +137,7 @@ def _take() -> _Compiler:
 def _describe(argument: object, buffers: Mapping[str, Array]) -> tuple[str, bool, int | float | None]:
     """Return an argument's type, whether Triton may take it for a multiple of 16, and its value."""
     if isinstance(argument, str):
-        return "*" + _name(np.dtype(buffers[argument].dtype)), True, None
+        return "*" + _name(buffers[argument].type), True, None
     if not isinstance(argument, int | float | np.generic):
         raise BuildError(f"a Triton kernel takes no {type(argument).__name__}; let it make its own from the buffer")
     scalar = np.bool_(argument) if isinstance(argument, bool) else as_scalar(argument)

@@ -24,7 +24,7 @@ from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import KernelFacts, read_resources
 from cuprof.errors import LaunchError
-from cuprof.family import Arrays, Fill, Launch, Program, Signature, Variant
+from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
 from cuprof.family.program import Step, as_scalar
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Measure
@@ -44,6 +44,9 @@ class OpenClRunnable:
     keep: tuple[Any, ...] = ()
     """Every buffer that the actions use: a kernel does not hold the memory that it has as an argument."""
 
+    setup: tuple[Enqueue, ...] = ()
+    parts: Mapping[str, tuple[Reduced, Array]] = field(default_factory=dict)
+    """Outputs that are left in parts, and what they lie in."""
     phases: int = 1
 
     @property
@@ -64,11 +67,14 @@ class OpenClSession(Session[OpenClRunnable]):
         self.inputs = {
             name: self._allocate(f"input {name}", array.nbytes).part(0, max(array.nbytes, 1))
             for name, array in self._host_inputs.items()
+            if name not in signature.outputs
         }
         self.outputs = {
             name: self._allocate(f"output {name}", spec.nbytes).part(0, max(spec.nbytes, 1))
             for name, spec in signature.outputs.items()
         }
+        self.restored = {name: self.inputs[name] if name in self.inputs else self.outputs[name] for name in inputs}
+        """What holds contents before an execution: the inputs, and the outputs that are worked on in place."""
         self.arena = self._allocate("scratch", scratch_bytes)
         self._pinned: tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[Any]] | None = None
         self._sets: list[dict[str, np.ndarray]] = []
@@ -79,7 +85,10 @@ class OpenClSession(Session[OpenClRunnable]):
     def stock(self, sets: Sequence[InputSet]) -> int:
         """Keep the contents of the sets in device memory, as many as it takes."""
         self._contents, self._sets = [], []
-        if self.options.flush == "none":  # writing the inputs would bring into the caches what is not to be there
+        is_in_place = len(self.restored) > len(self.inputs)
+        if (
+            self.options.flush == "none" and not is_in_place
+        ):  # writing the inputs would bring into the caches what is not to be there
             return 0
         cl = self.device.cl
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
@@ -92,13 +101,15 @@ class OpenClSession(Session[OpenClRunnable]):
                     if array.nbytes
                 }
                 for name, buffer in held.items():  # memory is given at first use
-                    cl.enqueue_copy(self.device.queue, self.inputs[name], buffer, byte_count=host[name].nbytes)
+                    cl.enqueue_copy(self.device.queue, self.restored[name], buffer, byte_count=host[name].nbytes)
                 self.device.queue.finish()
             except cl.Error:
                 break
             self._contents.append(held)
             self._sets.append(host)
             self._in_place = host
+        if is_in_place and not self._sets:
+            raise LaunchError("there is no memory for a copy of what is worked on in place")
         if self._sets:
             self._give(FIRST_INPUTS)
         return len(self._sets)
@@ -125,17 +136,23 @@ class OpenClSession(Session[OpenClRunnable]):
             return
         cl, queue, host = self.device.cl, self.device.queue, self._sets[draw.inputs]
         for name, buffer in self._contents[draw.inputs].items():
-            cl.enqueue_copy(queue, self.inputs[name], buffer, byte_count=host[name].nbytes)
+            cl.enqueue_copy(queue, self.restored[name], buffer, byte_count=host[name].nbytes)
         self._in_place = host
-        for buffer in self.outputs.values():
-            cl.enqueue_fill_buffer(queue, buffer, np.uint8(draw.fill), 0, buffer.size)
+        self._fill(draw.fill)
         if runnable is not None:
             runnable.arena.fill(draw.fill)
+            for step in runnable.setup:
+                step([])
         queue.finish()
+
+    def _fill(self, byte: int) -> None:
+        for name, buffer in self.outputs.items():
+            if name not in self.restored:
+                self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), 0, buffer.size)
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten, by comparing with the host's copy."""
-        return tuple(name for name, array in self._in_place.items() if not self._is_intact(name, array))
+        return tuple(name for name in self.inputs if not self._is_intact(name, self._in_place[name]))
 
     def overrun_arrays(self) -> tuple[str, ...]:
         """Return the buffers next to which something was written ("input x", "output y", "scratch")."""
@@ -151,7 +168,7 @@ class OpenClSession(Session[OpenClRunnable]):
     def _upload(self, inputs: Arrays) -> None:
         for name, array in inputs.items():
             if array.nbytes:
-                self.device.cl.enqueue_copy(self.device.queue, self.inputs[name], np.ascontiguousarray(array))
+                self.device.cl.enqueue_copy(self.device.queue, self.restored[name], np.ascontiguousarray(array))
         self.device.queue.finish()
 
     def _allocate(self, label: str, size: int) -> GuardedBuffer:
@@ -179,16 +196,21 @@ class OpenClSession(Session[OpenClRunnable]):
             buffers, sizes = self._buffers(program)
             kernels: list[Any] = []
             steps = tuple(self._step(built, step, buffers, sizes, kernels) for step in program.steps)
-            results = {name: buffers[program.results.get(name, name)] for name in self.signature.outputs}
+            setup = tuple(self._step(built, step, buffers, sizes, kernels) for step in program.setup)
+            results = {name: buffers[program.find_result(name)] for name in self.signature.outputs}
             facts = self._build_facts(kernels, log, build_ns)
-        return OpenClRunnable(steps, results, self.arena, facts, tuple(buffers.values()))
+        reduced = {name: each for name, each in program.results.items() if isinstance(each, Reduced)}
+        parts = {name: (each, program.scratch[each.buffer]) for name, each in reduced.items()}
+        return OpenClRunnable(steps, results, self.arena, facts, tuple(buffers.values()), setup, parts)
 
     def poison(self, runnable: OpenClRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
         with self.device.errors("poison the buffers", waiting=True):
-            for buffer in self.outputs.values():
-                self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), 0, buffer.size)
+            self._upload({name: array for name, array in self._in_place.items() if name in self.outputs})
+            self._fill(byte)
             runnable.arena.fill(byte)
+            for step in runnable.setup:
+                step([])
             self.device.queue.finish()
 
     def repeat(self, runnable: OpenClRunnable, count: int) -> None:
@@ -203,10 +225,11 @@ class OpenClSession(Session[OpenClRunnable]):
         """Copy the outputs to new host arrays."""
         found = {}
         for name, spec in self.signature.outputs.items():
-            host = np.empty(spec.shape, spec.dtype)
+            own, held = runnable.parts.get(name, (None, spec))
+            host = np.empty(held.shape, held.type)
             with self.device.errors(f"fetch output {name}", waiting=True):
                 self.device.cl.enqueue_copy(self.device.queue, host, runnable.results[name])
-            found[name] = host
+            found[name] = own.put_together(host, spec.shape) if own else host
         return found
 
     def read(self, runnable: OpenClRunnable, measure: Measure, batch: int = 1, draw: Draws = first_draw) -> Reading:
@@ -218,7 +241,7 @@ class OpenClSession(Session[OpenClRunnable]):
                 inputs, outputs = self._host_buffers()
                 for name, array in (self._sets[drawn.inputs] if self._sets else self._host_inputs).items():
                     inputs[name][...] = array
-                uploads = [(self.inputs[name], array) for name, array in inputs.items()]
+                uploads = [(self.restored[name], array) for name, array in inputs.items()]
                 downloads = [(array, runnable.results[name]) for name, array in outputs.items()]
                 return timer.total_time(uploads, runnable.actions, downloads)
             flush = self.options.flush if measure is Measure.COLD else "none"
@@ -239,7 +262,7 @@ class OpenClSession(Session[OpenClRunnable]):
         for buffer in (*self.inputs.values(), *self.outputs.values(), *guarded, *held):
             buffer.release()
         self._contents, self._sets = [], []
-        self.inputs, self.outputs, self._guarded, self._pinned = {}, {}, [], None
+        self.inputs, self.outputs, self.restored, self._guarded, self._pinned = {}, {}, {}, [], None
 
     def _buffers(self, program: Program) -> tuple[dict[str, Any], dict[str, int]]:
         """Return every buffer by name and its size; scratch buffers are parts of the arena."""
@@ -263,6 +286,13 @@ class OpenClSession(Session[OpenClRunnable]):
         if isinstance(step, Fill):
             buffer, size, pattern = buffers[step.buffer], sizes[step.buffer], np.uint8(step.value)
             return lambda after: cl.enqueue_fill_buffer(queue, buffer, pattern, 0, size, wait_for=after)
+        if isinstance(step, Copy):
+            source, target, count = (
+                buffers[step.source],
+                buffers[step.target],
+                min(sizes[step.source], sizes[step.target]),
+            )
+            return lambda after: cl.enqueue_copy(queue, target, source, byte_count=count, wait_for=after)
         assert isinstance(step, Launch)
         if step.shared_bytes:
             raise LaunchError(f"{step.kernel}: `shared_bytes` is for CUDA; OpenCL declares local arrays in the kernel")
@@ -318,8 +348,7 @@ class OpenClSession(Session[OpenClRunnable]):
                 name: self._host_array(array.shape, array.dtype, mappings) for name, array in self._host_inputs.items()
             }
             outputs = {
-                name: self._host_array(spec.shape, np.dtype(spec.dtype), mappings)
-                for name, spec in self.signature.outputs.items()
+                name: self._host_array(spec.shape, spec.type, mappings) for name, spec in self.signature.outputs.items()
             }
             self._pinned = (inputs, outputs, mappings)
         return self._pinned[:2]

@@ -109,7 +109,9 @@ class ProgramSession(Session[ProgramRunnable]):
         runnable.printed = []
         for step in runnable.processes:
             for file in _files(step):
-                if file.buffer in self.signature.outputs:
+                if file.buffer in self.signature.outputs and file.buffer in self._in_place:
+                    self._path(file).write_bytes(_encode(np.asarray(self._in_place[file.buffer]), file.format))
+                elif file.buffer in self.signature.outputs:
                     self._path(file).write_bytes(bytes([byte]) * self.signature.outputs[file.buffer].nbytes)
 
     def repeat(self, runnable: ProgramRunnable, count: int) -> None:
@@ -196,8 +198,8 @@ class ProgramSession(Session[ProgramRunnable]):
         return [str(runnable.executable), *words]
 
     def _give(self, runnable: ProgramRunnable, draw: Draw) -> None:
-        self.poison(runnable, draw.fill)
         self._in_place = self._sets[draw.inputs]
+        self.poison(runnable, draw.fill)
         for path in [path for path, (_, content) in self._written.items() if not _holds(path, content)]:
             del self._written[path]  # what an execution overwrote is written anew
         self._provide(runnable)
@@ -266,12 +268,12 @@ class ProgramSession(Session[ProgramRunnable]):
                 found = np.load(io.BytesIO(content), allow_pickle=False)
             except ValueError:
                 raise LaunchError(f"{where} something that is no NumPy file") from None
-            if found.dtype != np.dtype(array.dtype) or found.shape != array.shape:
+            if found.dtype != array.type or found.shape != array.shape:
                 raise LaunchError(f"{where} {found.dtype} of shape {found.shape}, not {array.dtype} of {array.shape}")
             return np.asarray(found)
         if len(content) != array.nbytes:
             raise LaunchError(f"{where} {len(content)} bytes, not {array.nbytes} ({array.size} × {array.dtype})")
-        return np.frombuffer(content, array.dtype).reshape(array.shape).copy()
+        return np.frombuffer(content, array.type).reshape(array.shape).copy()
 
 
 def _files(step: Execute) -> list[File]:
@@ -294,9 +296,9 @@ def _read_numbers(text: str, array: Array, where: str) -> np.ndarray:
     if len(numbers) < array.size:
         raise LaunchError(f"{where} {len(numbers)} numbers, and {array.size} are wanted")
     chosen = numbers[-array.size :]
-    whole = np.dtype(array.dtype).kind in "iu"
+    whole = array.type.kind in "iu"
     try:
-        return np.array([int(each) if whole else float(each) for each in chosen], array.dtype).reshape(array.shape)
+        return np.array([int(each) if whole else float(each) for each in chosen], array.type).reshape(array.shape)
     except (ValueError, OverflowError):
         raise LaunchError(f"{where} {', '.join(chosen[:3])} …, which is no {array.dtype}") from None
 

@@ -58,7 +58,7 @@ def test_a_variant_cannot_put_arrays_of_its_own_in_place() -> None:
 
         return run
 
-    with pytest.raises(TypeError, match="item assignment"):
+    with pytest.raises(TypeError, match="is replaced by another array"):
         session.run(prepare(session, rebind))
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from cuprof.backends.contract import InputSet, ReadingOptions
 from cuprof.backends.cuda import comparison as cuda_compare
+from cuprof.backends.cuda.device import as_bits
 from cuprof.backends.sealed import Sealed
 from cuprof.family import Array, Signature, Tolerance
-from cuprof.worker.check import compare
+from cuprof.worker.check import NOT_LOOKED_AT, compare
 
 pytestmark = pytest.mark.gpu
 
@@ -33,8 +34,9 @@ def judge(backend: Any, output: np.ndarray, expected: np.ndarray, tolerance: Tol
     session = backend.open(Signature({}, {"y": spec}), {}, ReadingOptions())
     try:
         session.stock([InputSet({}, Sealed({"y": expected}))])
-        session.outputs["y"].set(output)
-        runnable = SimpleNamespace(results={"y": (session.outputs["y"].data.ptr, spec)}, deliver=None)
+        session.outputs["y"].set(as_bits(output))
+        results = {"y": (session.outputs["y"].data.ptr, spec)}
+        runnable = SimpleNamespace(results=results, deliver=None, reduced={})
         return session.check_in_place(runnable, tolerance, 7), compare({"y": output}, {"y": expected}, tolerance, 7)
     finally:
         session.close()
@@ -115,6 +117,42 @@ def test_a_bound_an_element_and_nobodys_business(backend: Any) -> None:
     assert (found.error, found.error_absolute) == pytest.approx((host.error, host.error_absolute), rel=1e-9)
     bounds[10] = 1e-4
     assert judge(backend, output, expected, Tolerance(absolute=bounds))[0] is None
+
+
+@pytest.mark.parametrize("dtype", sorted(cuda_compare.SMALL_TYPES))
+def test_every_number_of_the_small_types_is_read_as_it_is(backend: Any, dtype: str) -> None:
+    bits = Array((1,), dtype).type.itemsize * 8
+    output = np.arange(2**bits, dtype=f"u{bits // 8}").view(Array((1,), dtype).type)
+    output = output[np.isfinite(output.astype(np.float64))]
+    expected = output.astype(np.float64)
+    found, host = judge(backend, output, expected, Tolerance())
+    assert found is not None
+    assert host.passed
+    expected[output.size // 3] *= 1.01
+    assert judge(backend, output, expected, Tolerance())[0] is None
+    output.view(f"u{bits // 8}")[7] = 2 ** (bits - 1) - 1  # a NaN
+    assert judge(backend, output, output.astype(np.float64), Tolerance(absolute=np.inf))[0] is None
+
+
+def test_what_need_not_be_written_may_hold_anything_and_its_neighbours_may_not(backend: Any) -> None:
+    output = draw("float32")
+    expected, bounds = output.astype(np.float64), np.zeros(N)
+    output[3:9] = np.nan
+    bounds[3:9] = NOT_LOOKED_AT
+    found, host = judge(backend, output, expected, Tolerance(absolute=bounds, relative=1e-6))
+    assert found is not None
+    assert host.passed
+    bounds[8] = np.inf
+    assert judge(backend, output, expected, Tolerance(absolute=bounds, relative=1e-6))[0] is None
+
+
+def test_of_a_shorter_reference_so_many_elements_count(backend: Any) -> None:
+    output = draw("float32")
+    expected = output[: N - 300].astype(np.float64)
+    output[N - 300 :] = np.nan
+    assert judge(backend, output, expected, Tolerance())[0] is not None
+    output[N - 301] = np.nan
+    assert judge(backend, output, expected, Tolerance())[0] is None
 
 
 def test_types_that_doubles_do_not_hold_are_left_to_the_host(backend: Any) -> None:

@@ -15,9 +15,6 @@ from cuprof.backends.cuda.driver import CONTEXT_LOST, PackedLaunch, call
 from cuprof.errors import LaunchError
 from cuprof.family.program import as_scalar
 
-FUNCTION = 0x7F00_5555
-"""A kernel's handle."""
-
 
 class FakeDriver:
     """Take launches and refuse as told."""
@@ -26,9 +23,9 @@ class FakeDriver:
         self.launches: list[tuple[Any, ...]] = []
         self.status = 0
 
-    def launch(self, *arguments: Any) -> int:
+    def cuLaunchKernel(self, *arguments: Any) -> tuple[int]:  # noqa: N802
         self.launches.append(arguments)
-        return self.status
+        return (self.status,)
 
     def cuLaunchCooperativeKernel(self, *arguments: Any) -> tuple[int]:  # noqa: N802
         self.launches.append(("cooperative", *arguments))
@@ -48,7 +45,6 @@ class FakeDriver:
 def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     fake = FakeDriver()
     monkeypatch.setattr(cuda_driver, "load_driver", lambda: fake)
-    monkeypatch.setattr(cuda_driver, "load_launch", lambda: fake.launch)
     return fake
 
 
@@ -66,10 +62,10 @@ SCALARS = (
 
 def test_arguments_lie_in_memory_as_the_kernel_reads_them(driver: FakeDriver) -> None:
     address = 0x7F00_1234_5678_9A00
-    launch = PackedLaunch("k", FUNCTION, (3,), (64, 2), [address, *SCALARS], 4096)
+    launch = PackedLaunch("k", "function", (3,), (64, 2), [address, *SCALARS], 4096)
     launch(77)
     ((function, *rest),) = driver.launches
-    assert function == FUNCTION
+    assert function == "function"
     assert rest[:8] == [3, 1, 1, 64, 2, 1, 4096, 77]
     params, extra = rest[8:]
     assert extra == 0
@@ -78,24 +74,24 @@ def test_arguments_lie_in_memory_as_the_kernel_reads_them(driver: FakeDriver) ->
 
 
 def test_each_argument_is_aligned_for_its_type(driver: FakeDriver) -> None:
-    launch = PackedLaunch("k", FUNCTION, (1,), (1,), list(SCALARS))
+    launch = PackedLaunch("k", None, (1,), (1,), list(SCALARS))
     table = (ctypes.c_void_p * len(SCALARS)).from_address(launch.params)
     assert all(table[index] % value.itemsize == 0 for index, value in enumerate(SCALARS))
 
 
 def test_a_kernel_without_arguments(driver: FakeDriver) -> None:
-    PackedLaunch("k", FUNCTION, (1,), (1,), [])(0)
+    PackedLaunch("k", None, (1,), (1,), [])(0)
     assert len(driver.launches) == 1
 
 
 def test_a_cooperative_launch_takes_the_same_arguments(driver: FakeDriver) -> None:
-    launch = PackedLaunch("k", FUNCTION, (3,), (64,), [np.int32(5)], 16, cooperative=True)
+    launch = PackedLaunch("k", "function", (3,), (64,), [np.int32(5)], 16, cooperative=True)
     launch(77)
-    assert driver.launches == [("cooperative", FUNCTION, 3, 1, 1, 64, 1, 1, 16, 77, launch.params)]
+    assert driver.launches == [("cooperative", "function", 3, 1, 1, 64, 1, 1, 16, 77, launch.params)]
 
 
 def test_repeated_launches_share_the_arguments_and_one_can_be_replaced(driver: FakeDriver) -> None:
-    launch = PackedLaunch("k", FUNCTION, (1,), (1,), [1, np.uint32(7), np.uint64(9)])
+    launch = PackedLaunch("k", None, (1,), (1,), [1, np.uint32(7), np.uint64(9)])
     launch(0)
     launch.set_argument(1, np.uint32(8))
     launch(0)
@@ -107,7 +103,7 @@ def test_repeated_launches_share_the_arguments_and_one_can_be_replaced(driver: F
 
 
 def test_arguments_outlive_what_they_were_made_from(driver: FakeDriver) -> None:
-    launches = [PackedLaunch("k", FUNCTION, (1,), (1,), [np.int64(number)]) for number in range(200)]
+    launches = [PackedLaunch("k", None, (1,), (1,), [np.int64(number)]) for number in range(200)]
     values = [int.from_bytes(argument_bytes(launch.params, (8,))[0], "little") for launch in launches]
     assert values == list(range(200))
 
@@ -115,7 +111,7 @@ def test_arguments_outlive_what_they_were_made_from(driver: FakeDriver) -> None:
 def test_a_refused_launch_names_the_kernel(driver: FakeDriver) -> None:
     driver.status = 701
     with pytest.raises(LaunchError, match="launch scale: CUDA_ERROR_701: what it means") as raised:
-        PackedLaunch("scale", FUNCTION, (1,), (1,), [])(0)
+        PackedLaunch("scale", None, (1,), (1,), [])(0)
     assert not isinstance(raised.value, DeviceLostError)
 
 

@@ -63,6 +63,22 @@ def test_each_execution_has_the_inputs_that_are_drawn(session: ProgramSession, p
     assert session.fetch(runnable)["y"].tolist() == (2 * INPUTS["x"]).tolist()
 
 
+def test_a_file_that_is_worked_on_in_place_holds_its_contents_before_each_execution(tmp_path: Path) -> None:
+    first, second = ({**INPUTS, "y": np.full(N, value, np.float32)} for value in (10, 20))
+    session = ProgramSession(BuildCache(tmp_path), None, "", None, SIGNATURE, first)
+    assert session.stock([InputSet(first), InputSet(second)]) == 2
+    adds = "y = array.array('f'); y.frombytes(open(sys.argv[2], 'rb').read())\n"
+    adds += "open(sys.argv[2], 'wb').write(array.array('f', map(sum, zip(x, y))).tobytes())\n"
+    variant = Variant("v", "program", "kernel", lambda: None, "", source="run.py")
+    steps = (Execute((File("x"), File("y"))),)
+    runnable = session.prepare(variant, Point(n=N), Point(), Program(steps), PYTHON + RAW + adds)
+    for number, given in ((1, second), (1, second), (0, first)):
+        session.execute(runnable, Draw(number))
+        assert session.fetch(runnable)["y"].tolist() == (given["x"] + given["y"]).tolist()
+    assert session.damaged_inputs() == ()
+    session.close()
+
+
 def test_the_last_numbers_printed_are_the_result(session: ProgramSession, prepare: Prepare) -> None:
     runnable = prepare(PRINTS, Execute((File("x", "text"),), stdout="y"))
     session.run(runnable)

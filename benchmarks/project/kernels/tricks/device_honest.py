@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from .device import compute, copy, get_driver, make_kernel, succeed
@@ -345,25 +346,35 @@ def waits_itself(problem, tune, inputs, outputs):
 @family.library("device_probe", requires=("cupy", "cuda.bindings"))
 def device_probe(problem, tune, inputs, outputs):
     """Takes ten times as long where somebody left the context's settings changed, as code may that heeds them."""
-    driver = get_driver()
+    driver, usual = get_driver(), read_usual_limits()
 
     def run():
         is_sound = (
-            succeed(driver.cuCtxGetLimit(driver.CUlimit.CU_LIMIT_STACK_SIZE)) == before
-            and not succeed(driver.cuCtxGetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE))
+            tuple(succeed(driver.cuCtxGetLimit(getattr(driver.CUlimit, name))) for name in LIMITS) == usual
             and not int(succeed(driver.cuCtxGetCacheConfig()))
             and not has_switches_left()
         )
         for _ in range(1 if is_sound else SLOWED):
             compute(inputs, outputs["z"])
 
-    before = min(succeed(driver.cuCtxGetLimit(driver.CUlimit.CU_LIMIT_STACK_SIZE)), USUAL_STACK_BYTES)
     return run
 
 
 SLOWED = 10
-USUAL_STACK_BYTES = 1024
-"""A thread's stack, unless somebody asks for more."""
+LIMITS = ("CU_LIMIT_STACK_SIZE", "CU_LIMIT_PERSISTING_L2_CACHE_SIZE")
+READING = f"""
+import cupy
+from cuda.bindings import driver
+cupy.zeros(1)
+print(*(int(driver.cuCtxGetLimit(getattr(driver.CUlimit, name))[1]) for name in {LIMITS!r}))
+"""
+
+
+@cache
+def read_usual_limits():
+    """Return the limits of a context that nobody has changed, one in a process of its own: devices differ in them."""
+    told = subprocess.run([sys.executable, "-c", READING], capture_output=True, text=True, check=True, timeout=60)
+    return tuple(map(int, told.stdout.split()))
 
 
 def has_switches_left() -> bool:

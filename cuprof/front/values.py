@@ -1,0 +1,50 @@
+"""What arrays and numbers are, as a family describes them: shape, type, contents."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cuprof.errors import FamilyError
+from cuprof.family import Array, Scalar
+from cuprof.front.frameworks import dtype_of, home_of, is_known, to_host
+
+
+def describe(name: str, value: Any) -> Array:
+    """Return shape and type of an array, or of the number that a function returned."""
+    if home_of(value) is None:
+        value = np.asarray(value)
+    kind = dtype_of(value)
+    if not is_known(kind):
+        raise FamilyError(f"{name} is of type {kind}; it must be of numbers that NumPy has, such as float32")
+    strided = value.is_contiguous() if hasattr(value, "is_contiguous") else _is_packed(value)
+    if not strided:
+        raise FamilyError(f"{name} is a view with gaps or another order; make it contiguous, functions are given that")
+    return Array(tuple(map(int, value.shape)), kind if kind.names else str(kind))  # type: ignore[arg-type]
+
+
+def as_scalar(name: str, value: Any) -> Scalar:
+    """Return a number among the arguments."""
+    if isinstance(value, np.generic):
+        return Scalar(value.item(), value.dtype.name)
+    if isinstance(value, int | float):
+        return Scalar(value)
+    raise FamilyError(f"input {name} is a {type(value).__name__}; give arrays (NumPy, CuPy, PyTorch) and numbers")
+
+
+def digest_of(drawn: Mapping[str, Any]) -> str:
+    """Return what tells given arrays and numbers apart."""
+    digest = hashlib.sha256()
+    for name, value in drawn.items():
+        array = to_host(value, f"input {name}")
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _is_packed(value: Any) -> bool:
+    flags = getattr(value, "flags", None)
+    return bool(getattr(flags, "c_contiguous", True))
