@@ -147,8 +147,8 @@ class StudyTrial(TrialRow):
 
 def by_time(trial: StudyTrial) -> float:
     """Return the key by which trials sort, the fastest first and those without a time last."""
-    timing = trial.timing
-    return timing.summary.median_ns if timing else math.inf
+    median_ns = trial.median_ns
+    return math.inf if median_ns is None else median_ns
 
 
 def by_kind(trials: Iterable[StudyTrial]) -> list[StudyTrial]:
