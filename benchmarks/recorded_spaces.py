@@ -109,9 +109,15 @@ class RecordedSpace:
         return np.where(to_go > 0, (self.random_curve - found) / np.where(to_go > 0, to_go, 1.0), 0.0)
 
 
-def find_spaces(folder: Path) -> list[Path]:
-    """Return the files of a folder, at any depth, that may hold a space."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name.endswith(SUFFIXES))
+def find_spaces(place: Path) -> list[Path]:
+    """Return the files of a folder, at any depth, that may hold a space; of a file, itself."""
+    paths = [place] if place.is_file() else place.rglob("*")
+    return sorted(path for path in paths if path.is_file() and path.name.endswith(SUFFIXES))
+
+
+def name_space(path: Path) -> str:
+    """Return the name of a file's space: the file's, without its endings."""
+    return path.name.removesuffix(".gz").rsplit(".", 1)[0]
 
 
 def read_space(path: Path) -> RecordedSpace:
@@ -122,13 +128,12 @@ def read_space(path: Path) -> RecordedSpace:
     """
     content = path.read_bytes()
     text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
-    name = path.name.removesuffix(".gz").rsplit(".", 1)[0]
     try:
         rows = _table_rows(text) if ".csv" in path.name else _json_rows(_whole(text))
     except (KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: neither a table, a Kernel Tuner cache nor T4: {error!r}") from error
     configurations, times, costs = zip(*rows, strict=True) if rows else ((), (), ())
-    space = RecordedSpace(name, configurations, np.array(times, float), np.array(costs, float))
+    space = RecordedSpace(name_space(path), configurations, np.array(times, float), np.array(costs, float))
     if not space.ascending.size or not np.all(space.costs >= 0) or not space.costs.sum():
         raise ValueError(f"{path}: no configuration with a time, or costs that are not known")
     return space

@@ -1,17 +1,20 @@
 """Simulate search strategies on recorded spaces: cuprof's and, where it is installed, Kernel Tuner's at its defaults.
 
 No GPU is needed. Each repetition has the budget in which random search is expected to come 95 % of the way from the
-median to the optimum; `benchmarks/recorded_spaces.py` says how the score comes about.
+median to the optimum; `benchmarks/recorded_spaces.py` says how the score comes about. A long run may be cut into pieces
+by seeds, spaces and strategies, each with a file of its own (`--keep`); the files one after another are the whole.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,9 +22,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from benchmarks.recorded_spaces import RecordedSpace, find_spaces, read_space
+from benchmarks.recorded_spaces import RecordedSpace, find_spaces, name_space, read_space
 from benchmarks.table import Row, make_parser, report
-from benchmarks.tools.search_kernel_tuner import Tuner, list_strategies
+from benchmarks.tools.search_kernel_tuner import SLOWEST, Tuner, list_strategies
 from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
 from cuprof.search.space import Space
 
@@ -47,7 +50,8 @@ class Repetition:
         own_ms: the strategy's own time for each configuration that it tried.
     """
 
-    contender: Contender
+    tool: str
+    strategy: str
     space: str
     seed: int
     score: float
@@ -58,20 +62,25 @@ class Repetition:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; see the module's docstring. Return 1 where a criterion fails."""
     options = _parse(argv)
-    paths = find_spaces(options.spaces)
+    paths = [path for place in options.spaces for path in find_spaces(place)]
     if not paths:
-        print(f"no space in {options.spaces}: it holds no .csv, .csv.gz, .json or .json.gz", file=sys.stderr)
+        places = ", ".join(map(str, options.spaces))
+        print(f"no space in {places}: it holds no .csv, .csv.gz, .json or .json.gz", file=sys.stderr)
         return 2
     contenders = [Contender(OURS, name) for name in options.strategies]
-    contenders += [Contender(THEIRS, name) for name in (list_strategies() if options.kernel_tuner else [])]
-    tasks = [(each, path, seed) for each in contenders for path in paths for seed in range(options.seeds)]
-    repetitions: list[Repetition] = []
-    ends = time.monotonic() + options.seconds
-    with get_context("spawn").Pool(options.processes) as pool:
-        for repetition in pool.imap_unordered(repeat, tasks):
-            repetitions.append(repetition)
-            if time.monotonic() > ends:
-                break
+    theirs = list_strategies() if options.kernel_tuner is None else options.kernel_tuner
+    contenders += [Contender(THEIRS, name) for name in theirs]
+    repetitions = _read_kept(options.keep) if options.keep else []
+    done = {(each.tool, each.strategy, each.space, each.seed) for each in repetitions}
+    tasks = [
+        (each, path, seed)
+        for each in contenders
+        for path in paths
+        for seed in options.seeds
+        if (each.tool, each.name, name_space(path), seed) not in done
+    ]
+    tasks.sort(key=lambda task: (task[0].name in SLOWEST, task[2]))
+    repetitions += _run(tasks, options)
     rows = summarise(repetitions)
     return report(
         "search",
@@ -82,17 +91,54 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
 
+def _run(tasks: Sequence[tuple[Contender, Path, int]], options: argparse.Namespace) -> list[Repetition]:
+    """Return what is done by the end of the time, kept as it comes where that is asked for."""
+    ends = time.monotonic() + options.seconds
+    done: list[Repetition] = []
+    with get_context("spawn").Pool(options.processes) if options.processes != 1 else nullcontext() as pool:
+        for repetition in pool.imap_unordered(repeat, tasks) if pool else map(repeat, tasks):
+            done.append(repetition)
+            if options.keep:
+                with options.keep.open("a") as file:
+                    file.write(json.dumps(asdict(repetition)) + "\n")
+            if time.monotonic() > ends:
+                break
+    return done
+
+
+def _read_kept(path: Path) -> list[Repetition]:
+    """Return what earlier pieces have left in a file, each repetition once."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [Repetition(**json.loads(line)) for line in dict.fromkeys(lines)]
+
+
+def _seeds(text: str) -> range:
+    first, colon, end = text.rpartition(":")
+    return range(int(first or 0) if colon else 0, int(end))
+
+
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = make_parser((__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "--spaces", type=Path, required=True, help="folder of tables, of Kernel Tuner's caches, or of T4 files"
-    )
-    parser.add_argument("--seeds", type=int, default=50, help="repetitions a strategy and space (default: %(default)s)")
+        "--spaces", type=Path, nargs="+", required=True,
+        help="tables, Kernel Tuner's caches, T4 files, or folders of them",
+    )  # fmt: skip
     parser.add_argument(
-        "--strategies", nargs="+", default=[name for name in STRATEGIES if name != "optuna"], choices=STRATEGIES,
+        "--seeds", type=_seeds, default=range(50), metavar="N or A:B",
+        help="repetitions a strategy and space, or those from A to before B (default: 50)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--strategies", nargs="*", default=[name for name in STRATEGIES if name != "optuna"], choices=STRATEGIES,
         help="of cuprof's; optuna must be asked for (default: all others)",
     )  # fmt: skip
-    parser.add_argument("--no-kernel-tuner", dest="kernel_tuner", action="store_false", help="leave its strategies out")
+    parser.add_argument(
+        "--kernel-tuner", nargs="*", metavar="NAME",
+        help="of Kernel Tuner's; none where no name follows (default: all, where it is installed)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE",
+        help="add each repetition to this file, a line of JSON; what stands in it already is not run again, and counts",
+    )  # fmt: skip
     parser.add_argument("--processes", type=int, default=None, help="at a time (default: one a processor)")
     parser.add_argument(
         "--seconds", type=float, default=float("inf"),
@@ -113,7 +159,8 @@ def repeat(task: tuple[Contender, Path, int]) -> Repetition:
         else _tuner(path).search(contender.name, seed)
     )
     own_ms = (time.process_time() - began) * 1e3 / max(1, len(asked))
-    return Repetition(contender, recorded.name, seed, float(recorded.score_curve(asked).mean()), len(asked), own_ms)
+    score = float(recorded.score_curve(asked).mean())
+    return Repetition(contender.tool, contender.name, recorded.name, seed, score, len(asked), own_ms)
 
 
 def search(recorded: RecordedSpace, space: Space, strategy_name: str, seed: int) -> list[int]:
@@ -148,8 +195,8 @@ def summarise(repetitions: Sequence[Repetition]) -> list[Row]:
     """Return a row for each strategy and space, and one for each strategy's mean of all spaces, the best first."""
     spaces = sorted({each.space for each in repetitions})
     rows: list[Row] = []
-    for contender in dict.fromkeys(each.contender for each in repetitions):
-        own = [each for each in repetitions if each.contender == contender]
+    for contender in dict.fromkeys(Contender(each.tool, each.strategy) for each in repetitions):
+        own = [each for each in repetitions if (each.tool, each.strategy) == (contender.tool, contender.name)]
         by_space = [[each for each in own if each.space == space] for space in spaces]
         if not all(by_space):
             continue  # stopped before it was done

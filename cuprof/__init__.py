@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cuprof.definitions import define
     from cuprof.family import Chance, Copy, Fill, Reduced, Tolerance
     from cuprof.front import compare, kernel
     from cuprof.reading.queries import load
 
 __version__ = "0.1.0"
-__all__ = ["Chance", "Copy", "Fill", "Reduced", "Tolerance", "__version__", "compare", "kernel", "load"]
+__all__ = ["Chance", "Copy", "Fill", "Reduced", "Tolerance", "__version__", "compare", "define", "kernel", "load"]
 
 
 def __dir__() -> list[str]:
@@ -23,6 +24,10 @@ def __getattr__(name: str) -> Any:
         from cuprof.reading.queries import load
 
         return load
+    if name == "define":
+        from cuprof.definitions import define
+
+        return define
     if name in ("compare", "kernel"):
         import cuprof.front
 

@@ -7,10 +7,12 @@ CuprofError                 root; `exit_code` is what the command line ends with
 │   ├── FamilyError         a family.py that cannot be imported or is not valid
 │   └── ConfigError         configuration that does not compose or validate
 ├── StoreError              the database cannot be opened, read or written (exit code 2)
-│   └── EmptyStoreError     it has no tables yet
+│   ├── EmptyStoreError     it has no tables yet
+│   └── UnreachableStoreError   its server does not answer
 ├── MissingDependencyError  an optional package or program is absent; carries what mends it (exit code 2)
 ├── BuildError              a compiler refused a source; carries the compiler's log
 ├── LaunchError             a launch or a device operation failed
+│   └── ImpossibleError     a configuration asks for more than the device has; no failure
 ├── WorkerError             a worker process could not be started or broke its protocol
 └── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
 """
@@ -82,6 +84,10 @@ class StoreError(CuprofError):
     exit_code = 2
 
 
+class UnreachableStoreError(StoreError):
+    """Report a database whose server does not answer, or no longer."""
+
+
 class EmptyStoreError(StoreError):
     """Report a database that has no tables yet, where it was only to be read."""
 
@@ -114,6 +120,10 @@ class BuildError(CuprofError):
 
 class LaunchError(CuprofError):
     """Report a launch or a device operation that failed."""
+
+
+class ImpossibleError(LaunchError):
+    """Report that a configuration asks for more than the device has: threads, registers, shared memory, a cluster."""
 
 
 class WorkerError(CuprofError):

@@ -64,11 +64,11 @@ class Point(Mapping[str, Coordinate]):
     @property
     def label(self) -> str:
         """Return text for people: powers of two from 2^10 up are written as such ("n=2^24, dtype=float32")."""
-        return ", ".join(map(_describe, vars(self), vars(self).values()))
+        return ", ".join(map(describe_coordinate, vars(self), vars(self).values()))
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _describe(name: str, value: Coordinate) -> str:
+def describe_coordinate(name: str, value: Coordinate) -> str:
     """Return "n=2^24"; a space of a hundred thousand points has few coordinates, each of them in very many points."""
     return f"{name}={format_coordinate(value)}"
 

@@ -67,9 +67,9 @@ def _new_database(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def _migrated_once(_new_database: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Make new SQLite databases without each migration, a quarter of a second; tests/store is about those."""
 
-    def run(connection: Connection, url: URL) -> None:
-        if connection.dialect.name != "sqlite" or migrate.read_revision(connection):
-            migrations(connection, url)
+    def run(connection: Connection, url: URL, revision: str = "head") -> None:
+        if connection.dialect.name != "sqlite" or migrate.read_revision(connection) or revision != "head":
+            migrations(connection, url, revision)
             return
         for statement in _new_database:
             connection.exec_driver_sql(statement)

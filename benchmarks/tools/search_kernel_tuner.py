@@ -48,10 +48,12 @@ def _is_there(name: str) -> bool:
     from kernel_tuner.interface import _STRATEGY_IMPORTS
 
     try:
-        importlib.import_module(_STRATEGY_IMPORTS[name])
+        module = importlib.import_module(_STRATEGY_IMPORTS[name])
     except ImportError:
         return False
-    return True
+    return (
+        getattr(module, f"{name}_present", True) is True
+    )  # bayes_opt is imported without its libraries, and fails later
 
 
 class Tuner:

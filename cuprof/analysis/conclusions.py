@@ -223,6 +223,8 @@ def _cautions(study: Study) -> tuple[str, ...]:
             )
         elif group.state == "skipped":
             cautions.append(f"Skipped: {names} ({group.message.rstrip('.')}).")
+        elif group.state == "impossible":
+            cautions.append(f"{names}: {count(group.trials, 'trial')} impossible on the device ({group.message}).")
     for name in surprising_passes(study):
         cautions.append(f"{name} is kept because it is known to be wrong, yet its check passed here. It is not ranked.")
     cautions += sampling_notes(study.trials)

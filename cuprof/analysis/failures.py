@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, grouped
-from cuprof.records import State
+from cuprof.records import NOT_RUN, State
 
 WORDS: dict[str, str] = {
     "wrong_result": "wrong result",
@@ -17,6 +17,7 @@ WORDS: dict[str, str] = {
     "launch_error": "launch failed",
     "crashed": "crashed",
     "timed_out": "timed out",
+    "impossible": "impossible on this device",
     "skipped": "skipped",
     "planned": "not run",
 }
@@ -72,7 +73,7 @@ def _kind(trial: StudyTrial) -> tuple[State, str, str]:
 
     A complaint with other numbers in it is the same complaint, variant by variant; a skip is one for all variants.
     """
-    who = "" if trial.state in (State.SKIPPED, State.PLANNED) else trial.variant
+    who = "" if trial.state in (*NOT_RUN, State.PLANNED) else trial.variant
     return trial.state, who, re.sub(r"\d[\d.,e+-]*", "#", trial.message)
 
 

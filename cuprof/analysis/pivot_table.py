@@ -15,7 +15,7 @@ from cuprof.analysis.quantities import QUANTITIES, Dimension, Scale, choose_scal
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
 from cuprof.profiling.knowledge import heading_of
-from cuprof.records import State
+from cuprof.records import NOT_RUN, State
 
 Chosen = Mapping[Key, Candidate]
 Published = Sequence[PublishedValue]
@@ -131,7 +131,7 @@ def cell_of(candidate: Candidate | None, found: Published, scale: Scale, note: s
         return Cell(candidate.reason or "–", "missing", published=report)
     if trial.is_expected:
         return Cell(WRONG_AS_EXPECTED, "missing", published=report)
-    return Cell(WORDS[trial.state], "missing" if trial.state is State.SKIPPED else "failed", published=report)
+    return Cell(WORDS[trial.state], "missing" if trial.state in NOT_RUN else "failed", published=report)
 
 
 def _published_text(found: Published, scale: Scale) -> str:

@@ -101,8 +101,8 @@ def explain(trials: Sequence[StudyTrial]) -> list[Part]:
         Kernel.default(space.features.shape[1]), space.features[:count], (logs - logs.mean()) / (logs.std() or 1.0)
     )
     pool = np.arange(count, space.size)
-    process = Process(kernel, Layout(space.features), pool, range(count))
-    means, _ = process.predict(logs[:, None], np.ones((count, 1)), np.ones((pool.size, 1)))
+    process = Process(kernel, Layout(space.features), pool, range(count), np.ones((space.size, 1)))
+    means, _ = process.predict(logs[:, None])
     surface, codes = means[:, 0], space.codes[count:]
     total = float(surface.var())
     if not total > 0:

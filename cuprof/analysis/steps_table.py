@@ -15,7 +15,7 @@ from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
 from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_kind, grouped
 from cuprof.point import Point
-from cuprof.records import State
+from cuprof.records import NOT_RUN, State
 from cuprof.statistics import Verdict
 
 HEADINGS = {
@@ -135,7 +135,7 @@ def _scale(name: str, values: Sequence[float | None], published: Sequence[Publis
 def _measured_cells(row: Step, columns: Sequence[str], scales: Mapping[str, Scale]) -> list[Cell]:
     trial = row.trial
     if not row.values:
-        harmless = trial.state is State.SKIPPED or trial.is_expected
+        harmless = trial.state in NOT_RUN or trial.is_expected
         return [Cell(_state(trial), "missing" if harmless else "failed", span=len(columns))]
     cells = []
     for name in columns:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from cuprof.backends.build_cache import Built
-from cuprof.backends.ptxas import read_resources
-from cuprof.errors import BuildError
+from cuprof.backends.ptxas import read_resources, refusal
 from cuprof.family.compilers import get_compiler
 
 Product = Literal["cubin", "library", "program"]
@@ -64,5 +63,5 @@ class NativeBuild:
             log = (done.stdout + done.stderr).replace(f"{folder}/", "").strip()
             if done.returncode or not made.exists():
                 first = next((line for line in log.splitlines() if "error" in line), f"it ended with {done.returncode}")
-                raise BuildError(f"{self.compiler} refused {self.name}: {first}", log)
+                raise refusal(f"{self.compiler} refused {self.name}: {first}", log)
             return Built(made.read_bytes(), log, read_resources(log))

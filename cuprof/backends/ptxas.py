@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from cuprof.errors import BuildError, ImpossibleError
+from cuprof.excess import compare
+
 
 @dataclass(frozen=True)
 class KernelFacts:
@@ -28,6 +31,15 @@ def read_resources(log: str) -> dict[str, KernelFacts]:
             spill_bytes=_number(r"(\d+) bytes spill stores", part) + _number(r"(\d+) bytes spill loads", part),
         )
     return kernels
+
+
+def refusal(message: str, log: str) -> BuildError | ImpossibleError:
+    """Return what a compiler's refusal is to be raised as: ptxas refuses static shared memory beyond the device's."""
+    found = re.search(r"'(\w+)' uses too much shared data \(0x(\w+) bytes, 0x(\w+) max\)", log)
+    if found is None:
+        return BuildError(message, log)
+    excess = compare("static shared memory a block", int(found[2], 16), int(found[3], 16), "bytes")
+    return ImpossibleError(f"{excess} of kernel {found[1]}")
 
 
 def _number(pattern: str, text: str) -> int:

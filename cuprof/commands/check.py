@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.errors import UsageError
+from cuprof.excess import summarize
 from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
@@ -35,29 +36,29 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.commands import hydra_app
     from cuprof.commands.hydra_arguments import quoted
     from cuprof.engine.building import prepare_building
-    from cuprof.family.loader import get_family
-    from cuprof.plan.selection import select_variants
     from cuprof.project import find_project
 
     project = find_project()
     settings = [f"family={quoted(arguments.family)}", *arguments.settings]
     config = hydra_app.compose(settings, project)
-    family = get_family(config.family, project.kernel_folders)
-    chosen = select_variants(family, config.variants)
-    every = {tunable.name: ("all",) for variant in chosen for tunable in variant.tunables}
-    building = prepare_building(replace(config, tune={**every, **config.tune}), project)
+    building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
     refused: dict[str, list[Built]] = {}
     for built in building.run(arguments.arch):
         if built.error:
             refused.setdefault(built.error, []).append(built)
+    impossible = [error for error, group in refused.items() for each in group if each.is_impossible]
+    for count, error in summarize(impossible):
+        print_message(f"{count} impossible for {arguments.arch}: {error}")
     for error, group in refused.items():
+        if group[0].is_impossible:
+            continue
         more = f" and {len(group) - 1} more" if len(group) > 1 else ""
         print_message(f"failed: {group[0].trial.label}{more}: {error}")
         if arguments.log:
             print_message(group[0].log)
-    failed = sum(map(len, refused.values()))
+    failed = sum(map(len, refused.values())) - len(impossible)
     count = len(building.programs)
-    print(f"{count - failed} of {count} programs compile for {arguments.arch}")
+    print(f"{count - failed - len(impossible)} of {count} programs compile for {arguments.arch}")
     if building.others:
         print(f"compiled where they run: {', '.join(building.others)}")
     return 1 if failed else 0

@@ -20,7 +20,7 @@ BASE and NEW are each one of
   reduction/last_warp          a variant, where both ran last, problem by problem (last_warp with experiment=reduction)
   git:abc123, git:HEAD~1       every sweep of a commit, or of what git knows by that name
   runs.sqlite, runs.sqlite:3   the newest or the given sweep of another database file (or URL, URL#3)
-  out.json                     what nvbench wrote with --json or --jsonbin
+  out.json                     what nvbench wrote with --json or --jsonbin; a cache of Kernel Tuner's, or T4
 
 Exit code: 0 nothing slower, 1 something slower (or right in BASE and failing in NEW), 2 bad input or any error."""
 

@@ -69,7 +69,11 @@ def _store_setting(url: str) -> list[str]:
 
 
 def _family_setting(word: str) -> str:
-    """Return a setting; a Python file by itself stands for the family that it is."""
+    """Return a setting; a Python file by itself, or a definition, stands for the family that it is."""
+    if "=" not in word and not word.endswith(".py") and (word.endswith(".json") or Path(word).is_dir()):
+        from cuprof.definitions.entry import write_family
+
+        word = str(write_family(word))
     return f"family={quoted(word)}" if word.endswith(".py") and "=" not in word else word
 
 

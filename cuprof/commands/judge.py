@@ -14,9 +14,9 @@ DESCRIPTION = """\
 Judge candidates against a family's baseline: right, honest, and at least as fast? Each runs in processes of its own,
 shut in as far as the system allows; neither the project nor its database is changed. See docs/judging.md.
 
-FAMILY     a family of the project, or a folder with a family.py
+FAMILY     a family of the project, a folder with a family.py, or a definition of FlashInfer-Bench or SOL-ExecBench
 CANDIDATE  a source (.cu, .cl) that takes the place of a variant's own, or a Python file that defines variants with
-           @family.cuda, @family.opencl, @family.library or @family.cpu
+           @family.cuda, @family.opencl, @family.library or @family.cpu; a solution (.json) of the definition
 SETTING    problems and how they are timed, as for cuprof sweep: problem.n=2**20,2**24, problem.preset=NAME,
            tune.NAME=…, measure=quick, measure.modes=[hot], device.cuda=1, limits.check_s=10, …; with --counters
            those of cuprof ncu-collect too: ncu.cache_control=none, ncu.path=FILE, …
@@ -47,13 +47,15 @@ def _judge(argv: Sequence[str]) -> int:
     from cuprof.judging import Request, judge
     from cuprof.judging.contenders import check_file
     from cuprof.project import find_project
+    from cuprof.scratch import ScratchFolder
     from cuprof.statistics.verdict import Rule
     from cuprof.terminal.judgement import print_report
     from cuprof.terminal.progress import make_observer
 
     project = find_project()
     folder = _find_family(arguments.family, project.kernel_folders)
-    candidates = tuple(check_file(Path(path)) for path in arguments.candidates)
+    workshop = ScratchFolder()
+    candidates = tuple(check_file(_as_python(Path(path), workshop.path)) for path in arguments.candidates)
     config = hydra_app.compose([f"family={folder.name}", "measure.modes=[cold]", *arguments.settings], project)
     request = Request(
         config=config,
@@ -70,8 +72,11 @@ def _judge(argv: Sequence[str]) -> int:
         database=arguments.keep.absolute() if arguments.keep else None,
         counters=arguments.counters is not None,
     )
-    with make_observer() as observer:
-        report = judge(request, project, observer)
+    try:
+        with make_observer() as observer:
+            report = judge(request, project, observer)
+    finally:
+        workshop.cleanup()
     print_report(report, "json" if arguments.json else "table")
     return report.exit_code
 
@@ -79,7 +84,7 @@ def _judge(argv: Sequence[str]) -> int:
 def make_parser() -> CommandParser:
     """Return the parser of the command's words."""
     parser = CommandParser("judge", DESCRIPTION, EXAMPLES)
-    parser.add_argument("family", metavar="FAMILY", help="a family of the project, or a family's folder")
+    parser.add_argument("family", metavar="FAMILY", help="a family of the project, its folder, or a definition")
     parser.add_argument("words", metavar="CANDIDATE|SETTING", nargs="+", help="files to judge, and settings")
     parser.add_argument("--baseline", metavar="VARIANT", default="", help="what candidates are compared with")
     parser.add_argument("--like", metavar="VARIANT", default="", help="the variant whose source a .cu or .cl replaces")
@@ -117,7 +122,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments.settings = [word for word in arguments.words if _SETTING.fullmatch(word) and not Path(word).exists()]
     arguments.candidates = [word for word in arguments.words if word not in arguments.settings]
     if not arguments.candidates:
-        raise UsageError("name at least one candidate, a .cu, .cl or .py file; see cuprof judge --help")
+        raise UsageError("name at least one candidate, a .cu, .cl, .py or .json file; see cuprof judge --help")
     for setting in arguments.settings:
         key = re.split(r"[=.]", setting.lstrip("+~"))[0]
         if key in NOT_SET_HERE or (key == "ncu" and arguments.counters is None):
@@ -129,10 +134,23 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
+def _as_python(candidate: Path, folder: Path) -> Path:
+    """Return a candidate; of a solution in JSON the Python file that stands for it."""
+    if candidate.suffix != ".json" or not candidate.is_file():
+        return candidate
+    from cuprof.definitions.entry import write_candidate
+
+    return write_candidate(candidate, folder)
+
+
 def _find_family(text: str, folders: Sequence[Path]) -> Path:
     from cuprof.errors import UnknownNameError
     from cuprof.family.loader import FAMILY_FILE, list_families
 
+    if text.endswith(".json") or (Path(text).is_dir() and not (Path(text) / FAMILY_FILE).is_file()):
+        from cuprof.definitions.entry import write_folder
+
+        return write_folder(text)
     if (Path(text) / FAMILY_FILE).is_file():
         return Path(text).resolve()
     families = list_families(folders)

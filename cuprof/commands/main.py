@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "portfolio": Command("cuprof.commands.portfolio", "find the fewest configurations that are good for every problem"),
     "query": Command("cuprof.commands.query", "read the database with SQL or a named query"),
     "list": Command("cuprof.commands.listing", "list families, variants, experiments, devices or metrics"),
+    "merge": Command("cuprof.commands.merge", "take other machines' databases into one"),
     "backup": Command("cuprof.commands.backup", "copy the database while sweeps go on writing"),
     "doctor": Command("cuprof.commands.doctor", "say what is installed, what is missing and how to mend it"),
     "init": Command("cuprof.commands.init", "make a project of your own with an example family"),

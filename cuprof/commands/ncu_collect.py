@@ -12,7 +12,8 @@ from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
-    from cuprof.engine.profiling import CollectResult, ProfilingResult
+    from cuprof.engine.checking import ProfilingResult
+    from cuprof.engine.profiling import CollectResult
     from cuprof.profiling.contract import Collector
 
 HELP = """\
@@ -68,7 +69,7 @@ def task(config: SweepConfig, project: Project) -> int:
         return 0
     # ncu starts before the store and the engine are imported, which takes as long as ncu's own start does.
     with profiler.open(config, project) as collector:
-        from cuprof.engine.profiling import profile_selection
+        from cuprof.engine.checking import profile_selection
         from cuprof.terminal.progress import make_observer
 
         with make_observer() as observer:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cuprof.commands.arguments import CommandParser, add_store, share
+from cuprof.errors import UsageError
 from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
 
@@ -32,7 +33,10 @@ def main(argv: Sequence[str]) -> int:
     portfolio = make_portfolio(arguments.family, runs, arguments.within, arguments.device)
     named = [" · ".join(filter(None, [variant, point.label])) for variant, point in portfolio.configurations]
     if arguments.header:
-        arguments.header.write_text(to_header(portfolio))
+        try:
+            arguments.header.write_text(to_header(portfolio))
+        except OSError as error:
+            raise UsageError(f"--header: {arguments.header} cannot be written: {error.strerror}") from error
     if arguments.json:
         taken = [
             {"problem": dict(pick.problem), "configuration": named[pick.number], "ratio": pick.ratio}

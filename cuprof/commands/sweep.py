@@ -15,14 +15,16 @@ from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
+    from cuprof.engine.sweep import SweepResult
 
 HELP = """\
-usage: cuprof sweep [FILE.py] [SETTING=VALUE ...] [OPTION ...]
+usage: cuprof sweep [FILE.py | DEFINITION] [SETTING=VALUE ...] [OPTION ...]
 
 Check every variant against the family's reference, time the right ones, store all of it trial by trial, and write the
 report. What is stored already is not measured again; an interrupted sweep goes on where it stopped.
 
-FILE.py is a file that calls cuprof.compare; it needs no project and no family. See docs/bring-your-kernel.md.
+FILE.py is a file that calls cuprof.compare; it needs no project and no family. DEFINITION is a definition.json of
+FlashInfer-Bench or SOL-ExecBench, or its folder. See docs/bring-your-kernel.md.
 
 Exit code: 0 fine, 1 some trial failed, 2 bad input.
 
@@ -33,7 +35,7 @@ settings:
   baseline=NAME          the variant that others are compared with; the study's or the family's by default
   problem.AXIS=V,W       values of a problem axis; arithmetic such as 2**24 and range(10,20) work
   problem.preset=NAME    a named problem of the family
-  tune.NAME=V,W          values of a tunable
+  tune.NAME=V,W          values of a tunable; tune=all takes every value of all that are not named
   measure=quick          how to time: default, quick, precise, hot
   check=fixed            what results are checked with: fresh random inputs (default), or the same each time
   device=cpu             which devices take part: auto, cpu, cuda
@@ -118,11 +120,9 @@ def task(config: SweepConfig, project: Project) -> int:
 
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
-        _show_results(config, project, result.sweep_id)
+        _show_results(config, project, result)
     for fault in result.faults:
         print_message(f"failed: {fault}")
-    for trial, outcome in result.failed:
-        print_message(f"failed: {trial.label}: {outcome.state.value}: {outcome.message}")
     return code
 
 
@@ -153,20 +153,27 @@ def _check_writable(folder: Path) -> None:
         ) from None
 
 
-def _show_results(config: SweepConfig, project: Project, sweep_id: int) -> None:
-    """Write the page of a sweep, then print its results and the page's path."""
+def _show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
+    """Write the page of a sweep, then print its results and the page's path.
+
+    Of sweeps side by side that differ (jobs of a launcher) the newest has the page's name, as in `cuprof report`, and
+    the others' pages have their numbers besides; jobs of one sweep write one page.
+    """
     from cuprof.analysis import load_study
+    from cuprof.reading.sweeps import is_newest
     from cuprof.store import Store
     from cuprof.terminal.results import print_results
 
-    url = config.store.url or project.database_url
-    with Store.open(url, create=False, read_only=True) as store:
-        study = load_study(store, sweep_id=sweep_id, folders=project.experiment_folders)
+    with Store.open(result.url, create=False, read_only=True) as store:
+        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
+        with store.snapshot() as connection:
+            number = None if is_newest(connection, study.sweep) else result.sweep_id
     page = None
     try:
         if config.report.enabled:
-            from cuprof.report import write
+            from cuprof.report import page_name, write
 
-            page = write(study, _page_folder(config, project), folders=project.report_folders)
+            name = page_name(study, number)
+            page = write(study, _page_folder(config, project), name=name, folders=project.report_folders)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)

@@ -1,4 +1,4 @@
-"""Compare two sides (sweeps, variants, commits, databases, nvbench's files) by a method with a stated error rate."""
+"""Compare two sides (sweeps, variants, commits, databases, other tools' files) by a method with a stated error rate."""
 
 from cuprof.comparison.compare import ComparedTrial, Comparison, Options, compare
 from cuprof.comparison.entries import Entry, Side

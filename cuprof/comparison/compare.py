@@ -246,12 +246,12 @@ def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Compared
             texts.append(
                 f"this compares across devices: {pair.base.device or 'unknown'} and {pair.new.device or 'unknown'}"
             )
-        elif pair.base.device_identity != pair.new.device_identity and "nvbench" not in (base.kind, new.kind):
+        elif pair.base.device_identity != pair.new.device_identity and not (base.is_foreign or new.is_foreign):
             texts.append(f"driver or library versions of {pair.base.device} differ between the sides")
     methods = {
         row.measure for row in rows if row.match.base.methods.get(row.measure) != row.match.new.methods.get(row.measure)
     }
-    if methods and "nvbench" not in (base.kind, new.kind):
+    if methods and not (base.is_foreign or new.is_foreign):
         names = " and ".join(sorted(measure.value for measure in methods))
         texts.append(f"{names} times were sampled to different bounds, or warmed up differently")
     if any(row.match.choices > 1 for row in rows):

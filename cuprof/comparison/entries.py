@@ -83,7 +83,7 @@ class Side:
 
     Args:
         text: as typed.
-        kind: "sweep", "variant", "commit", "database" or "nvbench".
+        kind: "sweep", "variant", "commit", "database", or of another tool's file "nvbench" or "kernel_tuner".
         description: for people: "sweep 12 (reduction, 2026-11-20 09:00)".
         url: the database, empty for files of other tools.
         sweeps: the sweeps that the entries come from.
@@ -97,3 +97,8 @@ class Side:
     url: str = ""
     sweeps: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Return whether another tool measured it."""
+        return self.kind in ("nvbench", "kernel_tuner")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cuprof.comparison.entries import Entry, Side
 from cuprof.errors import SelectionError
-from cuprof.records import FAILED, Measure, State
+from cuprof.records import FAILED, NOT_RUN, Measure
 from cuprof.statistics.contrast import Contrast, contrast
 from cuprof.statistics.series import are_together
 
@@ -43,12 +43,12 @@ class Match:
     @property
     def is_one_run(self) -> bool:
         """Return whether both sides stand for the same measurement."""
-        return bool(self.base.run) and self.base.run == self.new.run and self.base.state is not State.SKIPPED
+        return bool(self.base.run) and self.base.run == self.new.run and self.base.state not in NOT_RUN
 
     @property
     def is_skipped(self) -> bool:
         """Return whether neither side could run it."""
-        return self.base.state is State.SKIPPED and self.new.state is State.SKIPPED
+        return self.base.state in NOT_RUN and self.new.state in NOT_RUN
 
     def bridge(self, measure: Measure) -> Contrast | None:
         """Return the contrast of the reference between the sides' jobs; None where they share a job or no reference.
@@ -85,7 +85,7 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
     """Return the matched trials of two sides; trials that are meant to be wrong are left out.
 
     Sweeps are matched by family, variant, back end, problem and tunables, whatever the source; variants by problem
-    and tunables; nvbench's states by the benchmark's name and the axes that it names. Where a trial ran on several
+    and tunables; another tool's states by the benchmark's name and the axes that it names. Where a trial ran on several
     devices, equal ones meet: of equal name and number, or of equal name where each side has one such device.
 
     Raises:
@@ -99,7 +99,7 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
         if tunables == "best":
             return _match_best(bases, news)
         return _match_keys(bases, news, lambda entry: (entry.problem, entry.tunables))
-    if (base.kind == "nvbench") != (new.kind == "nvbench"):
+    if base.is_foreign != new.is_foreign:
         return _match_across(bases, news)
     return _match_keys(
         bases, news, lambda entry: (entry.family, entry.variant, entry.backend, entry.problem, entry.tunables)
@@ -184,7 +184,7 @@ def _match_best(bases: Sequence[Entry], news: Sequence[Entry]) -> Matching:
 
 
 def _match_across(bases: Sequence[Entry], news: Sequence[Entry]) -> Matching:
-    """Match nvbench's states with trials: the variant named like the benchmark, at the values of the state's axes."""
+    """Match another tool's states with trials: of the variant named like the benchmark, at the values of their axes."""
     swapped = any(entry.variant for entry in news)
     trials, states = (news, bases) if swapped else (bases, news)
     matches: list[Match] = []
@@ -202,7 +202,7 @@ def _match_across(bases: Sequence[Entry], news: Sequence[Entry]) -> Matching:
         same_device = [trial for trial in fitting if trial.device == state.device]
         fitting = same_device or fitting
         if fitting and state.device_repeats:
-            ambiguous.append(f"{state.label}: {_numbers([state])} in nvbench's file{WHICH}")
+            ambiguous.append(f"{state.label}: {_numbers([state])} in the other tool's file{WHICH}")
         elif len(fitting) == 1:
             taken.add(id(fitting[0]))
             matches.append(Match(state, fitting[0]) if swapped else Match(fitting[0], state))

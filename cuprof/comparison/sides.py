@@ -13,6 +13,7 @@ from pathlib import Path
 from sqlalchemy.engine import Connection
 
 from cuprof.comparison.entries import Side
+from cuprof.comparison.kernel_tuner import is_kernel_tuner, read_kernel_tuner
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
 from cuprof.engine.provenance import run_git
@@ -29,8 +30,8 @@ from cuprof.store.connection import parse_url, show
 
 FORMS = (
     "a side is a sweep (12, latest, latest~1), a variant (reduction/last_warp, or last_warp with "
-    "experiment=reduction), a commit (git:abc123, git:HEAD~1), a database (runs.sqlite, runs.sqlite:3) or nvbench's "
-    "JSON (out.json)"
+    "experiment=reduction), a commit (git:abc123, git:HEAD~1), a database (runs.sqlite, runs.sqlite:3) or a file of "
+    "nvbench's or Kernel Tuner's (out.json)"
 )
 MOST_SWEEPS = 3
 _SWEEP = re.compile(r"\d+|latest(~\d+)?")
@@ -89,7 +90,8 @@ class Finder:
         if text.endswith(".json"):
             if not Path(text).is_file():
                 raise UsageError(f"there is no file {text}; {FORMS}")
-            return read_nvbench(Path(text), text)
+            read = read_kernel_tuner if is_kernel_tuner(Path(text)) else read_nvbench
+            return read(Path(text), text)
         if match := _DATABASE.fullmatch(text):
             return self._database(text, f"sqlite:///{match['file']}", match["sweep"], match["file"])
         if match := _URL.fullmatch(text):

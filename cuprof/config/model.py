@@ -229,7 +229,7 @@ class SearchConfig:
         budget: the time that the search may take, such as "90s", "5min" or "1h", its final comparison left out.
         trials: how many configurations it may try.
         fraction: the same as a share of all; 0.1 where neither of the three is given.
-        objective: what is to be small: "time", "energy", or their product "time*energy".
+        objective: what is to be small: "time", "energy", the name of a counter, or a product such as "time*energy".
         finalists: at most so many candidates of a problem are compared with one another at the end.
         effect: times that differ by less than this share are level.
         error_rate: chance that the final comparison of a problem calls equal times different.
@@ -240,7 +240,7 @@ class SearchConfig:
     budget: str = ""
     trials: int | None = field(default=None, metadata=within(1, 1_000_000))
     fraction: float | None = field(default=None, metadata=within(1e-6, 1))
-    objective: str = field(default="time", metadata=one_of("time", "energy", "time*energy"))
+    objective: str = "time"
     finalists: int = field(default=8, metadata=within(2, 64))
     effect: float = field(default=0.01, metadata=within(0, 0.5))
     error_rate: float = field(default=0.05, metadata=within(1e-9, 0.5))
@@ -253,6 +253,21 @@ class SearchConfig:
             raise ConfigError(f"search.{given[0]} bounds a search and none is chosen; add search={DEFAULT}")
         if self.budget and self.budget_s is None:
             raise ConfigError(f"search.budget is {self.budget!r}; give a time such as 90s, 5min or 1h")
+        if not all(re.fullmatch(r"[A-Za-z]\w*(\.\w+)*", factor) for factor in self.factors):
+            raise ConfigError(
+                f"search.objective is {self.objective!r}; give time, energy, a counter (cuprof list metrics), or a "
+                "product of some, such as time*energy"
+            )
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """Return what is multiplied to what is to be small."""
+        return tuple(factor.strip() for factor in self.objective.split("*"))
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """Return the factors that a profiler reads."""
+        return tuple(dict.fromkeys(factor for factor in self.factors if factor not in ("time", "energy")))
 
     @property
     def budget_s(self) -> float | None:

@@ -63,8 +63,12 @@ def split_axes(overrides: Sequence[str]) -> Arguments:
                 f"{text!r} is not a setting; settings are written key=value, such as experiment=reduction"
             )
         key = match["key"]
+        if text == "tune=all":
+            text, key = "tune.all=all", "tune.all"
+            match = _KEY.match(text)
+            assert match is not None
         if key in ("problem", "tune") and match["prefix"] != "~":
-            hint = " or problem.preset=NAME" if key == "problem" else ""
+            hint = " or problem.preset=NAME" if key == "problem" else ", or tune=all"
             raise ConfigError(f"{text!r} names no axis; write {key}.NAME=VALUE{hint}")
         if match["prefix"] != "~" and (part := _AXIS_PART.match(key)):
             raise ConfigError(f"{text!r}: {part['axis']} is an axis and has no parts; write {part['axis']}=VALUE")

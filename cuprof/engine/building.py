@@ -11,7 +11,7 @@ from cuprof.backends.registry import find_builder
 from cuprof.config.model import SweepConfig
 from cuprof.engine.planning import prepare
 from cuprof.engine.sweep import open_stations
-from cuprof.errors import BuildError
+from cuprof.errors import BuildError, ImpossibleError
 from cuprof.family import Family, Program, Variant
 from cuprof.family.includes import relocate
 from cuprof.plan.identity import canonical_json, program_json
@@ -26,12 +26,14 @@ class Built:
     Args:
         trial: the first of those that run this program.
         error: the compiler's first error line, empty where it compiled; `log` is its whole output.
+        is_impossible: it asks for more than the architecture has, which is no failure.
     """
 
     trial: Trial
     facts: BuildFacts | None = None
     error: str = ""
     log: str = ""
+    is_impossible: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Building:
         assert build is not None
         try:
             return Built(trial, build(variant, program, trial.source_text, self.family.signature(trial.problem), arch))
+        except ImpossibleError as error:
+            return Built(trial, None, str(error), is_impossible=True)
         except BuildError as error:
             tell = self._teller(variant)
             return Built(trial, None, tell(str(error)), tell(error.log))

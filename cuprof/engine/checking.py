@@ -1,4 +1,4 @@
-"""Check the trials of a selection without timing them, for what comes after: profiling."""
+"""Check the trials of a selection without timing them, and profile those that are right."""
 
 from __future__ import annotations
 
@@ -8,10 +8,61 @@ from dataclasses import dataclass, replace
 from cuprof.config.model import SweepConfig
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
-from cuprof.engine.sweep import Sweep, SweepResult, open_stations
+from cuprof.engine.profiling import CollectResult, collect
+from cuprof.engine.sweep import Sweep, SweepResult, open_stations, store_url
+from cuprof.profiling.contract import Collector
 from cuprof.project import Project
+from cuprof.reading.counters import NewestCounter, list_newest_counters
 from cuprof.records import Outcome, State, Trial
 from cuprof.store import Store
+
+
+@dataclass(frozen=True)
+class ProfilingResult:
+    """What checking and profiling the trials of a selection came to.
+
+    Attributes:
+        counters: what is stored now of these trials under the conditions asked for, of earlier collections too.
+    """
+
+    trials: tuple[Trial, ...]
+    collected: CollectResult
+    counters: tuple[NewestCounter, ...]
+    exit_code: int
+
+
+def profile_selection(
+    config: SweepConfig, project: Project, collector: Collector, observer: Observer
+) -> ProfilingResult:
+    """Check the trials of a selection, profile the right ones, and store what comes of each.
+
+    Raises:
+        UsageError: the selection cannot be carried out; nothing has been stored.
+        ProfilerError: the profiler cannot work here; what was stored until then stays.
+        KeyboardInterrupt: after the sweep has been marked as interrupted.
+    """
+    with Store.open(store_url(config, project)) as store:
+        collector.check()  # what cannot work is found before anything is built and checked
+        checked = check_trials(config, project, store, observer, collector.profiler.backends)
+        sweep_id, state = checked.result.sweep_id, "interrupted"
+        try:
+            collected = collect(
+                checked.trials,
+                checked.outcomes,
+                collector,
+                store=store,
+                sweep_id=sweep_id,
+                observer=observer,
+                retry=config.retry,
+            )
+            state = "finished"
+        finally:  # the checks have finished the sweep already; its end is that of the collection
+            store.finish_sweep(sweep_id, state)
+        with store.snapshot() as connection:
+            identities = [trial.identity for trial in checked.trials]
+            counters = list_newest_counters(connection, identities, collector.request.conditions)
+    exit_code = max(collected.exit_code, checked.result.exit_code)
+    return ProfilingResult(checked.trials, collected, tuple(counters), exit_code)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,10 @@ from cuprof.worker.messages import Job, JobTrial
 BLOCKS_A_STATION = 1.5
 """A block is what is left, divided by so many times the stations, so blocks get smaller towards the end (guided
 self-scheduling: Polychronopoulos & Kuck, IEEE Transactions on Computers C-36, 1987)."""
-LEAST_BLOCK = 16
-"""Trials; a reference more costs them a sixteenth."""
 ASK_AGAIN_S = 1.0
 """How often it is asked whether other processes have done, or lost, what they have claimed."""
-LEAST_CUT = 2
-"""What has fewer trials than so many blocks stays whole."""
+LEAST_CUT = 32
+"""A problem with fewer trials than this stays whole: each station that takes part measures the reference, too."""
 
 
 class Later(Enum):
@@ -60,8 +58,9 @@ class PlannedFeed:
     """Feed the jobs of a plan: to one station in the plan's order, to several the heaviest problems first.
 
     A problem that a station has begun stays with it, so that what is compared is measured on one device. One that has
-    too many trials for that is cut into blocks, each of which has the problem's reference besides: what the stations'
-    devices differ by is then known. What is timed on the host is timed at the end, while no other station works.
+    too many trials for that is cut into blocks, the first of which at each station has the problem's reference besides:
+    what the stations' devices differ by is then known. What is timed on the host is timed at the end, while no other
+    station works.
 
     Args:
         jobs: those of one problem follow one another.
@@ -89,6 +88,7 @@ class PlannedFeed:
         self._held: dict[Station, Job] = {}
         self._alone_at: Station | None = None
         self._cut: set[tuple[Point, str]] = set()
+        self._last: dict[Station, tuple[Point, str]] = {}
         self._told: set[str] = set()
         self._asked: set[str] = set()
         self._elsewhere: dict[str, Job] = {}
@@ -101,7 +101,7 @@ class PlannedFeed:
             self._alone_at = None
         while self._alone_at is None:
             if jobs := self._begun.get(station) or self._begin(station):
-                job = self._cut_block(jobs.popleft())
+                job = self._cut_block(station, jobs.popleft())
             elif self._held or self._problems:
                 return LATER  # the work of a station that fails is for the others
             elif self._alone:
@@ -116,6 +116,7 @@ class PlannedFeed:
             claimed = self._claim(station, job)
             if claimed.trials:
                 self._held[station] = claimed
+                self._last[station] = (job.problem, job.backend)
                 return claimed
             self._alone_at = None
         return LATER
@@ -139,10 +140,11 @@ class PlannedFeed:
 
     def _claim(self, station: Station, job: Job) -> Job:
         """Return the job with those trials that the station may do; a reference is measured beside them."""
-        if self.claim is None:
-            return job
         key = (job.problem, job.backend)
         reference = self.references[key].identity if key in self._cut else ""
+        if self.claim is None:
+            self._asked.add(reference)
+            return job
         wanted = [trial for trial in job.trials if trial.identity != reference or reference not in self._asked]
         self._asked.add(reference)
         found = self.claim(station, [trial.identity for trial in wanted])
@@ -183,19 +185,25 @@ class PlannedFeed:
         self._begun.pop(station, None)
         return None
 
-    def _cut_block(self, job: Job) -> Job:
-        """Return as much of a job as one station should do now; the rest is the next one's."""
+    def _cut_block(self, station: Station, job: Job) -> Job:
+        """Return as much of a job as one station should do now; the rest is the next one's.
+
+        What a station does of a problem one after another is one series, however many blocks it is, and needs the
+        reference once.
+        """
         open_trials = sum(len(each.trials) for jobs in self._problems for each in jobs) + len(job.trials)
-        size = max(math.ceil(open_trials / (BLOCKS_A_STATION * self.stations)), LEAST_BLOCK)
+        size = math.ceil(open_trials / (BLOCKS_A_STATION * self.stations))
         key = (job.problem, job.backend)
         reference = self.references.get(key)
-        if self.stations > 1 and reference is not None and len(job.trials) > size * LEAST_CUT:
+        is_large = len(job.trials) > size if key in self._cut else len(job.trials) > max(LEAST_CUT, size)
+        if self.stations > 1 and reference is not None and is_large:
             self._cut.add(key)
             self._problems.insert(0, deque([replace(job, trials=job.trials[size:])]))
             job = replace(job, trials=job.trials[:size])
         if key in self._cut and reference is not None:
             others = tuple(trial for trial in job.trials if trial.identity != reference.identity)
-            job = replace(job, trials=(reference, *others))
+            is_due = len(others) < len(job.trials) and reference.identity not in self._asked
+            job = replace(job, trials=(reference, *others) if is_due or self._last.get(station) != key else others)
         return job
 
 

@@ -20,7 +20,7 @@ from cuprof.plan import Plan, Selection, plan, plan_hash
 from cuprof.plan.axes import ALL
 from cuprof.plan.selection import read_selection, select_variants
 from cuprof.project import Project
-from cuprof.records import DeviceFacts, Measure, Trial, Unavailable
+from cuprof.records import FAILED, DeviceFacts, Measure, Trial, Unavailable
 from cuprof.store import Store
 from cuprof.store.trials import StoredTrial
 from cuprof.worker.messages import Probe, Probed
@@ -76,7 +76,7 @@ class Prepared:
             return False  # what one card has measured tells nothing of the others
         if known.sweep_id == sweep_id or not self.config.retry:
             return True
-        return self.config.retry == "failed" and known.state.value == "ok"
+        return self.config.retry == "failed" and known.state not in FAILED
 
 
 def prepare(config: SweepConfig, project: Project, stations: list[Station], *, timed: bool = True) -> Prepared:
@@ -93,18 +93,18 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
     OpenedFiles(project, family).add_to(family)
     if config.baseline:
         family.variant(config.baseline)
-    usual_tune = family.usual.get("tune", {})
+    usual_tune, is_whole = family.usual.get("tune", {}), config.search.name or ALL in config.tune
     selection = Selection(
         family=config.family,
         variants=config.variants,
         problem={**({} if config.presets else family.usual.get("problem", {})), **config.problem},
-        tune=find_whole_space(family, config) if config.search.name else {**usual_tune, **config.tune},
+        tune=find_whole_space(family, config) if is_whole else {**usual_tune, **config.tune},
         presets=config.presets,
         optional=config.optional | (usual_tune.keys() - config.tune.keys()),
     )
     _probe(family, selection, config, stations[0].runner)
     backends: tuple[str, ...] = tuple(
-        dict.fromkeys(variant.backend for variant in read_selection(family, selection).variants)
+        dict.fromkeys(variant.backend for variant in select_variants(family, selection.variants))
     )
     by_backend: dict[str, Mapping[Measure, str]] = {
         backend: methods(config.measure, backend) if timed else {} for backend in backends
@@ -160,6 +160,7 @@ def _ignored(config: SweepConfig, devices: Mapping[str, DeviceFacts | Unavailabl
 
 
 def find_whole_space(family: Family, config: SweepConfig) -> Axes:
-    """Return what a search chooses from: of tunables that it is not told, every value instead of the default."""
+    """Return what `tune=all` and a search choose from: of tunables that are not named, every value."""
     variants = select_variants(family, config.variants)
-    return {**{tunable.name: (ALL,) for variant in variants for tunable in variant.tunables}, **config.tune}
+    told = {name: values for name, values in config.tune.items() if name != ALL}
+    return {**{tunable.name: (ALL,) for variant in variants for tunable in variant.tunables}, **told}

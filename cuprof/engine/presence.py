@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from threading import Event, Thread
 
 from cuprof.engine.station import Station
-from cuprof.errors import StoreError
+from cuprof.errors import StoreError, UnreachableStoreError
 from cuprof.store import Store
 from cuprof.store.stations import BEAT_S
 
@@ -23,9 +23,11 @@ class Presence:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ended.set()
         self._thread.join()
+        if kind is UnreachableStoreError:
+            return  # the claims end by themselves
         self._store.leave([station.number for station in self._stations if station.number is not None])
 
     def _beat(self) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.registry import is_host
+from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig, SearchConfig
 from cuprof.engine.feed import LATER, Later, make_jobs
+from cuprof.engine.objective import Counting, evaluate
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.measure.method import methods
@@ -47,7 +48,11 @@ LEAST_TARGET = 5e-4
 MOST_AT_ONCE = 16
 """Trials of a job: their sources are compiled side by side, and its choices know nothing of one another."""
 TOLD_FOR_EACH = 4
-"""A job has one trial for so many that have been told, until it has the most."""
+"""What is under way is one trial for so many that have been told, until it is the most."""
+LEAST_BUILT = 4
+"""But sources that are compiled side by side are so many at a time: one would take as long."""
+LEAST_AHEAD = 8
+"""When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
 
 
@@ -58,6 +63,8 @@ class Ending:
     Args:
         standing: of the candidates' last look; None where there was one candidate alone, or no comparison.
         best: None where nothing is right.
+        level: those that the last look calls level with the best.
+        value: of the objective, where that is not time alone.
     """
 
     problem: Point
@@ -65,6 +72,8 @@ class Ending:
     median_ns: float
     standing: Standing[str] | None = None
     beaten: int = 0
+    level: tuple[Trial, ...] = ()
+    value: float | None = None
 
 
 class SearchFeed:
@@ -76,6 +85,7 @@ class SearchFeed:
             hints.
         sweep_id: of the sweep under way; what it tried before it was interrupted counts.
         note: told lines that people should read.
+        counting: reads the counters that the objective has, if any.
         clock: seconds.
     """
 
@@ -86,9 +96,14 @@ class SearchFeed:
         earlier: Sequence[EarlierRun],
         sweep_id: int,
         note: Callable[[str], None],
+        counting: Counting | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.prepared, self.trials, self.note, self.clock = prepared, tuple(trials), note, clock
+        self.counting = counting
+        stored = [run.identity for run in earlier if run.state is State.OK]
+        self._counted = dict(counting.read(stored)) if counting else {}
+        self._uncounted: dict[Station, dict[str, Outcome]] = defaultdict(dict)
         self.settings: SearchConfig = prepared.config.search
         self.measure = Measure(prepared.config.measure.modes[0])
         self.looks = [
@@ -112,19 +127,24 @@ class SearchFeed:
         self._promoted: set[int] = set()
         self._ready: deque[Job] = deque()
         self._out: dict[Station, set[int]] = defaultdict(set)
+        self._given: set[int] = set()
+        self._builds_ahead = all(get_spec(trial.backend).builds_ahead for trial in trials)
         self._duels: deque[_Duel] | None = None
         self._duelling: dict[Station, _Duel] = {}
         self._learn_stored(earlier, sweep_id)
 
     def take(self, station: Station) -> Job | Later | None:
         """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
+        self._count(self._uncounted.pop(station, {}))
         if self._duels is None:
-            if not self._ready and not self._is_spent:
+            if self._is_time_up:
+                self._ready.clear()
+            elif not self._ready:
                 self._ready.extend(self._ask())
             if self._ready:
                 job = self._ready.popleft()
                 self._out[station] = {self.index[trial.identity] for trial in job.trials}
-                return job
+                return self._with_next(job)
             if any(self._out.values()):
                 return LATER
             self._duels = self._begin_duels()
@@ -147,8 +167,22 @@ class SearchFeed:
             return
         self.tried.add(index)
         self._looked[index] += 1
-        value = self._value_of(outcome)
-        self.strategy.tell(index, value, _cost_s(outcome))
+        if self.counting and outcome.state is State.OK and outcome.identity not in self._counted:
+            self._uncounted[station][outcome.identity] = outcome
+        else:
+            self._learn(outcome)
+
+    def _count(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Have right trials profiled, and learn what that came to."""
+        if self.counting and outcomes:
+            trials = [self.trials[self.index[identity]] for identity in outcomes]
+            self._counted |= self.counting.collect(trials, outcomes)
+        for outcome in outcomes.values():
+            self._learn(outcome)
+
+    def _learn(self, outcome: Outcome) -> None:
+        index = self.index[outcome.identity]
+        self.strategy.tell(index, self._value_of(outcome), _cost_s(outcome))
         self._promote(index)
 
     def give_back(self, station: Station, job: Job) -> None:
@@ -167,16 +201,27 @@ class SearchFeed:
         return self.spent_before_s + self.clock() - self.began
 
     @property
-    def _is_spent(self) -> bool:
+    def _is_time_up(self) -> bool:
         budget_s = self.settings.budget_s
-        return len(self.tried) >= self.most_trials or (budget_s is not None and self.spent_s >= budget_s)
+        return budget_s is not None and self.spent_s >= budget_s
 
     def _ask(self) -> list[Job]:
         """Return jobs of what is promising enough for a second look, and of what the strategy asks for."""
         promoted, self._promoted = self._promoted, set()
-        known = len(self.strategy.values)
-        count = max(1, min(MOST_AT_ONCE, known // TOLD_FOR_EACH, self.most_trials - len(self.tried)))
-        return [*self._jobs(sorted(promoted), 1), *self._jobs(self.strategy.ask(count), 0)]
+        count = min(MOST_AT_ONCE, len(self.strategy.values) // (TOLD_FOR_EACH * (1 + self._builds_ahead)))
+        count = max(count, LEAST_BUILT if self._builds_ahead else 1)
+        asked = self.strategy.ask(min(count, self.most_trials - len(self.tried | self._given)))
+        self._given.update(asked)
+        return [*self._jobs(sorted(promoted), 1), *self._jobs(asked, 0)]
+
+    def _with_next(self, job: Job) -> Job:
+        """Return a job that knows of the one after it, as far as its worker can build that in the meantime."""
+        if not self._builds_ahead or len(self.strategy.values) < LEAST_AHEAD:
+            return job
+        if not self._ready:
+            self._ready.extend(self._ask())
+        likely = [each for each in self._ready if (each.problem, each.backend) == (job.problem, job.backend)]
+        return replace(job, ahead=likely[0].trials) if likely else job
 
     def _jobs(self, indices: Sequence[int], number: int) -> list[Job]:
         together: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
@@ -194,22 +239,20 @@ class SearchFeed:
         value = self.strategy.values[index]
         if best is None or math.isnan(value) or self._looked[index] != 1:
             return
-        if value <= (1 + PROMISING) * self.strategy.values[best]:
+        again = value <= (1 + PROMISING) * self.strategy.values[best]
+        if again and set(self.settings.factors) != set(self.settings.counters):  # a counter needs no second look
             self._promoted.add(index)
 
     def _value_of(self, outcome: Outcome) -> float:
         timing = next((each for each in outcome.timings if each.measure is self.measure), None)
         if outcome.state is not State.OK or timing is None:
             return math.nan
-        return self._value(timing.summary.median_ns, timing.energy.energy_j if timing.energy else None)
+        energy_j = timing.energy.energy_j if timing.energy else None
+        return self._value(outcome.identity, timing.summary.median_ns, energy_j)
 
-    def _value(self, median_ns: float | None, energy_j: float | None) -> float:
+    def _value(self, identity: str, median_ns: float | None, energy_j: float | None) -> float:
         """Return what is to be small; NaN where it is not known."""
-        if self.settings.objective == "time":
-            return median_ns or math.nan
-        if not energy_j or not median_ns:
-            return math.nan
-        return energy_j if self.settings.objective == "energy" else energy_j * median_ns * 1e-9
+        return evaluate(self.settings.factors, median_ns, energy_j, self._counted.get(identity, {}))
 
     def _learn_stored(self, earlier: Sequence[EarlierRun], sweep_id: int) -> None:
         """Tell the strategy what is stored of these very trials; more samples count before fewer."""
@@ -232,7 +275,9 @@ class SearchFeed:
                 self.spent_before_s += run.duration_ns / 1e9 if index not in free else 0.0
             if look_of is not None and look_of + 1 < self._looked[index]:
                 continue
-            value = math.nan if failed else self._value(run.median_ns, run.energy_j)
+            value = math.nan if failed else self._value(run.identity, run.median_ns, run.energy_j)
+            if math.isnan(value) and not failed:
+                continue  # it was interrupted before its counters were read
             self.strategy.tell(index, value, max(run.duration_ns / 1e9, OVERHEAD_S))
             self._looked[index] = 2 if failed or look_of is None else look_of + 1
             free.add(index)
@@ -243,7 +288,8 @@ class SearchFeed:
         """Return what other problems, devices and versions of the same variants say of each trial; see `Strategy`."""
         elsewhere: dict[tuple[object, ...], dict[tuple[str, Point], float]] = defaultdict(dict)
         for run in earlier:
-            value = math.nan if run.state is not State.OK else self._value(run.median_ns, run.energy_j)
+            is_right = run.state is State.OK
+            value = self._value(run.identity, run.median_ns, run.energy_j) if is_right else math.nan
             if run.identity not in self.index and not math.isnan(value):
                 elsewhere[run.circumstances][run.variant, run.tunables] = math.log(value)
         gathered: dict[tuple[str, Point], list[float]] = defaultdict(list)
@@ -259,8 +305,9 @@ class SearchFeed:
         }
         if hints:
             self.note(
-                f"search: starts from what {len(useful)} other problems, devices or versions say of "
-                f"{len({(self.trials[i].variant, self.trials[i].tunables) for i in hints})} choices of tunables"
+                f"search: what {len(useful)} other problems, devices or versions say of "
+                f"{len({(self.trials[i].variant, self.trials[i].tunables) for i in hints})} choices of tunables "
+                "is where it starts, and part of what it expects"
             )
         return hints
 
@@ -282,7 +329,8 @@ class SearchFeed:
             if len({self.trials[index].backend for index in chosen}) > 1 or self.settings.objective != "time":
                 chosen = chosen[:1]  # back ends are not timed side by side, nor is energy
             if chosen:
-                duels.append(_Duel(problem, tuple(self.trials[index] for index in chosen)))
+                value = None if self.settings.objective == "time" else values[chosen[0]]
+                duels.append(_Duel(problem, tuple(self.trials[index] for index in chosen), value))
             else:
                 self._end(Ending(problem, None, math.nan))
         return duels
@@ -295,8 +343,8 @@ class SearchFeed:
 class _Duel:
     """The last candidates of one problem, measured interleaved until the rule tells the best or that they are level."""
 
-    def __init__(self, problem: Point, candidates: tuple[Trial, ...]) -> None:
-        self.problem, self.candidates = problem, candidates
+    def __init__(self, problem: Point, candidates: tuple[Trial, ...], value: float | None) -> None:
+        self.problem, self.candidates, self.value = problem, candidates, value
         self.left = {trial.identity: trial for trial in candidates}
         self.looks = 0
         self.beaten = 0
@@ -306,7 +354,7 @@ class _Duel:
 
     def anew(self) -> _Duel:
         """Return the same duel from its beginning."""
-        return _Duel(self.problem, self.candidates)
+        return _Duel(self.problem, self.candidates, self.value)
 
     def next_job(self, feed: SearchFeed) -> Job | Later:
         """Return the next look at the candidates that are left."""
@@ -324,7 +372,7 @@ class _Duel:
             patience_seconds=config.patience_seconds * factor,
             interleave=True,
             rotation=max(config.rotation, len(self.left)),
-            energy=settings.objective != "time",
+            energy="energy" in settings.factors,
         )
         trials = list(self.left.values())
         (job,) = make_jobs(_together(feed.prepared), self.problem, trials, feed.seed)
@@ -353,7 +401,8 @@ class _Duel:
         best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
         self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
         if not standing.list_open() or self.looks >= DUEL_LOOKS:
-            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten)
+            level = tuple(self.left[identity] for identity in standing.list_level())
+            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, level, self.value)
 
 
 def describe_ending(ending: Ending, settings: SearchConfig) -> str:
@@ -363,13 +412,15 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
         return f"{where}no configuration gives a right result"
     name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
     text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
+    if ending.value is not None:
+        text += f" and {settings.objective} {ending.value:.4g}"
     standing = ending.standing
     if standing is None or not (standing.judgements or ending.beaten):
         return f"{text}, compared with no other"
-    level, unsure = standing.list_level(), standing.list_open()
-    parts = []
-    if level:
-        parts.append(f"level with {len(level)} other{'s' * (len(level) > 1)} (within {settings.effect:.2g})")
+    unsure, parts = standing.list_open(), []
+    if ending.level:
+        named = "; ".join(_describe_difference(trial, ending.best) for trial in ending.level)
+        parts.append(f"level (within {settings.effect:.2g}) with {len(ending.level)}: {named}")
     if unsure:
         parts.append(f"not told from {len(unsure)} more")
     if ending.beaten:
@@ -377,9 +428,16 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     return f"{text}: {', '.join(parts)}; error rate {settings.error_rate:.2g}"
 
 
+def _describe_difference(trial: Trial, best: Trial) -> str:
+    """Return what a trial has otherwise than the best of its problem."""
+    same = trial.variant == best.variant
+    other = {name: value for name, value in trial.tunables.items() if not same or best.tunables.get(name) != value}
+    return " · ".join(filter(None, ["" if same else trial.variant, Point(other).label]))
+
+
 def _narrowed(config: MeasureConfig, measure: Measure, settings: SearchConfig, few: Mapping[str, Any]) -> MeasureConfig:
     """Return how a look of few samples is timed."""
-    return replace(config, **BRIEF, **few, modes=(str(measure),), energy=settings.objective != "time")
+    return replace(config, **BRIEF, **few, modes=(str(measure),), energy="energy" in settings.factors)
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:

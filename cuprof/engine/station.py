@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cuprof.backends.registry import is_host
 from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.runner import JobRunner
+from cuprof.point import Point
 from cuprof.records import DeviceFacts, Unavailable
 
 
@@ -32,6 +34,13 @@ class Station:
     is_lost: bool = False
     number: int | None = None
     doing: str = ""
+    _series: tuple[Point | None, str, str] = (None, "", "")
+
+    def find_series(self, problem: Point, backend: str) -> str:
+        """Return what tells apart the jobs of a problem that follow one another here from all others."""
+        if self._series[:2] != (problem, backend):
+            self._series = (problem, backend, secrets.token_hex(8))
+        return self._series[2]
 
     def find_device(self, backend: str) -> DeviceFacts | None:
         """Return the device of a back end, None where there is none."""

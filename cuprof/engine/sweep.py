@@ -6,7 +6,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Thread
@@ -19,12 +19,15 @@ from cuprof.engine.enrolment import make_stations
 from cuprof.engine.feed import EachFeed, Feed, PlannedFeed, find_references, list_jobs
 from cuprof.engine.fleet import Fleet, open_fleet
 from cuprof.engine.host_load import describe_load
+from cuprof.engine.objective import PROFILER, Counting
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.presence import Presence
 from cuprof.engine.provenance import git_state, host_name, software_versions, typed_command
+from cuprof.engine.spool import hand_in, open_spool
 from cuprof.engine.station import Station
+from cuprof.errors import UnreachableStoreError
 from cuprof.interrupts import shielded
 from cuprof.plan import plan as make_plan
 from cuprof.point import Point
@@ -50,6 +53,8 @@ from cuprof.store.trials import StoredTrial
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 
+OPENINGS, REOPEN_S = 3, 0.5
+
 
 @dataclass(frozen=True)
 class SweepResult:
@@ -59,12 +64,14 @@ class SweepResult:
         failed: the trials that failed, those expected to be wrong left out.
         surprises: trials expected to be wrong that were found right.
         faults: what functions of the family raised, for which trials were skipped.
+        url: the database that the sweep is stored in.
     """
 
     sweep_id: int
     failed: tuple[tuple[Trial, Outcome], ...]
     surprises: tuple[Trial, ...] = ()
     faults: tuple[str, ...] = ()
+    url: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -78,7 +85,8 @@ def run_sweep(
     """Check, time and store every trial that is not stored yet.
 
     Each trial is durable before the next is reported. On an interrupt the sweep is marked and can be continued by the
-    same command.
+    same command. While the server of the database cannot be reached, results go to a file, and the next sweep that
+    reaches it hands them in.
 
     Args:
         meanwhile: run in a thread while the worker measures a device; not where the host itself is timed, since it
@@ -89,15 +97,39 @@ def run_sweep(
         StoreError: the database cannot be used.
         KeyboardInterrupt: after the sweep has been marked as interrupted.
     """
-    with open_stations(config) as fleet:
-        prepared = prepare(config, project, fleet.stations)
-        url = store_url(config, project)
-        place = database_file(parse_url(url))
-        is_first = place is not None and not place.exists()
-        with Store.open(url) as store:
-            if is_first:
-                observer.note(f"results are stored in {place}")
-            return Sweep(prepared, project, store, fleet, observer, meanwhile).run()
+    url = store_url(config, project)
+    before: Sweep | None = None
+    with ExitStack() as stack:
+        while True:
+            with open_stations(config) as fleet:
+                prepared = prepare(config, project, fleet.stations)
+                place = database_file(parse_url(url))
+                is_first = place is not None and not place.exists()
+                sweep: Sweep | None = None
+                try:
+                    with _open_store(url) as store:
+                        if place is None:
+                            for text in hand_in(store, project):
+                                observer.note(text)
+                        if is_first:
+                            observer.note(f"results are stored in {place}")
+                        sweep = Sweep(prepared, project, store, fleet, observer, meanwhile, before=before)
+                        return sweep.run()
+                except UnreachableStoreError as error:
+                    observer.note(f"{error}; results are kept in a file until the next sweep that reaches it")
+            before, url = sweep, stack.enter_context(open_spool(project, url))
+
+
+def _open_store(url: str) -> Store:
+    """Open the database; a server is asked several times, since one connection may be lost for any reason."""
+    for chance in reversed(range(OPENINGS)):
+        try:
+            return Store.open(url)
+        except UnreachableStoreError:
+            if not chance:
+                raise
+            time.sleep(REOPEN_S)
+    raise AssertionError
 
 
 def store_url(config: SweepConfig, project: Project) -> str:
@@ -122,6 +154,8 @@ class Sweep:
     Args:
         make_feed: makes the feed of the trials that are left to run. By default they are run in the order of the plan,
             or a search chooses of them; of a search's trials those alone are members of the sweep that it tries.
+        before: the same sweep in a database that can no longer be reached: what is known to be done there is not done
+            again, nor what other processes may be doing.
     """
 
     def __init__(
@@ -133,12 +167,14 @@ class Sweep:
         observer: Observer,
         meanwhile: Callable[[], object] | None = None,
         make_feed: MakeFeed | None = None,
+        before: Sweep | None = None,
     ) -> None:
         self.prepared, self.project, self.store = prepared, project, store
         self.fleet, self.observer, self.meanwhile = fleet, observer, meanwhile
         self.is_search = bool(prepared.config.search.name)
         self.make_feed = make_feed or (self._search_feed if self.is_search else plan_feed)
         self.trials = {trial.identity: trial for trial in prepared.plan.trials}
+        self._opened = ExitStack()
         self.calibrator = Calibrator(prepared, store, fleet, observer, self.trials)
         self.locks = DeviceLocks(partial(fleet.call, observer.note))
         self.failed: list[tuple[Trial, Outcome]] = []
@@ -148,7 +184,10 @@ class Sweep:
         self._medians: dict[str, dict[str, float]] = {}
         self._concluded: set[str] = set()
         self._granted: dict[str, Station] = {}
+        self._has_company = False
+        self.started_at = 0.0
         self.sweep_id = 0
+        self.before = before if before is not None and before.sweep_id else None
         self._enlisted: set[str] = set()
         self._without_energy: set[tuple[str, str]] = set()
 
@@ -161,6 +200,7 @@ class Sweep:
             with shielded():  # no sweep is begun whose number is not known
                 sweep_id = self._begin(facts)
             self.sweep_id = sweep_id
+            self.started_at = store.read_start(sweep_id)
             if not self.is_search:
                 store.enlist(sweep_id, plan.trials)
             settled = [
@@ -173,7 +213,7 @@ class Sweep:
                 self.observer.note(text)
             for trial in settled:
                 self._judge(trial, known[trial.identity].state, known[trial.identity].message)
-            done = {trial.identity for trial in settled}
+            done = {trial.identity for trial in settled} | self._take_over()
             open_trials = [trial for trial in plan.trials if trial.identity not in done]
             if not self.is_search:
                 self._skip(sweep_id, [trial for trial in open_trials if trial.unavailable], known)
@@ -187,7 +227,9 @@ class Sweep:
             with Presence(store, self.fleet.stations):
                 self._measure(sweep_id, runnable)
                 self._confirm(sweep_id, runnable)
-            store.finish_sweep(sweep_id, "finished")
+            store.finish_sweep(sweep_id, "interrupted" if self.before else "finished")
+        except UnreachableStoreError:
+            raise
         except BaseException:
             if sweep_id is not None:
                 self.store.leave([one.number for one in self.fleet.stations if one.number is not None])
@@ -195,10 +237,24 @@ class Sweep:
             raise
         self.observer.finished(sweep_id)
         if self.is_search and len(self.failed) < len(self._enlisted):  # that some fail is part of searching
-            return SweepResult(sweep_id, ())
+            return SweepResult(sweep_id, (), url=store.url)
         for trial in self.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")
-        return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises), tuple(self.faults))
+        return SweepResult(sweep_id, tuple(self.failed), tuple(self.surprises), tuple(self.faults), store.url)
+
+    def _take_over(self) -> set[str]:
+        """Take over what is known of the sweep's part in another database; return the trials that are none of ours."""
+        if self.before is None:
+            return set()
+        self.failed, self.surprises, self.faults = self.before.failed, self.before.surprises, self.before.faults
+        done = self.before._concluded
+        if self.before._has_company:
+            left = self.trials.keys() - done - self.before._granted.keys()
+            if left:
+                self.faults[f"{len(left)} trials are left to the next sweep that reaches the database"] = None
+            done = done | left
+        self.observer.done_elsewhere(len(done))
+        return done
 
     def _begin(self, facts: SweepFacts) -> int:
         if not self.prepared.is_shared:
@@ -214,6 +270,7 @@ class Sweep:
         assert station.number is not None
         found = self.store.claim(sweep_id, station.number, identities)
         self._granted |= dict.fromkeys(found.granted, station)
+        self._has_company |= found.stations > len(self.fleet.stations)
         elsewhere = found.done - self._concluded
         if elsewhere:
             self._concluded |= elsewhere
@@ -238,7 +295,11 @@ class Sweep:
 
     def _measure(self, sweep_id: int, trials: Sequence[Trial]) -> None:
         claim = partial(self._claim, sweep_id) if self.prepared.is_shared else None
-        feed, call = self.make_feed(self.prepared, trials, self.fleet, claim), self.fleet.call
+        with self._opened:
+            self._feed(sweep_id, self.make_feed(self.prepared, trials, self.fleet, claim))
+
+    def _feed(self, sweep_id: int, feed: Feed) -> None:
+        call = self.fleet.call
 
         def conclude(station: Station, job: str, outcome: Outcome) -> None:
             ran = self._with_opened(sweep_id, self.trials[outcome.identity], outcome)
@@ -246,7 +307,8 @@ class Sweep:
                 feed.tell(station, outcome)
 
         def work(station: Station, job: Job) -> None:
-            number = secrets.token_hex(8)
+            # A search holds its looks at a trial against each other, each in a job of its own.
+            number = secrets.token_hex(8) if self.is_search else station.find_series(job.problem, job.backend)
             if self.is_search:
                 call(self._enlist, sweep_id, job)
             with self._turn(station, job):
@@ -290,7 +352,17 @@ class Sweep:
 
         earlier = self._read_earlier(trials)
         self._enlisted = {run.identity for run in earlier if run.sweep_id == self.sweep_id}
-        return SearchFeed(prepared, trials, earlier, self.sweep_id, self.observer.note)
+        counting = self._count(trials) if prepared.config.search.counters else None
+        return SearchFeed(prepared, trials, earlier, self.sweep_id, self.observer.note, counting)
+
+    def _count(self, trials: Sequence[Trial]) -> Counting:
+        """Return what reads the counters that the search's objective has."""
+        from cuprof.profiling.registry import get_profiler
+
+        config, names = self.prepared.config, self.prepared.config.search.counters
+        ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
+        collector = get_profiler(PROFILER).open(replace(config, ncu=ncu), self.project)
+        return Counting(names, trials, self._opened.enter_context(collector), self.store, self.sweep_id)
 
     def _read_earlier(self, trials: Sequence[Trial]) -> list[EarlierRun]:
         variants = {trial.variant for trial in trials}
@@ -407,6 +479,7 @@ class Sweep:
             host=host_name(),
             git=git_state(family.folder or self.project.root),
             software=software_versions(),
+            started_at=self.before.started_at if self.before else 0.0,
             purpose=config.purpose or ("timing" if any(self.prepared.methods.values()) else "profiling"),
         )
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cuprof.errors import FamilyError, UnknownNameError
 from cuprof.family.configurations import explain_unlisted, list_tunables, read_configurations
+from cuprof.family.constraints import Constraint, read_constraint
 from cuprof.family.program import Argument, Array, Program
 from cuprof.point import Coordinate, Point
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 Tolerances: TypeAlias = "Tolerance | Mapping[str, Tolerance]"
 """One for all outputs, or one for each by its name ("points.x" for one field of a struct)."""
-Constraint = Callable[[Point, Point], str | None]
-"""Called with (problem, tunables); returns the reason why the combination is not defined, or None when it is."""
 Kind = Literal["kernel", "library", "cpu"]
 ProgramMaker = Callable[[Point, Point], Program]
 CallMaker = Callable[[Point, Point, Mapping[str, Any], Mapping[str, Any]], Callable[[], object]]
@@ -371,6 +370,8 @@ class Family:
             if name in self.variants:
                 raise FamilyError(f"family {self.name} has two variants named {name!r}; give one another name")
             description = details.pop("description", "") or (inspect.getdoc(make) or "").partition("\n")[0]
+            known = [one.name for one in (*details.get("tunables", ()), *self.axes) if isinstance(one, Tunable | Axis)]
+            details["constraint"] = read_constraint(details.get("constraint"), known)
             self.variants[name] = Variant(name, backend, kind, make, description, **details)
             return make
 

@@ -20,9 +20,6 @@ from cuprof.guardian import MARK
 from cuprof.point import Coordinate
 from cuprof.project import Project, find_project
 
-FAMILIES = ("db", "families")
-"""Folder below the project's in which what was compared is kept."""
-
 
 def compare(
     *variants: Callable[..., Any] | Kernel,
@@ -127,7 +124,7 @@ def _capture(
     if capture.files:
         words.append(f"files={tuple(capture.files)!r}")
     chosen = name or "_vs_".join(one.name for one in with_names(kernels))[:80]
-    return capture.write(project.root.joinpath(*FAMILIES), chosen, f"cuprof.compare({', '.join(words)})")
+    return capture.write(project.made_families, chosen, f"cuprof.compare({', '.join(words)})")
 
 
 def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from cuprof.backends.registry import get_spec
 from cuprof.errors import UsageError
 from cuprof.family import Array, Copy, Fill, Launch, Program, Reduced, Sample, Tunable
+from cuprof.family.constraints import GivenConstraint, read_constraint
 from cuprof.point import Coordinate, Point
 
 Size: TypeAlias = "int | str"
@@ -44,7 +43,7 @@ class Kernel:
     constants: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    constraint: Callable[..., Any] | None = None
+    constraint: GivenConstraint = None
     tunables: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
     scratch: Mapping[str, tuple[Sizes, str]] = field(default_factory=dict)
     results: Mapping[str, str | Reduced] = field(default_factory=dict)
@@ -62,17 +61,8 @@ class Kernel:
 
     def explain_absence(self, problem: Point, tunables: Point) -> str | None:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
-        known = {**problem, **tunables}
-        if self.constraint is not None:
-            found = call_by_name(self.constraint, known, "constraint")
-            if found is False or isinstance(found, str):
-                return found or "its constraint does not hold"
-        with suppress(UsageError):  # of sizes that no axis and no tunable decides, the device is asked
-            limits = get_spec(self.backend).limits
-            threads = math.prod(self._block(known))
-            if threads > limits.block_threads:
-                return f"a block of {threads} threads, and at most {limits.block_threads:g} are launched"
-        return None
+        constraint = read_constraint(self.constraint, (*problem, *tunables))
+        return constraint(problem, tunables) if constraint is not None else None
 
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
         """Return what is launched.
@@ -143,7 +133,7 @@ def kernel(
     constants: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
     files: str | Sequence[str] = (),
-    constraint: Callable[..., Any] | None = None,
+    constraint: GivenConstraint = None,
     scratch: Mapping[str, tuple[Sizes, str]] | None = None,
     results: Mapping[str, str | Reduced] | None = None,
     setup: Sequence[Fill | Copy] = (),
@@ -169,7 +159,8 @@ def kernel(
         constants: `__constant__` symbol → the input copied into it.
         options: further ones of the compiler.
         files: what the implementation reads beside its source; a change of them makes what is stored stale.
-        constraint: takes tunables and axes by name; returns False, or a reason, where they are not defined together.
+        constraint: what has to hold of tunables and axes, "block_x * block_y <= 1024"; or a function that takes them by
+            name and returns False, or a reason, where they are not defined together; or several of these.
         scratch: further buffer → its shape, of sizes as in `grid` and "blocks", and its type.
         results: what does not end in the argument of its own name → the buffer, or `cuprof.Reduced` of it.
         setup: `cuprof.Copy` and `cuprof.Fill` of scratch ahead of each execution, untimed.

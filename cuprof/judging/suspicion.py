@@ -29,7 +29,7 @@ UNUSUAL_MODULES = {
 }
 UNUSUAL_CALLS = ("exec", "eval", "compile", "__import__", "setattr", "globals", "vars")
 INNER = "cuprof"
-PUBLIC = ("cuprof.family",)
+PUBLIC = ("cuprof.family", "cuprof.definitions")
 MOST = 12
 
 

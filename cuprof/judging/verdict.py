@@ -14,7 +14,7 @@ from cuprof.comparison.noise import find_noises, noise_between
 from cuprof.comparison.stored import read_entries
 from cuprof.judging.report import ACCEPTED, Row
 from cuprof.point import Point
-from cuprof.records import FAILED, Measure, State
+from cuprof.records import FAILED, NOT_RUN, Measure
 from cuprof.statistics.contrast import Contrast, contrast
 from cuprof.statistics.series import Series
 from cuprof.statistics.sweep_noise import SweepNoise
@@ -50,7 +50,7 @@ class Legs:
     @property
     def skipped(self) -> list[Entry]:
         """Return the entries that could not be run."""
-        return [entry for leg in self.legs for entry in leg if entry.state is State.SKIPPED]
+        return [entry for leg in self.legs for entry in leg if entry.state in NOT_RUN]
 
     def pooled(self) -> Side:
         """Return all legs as one side."""

@@ -34,7 +34,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -54,6 +54,7 @@ from cuprof.family.program import (
     File,
     Fill,
     Invoke,
+    Launch,
     Program,
     Reduced,
     Repeat,
@@ -106,16 +107,21 @@ class Identifier:
         }
         self._shared = hashlib.sha256(canonical_json(shared).encode() + b"\n")
         self._problem: Point | None = None
-        self._problem_json = ""
+        self._at_problem = self._shared
 
     def identify(self, problem: Point, tunables: Point, program: Program | None) -> str:
         """Return the identity of one trial, 32 hexadecimal digits."""
-        content = "null" if program is None else program_json(program)
+        return self.identify_json(
+            problem, flat_json(vars(tunables)), "null" if program is None else program_json(program)
+        )
+
+    def identify_json(self, problem: Point, tunables: str, program: str) -> str:
+        """Return the identity of one trial whose tunables and program are known as canonical JSON."""
         if problem is not self._problem:
-            self._problem, self._problem_json = problem, canonical_json(dict(problem))
-        digest = self._shared.copy()
-        trial = f'{{"problem":{self._problem_json},"program":{content},"tunables":{_flat_json(vars(tunables))}}}'
-        digest.update(trial.encode())
+            self._problem, self._at_problem = problem, self._shared.copy()
+            self._at_problem.update(f'{{"problem":{canonical_json(dict(problem))},"program":'.encode())
+        digest = self._at_problem.copy()
+        digest.update(f'{program},"tunables":{tunables}}}'.encode())
         return digest.hexdigest()[:DIGITS]
 
 
@@ -181,22 +187,70 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fals
 
 
 def program_json(program: Program) -> str:
-    """Return the canonical JSON of a program, put together from that of its parts; see the module's docstring.
+    """Return the canonical JSON of a program; see the module's docstring."""
+    before, after = frame_json(program)
+    return f"{before}{defines_json(program)}{after}"
 
-    A space of a hundred thousand programs has few launches that differ: each is encoded once.
-    """
-    steps = ",".join(_step_json(_step(step)) for step in program.steps)
-    setup = f',"setup":[{",".join(_step_json(_step(step)) for step in program.setup)}]' if program.setup else ""
+
+def defines_json(program: Program) -> str:
+    """Return the canonical JSON of a program's macros."""
+    defines = program.defines
+    if _INTEGERS.issuperset(map(type, defines.values())):
+        return _template(tuple(defines)) % defines
+    return flat_json({name: str(value) for name, value in defines.items()})
+
+
+_INTEGERS = frozenset({int})
+
+
+@lru_cache
+def _template(names: tuple[str, ...]) -> str:
+    """Return the canonical JSON of macros that are whole numbers, with a place for each."""
+    return "{" + ",".join(f'{canonical_json(name).replace("%", "%%")}:"%({name})d"' for name in sorted(names)) + "}"
+
+
+def frame_json(program: Program) -> tuple[str, str]:
+    """Return what stands before and behind a program's macros in its canonical JSON."""
+    steps = ",".join(canonical_json(_step(step)) for step in program.steps)
+    setup = f',"setup":[{",".join(canonical_json(_step(step)) for step in program.setup)}]' if program.setup else ""
     scratch = {name: _array(array) for name, array in program.scratch.items()}
-    return (
-        f'{{"constants":{_flat_json(dict(program.constants))}'
-        f',"defines":{_flat_json({name: str(value) for name, value in program.defines.items()})}'
+    return f'{{"constants":{flat_json(dict(program.constants))},"defines":', (
         f',"options":{canonical_json(list(program.options)) if program.options else "[]"}'
-        f',"results":{_flat_json({name: _result(each) for name, each in program.results.items()})}'
+        f',"results":{flat_json({name: _result(each) for name, each in program.results.items()})}'
         f',"scratch":{canonical_json(scratch) if scratch else "{}"}'
         f"{setup}"
         f',"steps":[{steps}]}}'
     )
+
+
+def frame_key(program: Program) -> tuple[object, ...]:
+    """Return what is equal for programs that differ in their macros alone, so that such are looked at once.
+
+    Raises:
+        TypeError: a part of the program has no hash.
+    """
+    key: list[object] = [program.options]
+    if program.scratch or program.results or program.constants or program.setup:
+        key += (tuple(each.items()) for each in (program.scratch, program.results, program.constants))
+        key += ("setup", *_step_keys(program.setup), "steps")
+    key += _step_keys(program.steps)
+    return tuple(key)
+
+
+def _step_keys(steps: Sequence[Step]) -> list[object]:
+    key: list[object] = []
+    for step in steps:
+        key += (type(step), *vars(step).values())
+        if isinstance(step, (Launch, Invoke)):
+            key += [type(one) if type(one) in _PLAIN else (type(one), repr(one)) for one in step.args]
+        if isinstance(step, Launch):  # 5 and np.int64(5) are equal, and above so are 0.0 and -0.0
+            key += map(type, (*step.grid, *step.block))
+        elif isinstance(step, Repeat):
+            key += _step_keys(step.steps)
+    return key
+
+
+_PLAIN = frozenset({str, int})
 
 
 def _result(result: str | Reduced) -> str | list[str]:
@@ -229,10 +283,7 @@ def _step(step: Step) -> tuple[object, ...]:
     )
 
 
-_step_json = lru_cache(maxsize=2**16)(canonical_json)
-
-
-def _flat_json(values: Mapping[str, Any]) -> str:
+def flat_json(values: Mapping[str, Any]) -> str:
     """Return the canonical JSON of a mapping without further ones in it, by the faster encoder where both agree.
 
     They differ in floats and in what is not printable ASCII.

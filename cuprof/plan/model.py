@@ -50,11 +50,13 @@ class Exclusion:
 
     Args:
         label: the combination, as a trial's label.
-        reason: the constraint's own words.
+        reason: the constraint's own words, or what the back end's devices lack.
+        is_impossible: no device of the back end runs it.
     """
 
     label: str
     reason: str
+    is_impossible: bool = False
 
 
 @dataclass(frozen=True)

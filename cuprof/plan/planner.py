@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cuprof.errors import CuprofError, FamilyError, SelectionError
+from cuprof.errors import CuprofError, FamilyError, ImpossibleError, SelectionError
+from cuprof.excess import summarize
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.model import Family, Signature, Variant
 from cuprof.family.program import Program
 from cuprof.family.requirements import check_requirements
 from cuprof.family.trace import describe, own_trace, place_of
-from cuprof.plan.identity import Identifier, headers_of
+from cuprof.plan.identity import Identifier, defines_json, flat_json, frame_json, frame_key, headers_of
 from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
-from cuprof.plan.program_check import check_program
-from cuprof.plan.selection import Choice, read_selection
-from cuprof.point import Point
+from cuprof.plan.program_check import check_names, check_program
+from cuprof.plan.selection import Choice, Grid, read_selection
+from cuprof.point import Point, describe_coordinate
 from cuprof.records import DeviceFacts, Trial, Unavailable
 
 T = TypeVar("T")
@@ -64,15 +66,17 @@ def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_V
             excluded.append(Exclusion(f"{family.name} · {problem.label}", str(problem.excluded)))
             continue
         for line in lines:
-            for tunables in choice.tunables[line.variant.name]:
-                made = line.make(problem, tunables)
+            for described in _described(choice.tunables[line.variant.name]):
+                made = line.make(problem, *described)
                 if isinstance(made, Exclusion):
                     excluded.append(made)
                 else:
                     trials.append(made)
     if not trials:
         raise SelectionError(_nothing_left(excluded))
-    return Plan(family, selection, tuple(trials), tuple(excluded), choice.notes)
+    impossible = summarize(exclusion.reason for exclusion in excluded if exclusion.is_impossible)
+    notes = (f"{count} impossible whatever the device: {reason}" for count, reason in impossible)
+    return Plan(family, selection, tuple(trials), tuple(excluded), (*choice.notes, *notes))
 
 
 @contextmanager
@@ -130,52 +134,91 @@ class _VariantPlanner:
         if variant.tolerance is not None:
             contract = hash_text(contract_text(family, variant))
         headers = headers_of(variant, self.source)
+        self._frames: dict[tuple[object, ...], tuple[str, str, int]] = {}
+        self._common: Trial | None = None
         self.identifier = Identifier(family, variant, self.device, self.source_hash, contract, headers)
 
-    def make(self, problem: _Problem, tunables: Point) -> Trial | Exclusion:
-        """Return the trial at a problem and tunables, or why it is none."""
+    def make(self, problem: _Problem, tunables: Point, choice: str, tunables_json: str) -> Trial | Exclusion:
+        """Return the trial at a problem and tunables, which are labelled as `choice`, or why it is none."""
         variant = self.variant
         label = f"{self.family.name}/{variant.name} · {problem.label}"
-        if tunables:
-            label += f" · {tunables.label}"
+        if choice:
+            label += f" · {choice}"
         if variant.constraint is not None:
             reason = guarded(f"{label}: constraint", self.family.folder, variant.constraint, problem.point, tunables)
             check_reason(reason, f"{label}: constraint")
             if reason:
                 return Exclusion(label, reason)
-        program: Program | None = None
-        needed = problem.bytes
+        content, needed = "null", problem.bytes
         if variant.kind == "kernel":
-            program = guarded(label, self.family.folder, self._make_program, problem, tunables, label)
-            needed += scratch_bytes(program)
+            try:
+                content, scratch = guarded(label, self.family.folder, self._read_program, problem, tunables, label)
+            except ImpossibleError as error:
+                return Exclusion(label, str(error), is_impossible=True)
+            needed += scratch
         unavailable = self.unavailable
-        if unavailable is None and self.device is not None:
+        if unavailable is None and self.device is not None and needed > self.device.memory_bytes:
             unavailable = explain_excess(self.family, problem.point, needed, self.device)
-        return Trial(
-            identity=self.identifier.identify(problem.point, tunables, program),
-            family=self.family.name,
-            variant=variant.name,
-            backend=variant.backend,
-            kind=variant.kind,
-            problem=problem.point,
-            tunables=tunables,
-            label=label,
-            device=self.device,
-            source_text=self.source,
-            source_hash=self.source_hash,
-            description=variant.description,
-            origin=variant.origin,
-            expected=variant.expected,
-            order=self.order,
-            useful_bytes=problem.useful_bytes,
-            flops=problem.flops,
-            unavailable=unavailable,
-        )
+        identity = self.identifier.identify_json(problem.point, tunables_json, content)
+        return self._template(problem).at(tunables, identity, label, unavailable)
 
-    def _make_program(self, problem: _Problem, tunables: Point, label: str) -> Program:
+    def _read_program(self, problem: _Problem, tunables: Point, label: str) -> tuple[str, int]:
+        """Return a program's canonical JSON and its scratch in bytes; what differs in macros alone is checked once."""
         program: Program = self.variant.make(problem.point, tunables)
-        check_program(program, problem.signature, self.variant.backend, label, self.family.constants)
-        return program
+        if self._common is None or self._common.problem is not problem.point:
+            self._frames.clear()
+        key: tuple[object, ...] | None = None
+        known = None
+        try:
+            key = frame_key(program)
+            known = self._frames.get(key)
+        except (TypeError, AttributeError):  # of something that has no hash, or is no program: most likely a fault
+            key = None
+        if known is None:
+            check_program(program, problem.signature, self.variant.backend, label, self.family.constants)
+            known = (*frame_json(program), scratch_bytes(program))
+            if key is not None:
+                self._frames[key] = known
+        before, after, scratch = known
+        check_names(program.defines, label)
+        return f"{before}{defines_json(program)}{after}", scratch
+
+    def _template(self, problem: _Problem) -> Trial:
+        """Return a trial at a problem, for what all of them there have in common."""
+        if self._common is None or self._common.problem is not problem.point:
+            variant = self.variant
+            self._common = Trial(
+                identity="",
+                family=self.family.name,
+                variant=variant.name,
+                backend=variant.backend,
+                kind=variant.kind,
+                problem=problem.point,
+                tunables=Point(),
+                label="",
+                device=self.device,
+                source_text=self.source,
+                source_hash=self.source_hash,
+                description=variant.description,
+                origin=variant.origin,
+                expected=variant.expected,
+                order=self.order,
+                useful_bytes=problem.useful_bytes,
+                flops=problem.flops,
+            )
+        return self._common
+
+
+def _described(grid: Grid) -> Iterator[tuple[Point, str, str]]:
+    """Yield each point of a grid, its label and its canonical JSON, both put together from those of coordinates."""
+    axes = [
+        [(describe_coordinate(name, each), flat_json({name: each})[1:-1]) for each in values]
+        for name, values in grid.values.items()
+    ]
+    order = [place for _, place in sorted((name, place) for place, name in enumerate(grid.values))]
+    for point, coordinates in zip(grid.points(), itertools.product(*axes), strict=True):
+        texts = ",".join([coordinates[place][1] for place in order])
+        yield point, ", ".join([label for label, _ in coordinates]), f"{{{texts}}}"
 
 
 def check_reason(reason: object, where: str) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from cuprof.backends.registry import get_spec
 from cuprof.backends.spec import BackendSpec
-from cuprof.errors import FamilyError
+from cuprof.errors import FamilyError, ImpossibleError
+from cuprof.excess import Excess, compare
 from cuprof.family.model import Signature
 from cuprof.family.program import (
     Argument,
@@ -40,7 +40,7 @@ Shape = tuple[int, ...]
 def check_program(
     program: Program, signature: Signature, backend: str, where: str, constants: Sequence[str] = ()
 ) -> None:
-    """Raise `FamilyError` with the first thing that is wrong with a program.
+    """Raise `FamilyError` with the first thing that is wrong with a program, `ImpossibleError` where that is its size.
 
     Args:
         program: what the variant's function returned.
@@ -50,9 +50,18 @@ def check_program(
         constants: inputs that stay as they are, which the set-up may work on.
     """
     for fault in _list_faults(program, signature, get_spec(backend)):
+        if isinstance(fault, Excess):
+            raise ImpossibleError(fault)
         raise FamilyError(f"{where}: {fault}")
     for fault in _setup_faults(program, constants):
         raise FamilyError(f"{where}: {fault}")
+
+
+def check_names(defines: Iterable[str], where: str) -> None:
+    """Raise `FamilyError` where a macro's name is none."""
+    for name in defines:
+        if not name.isidentifier():
+            raise FamilyError(f"{where}: define {name!r} is not a macro's name")
 
 
 def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> Iterator[str]:
@@ -70,8 +79,6 @@ def _list_faults(program: Program, signature: Signature, spec: BackendSpec) -> I
     for what, steps in (("step", program.steps), ("step of the set-up", program.setup)):
         for number, step in enumerate(steps, 1):
             yield from _step_faults(f"{what} {number}", step, signature, buffers, spec)
-    if not all(map(str.isidentifier, program.defines)):
-        yield f"define {next(name for name in program.defines if not name.isidentifier())!r} is not a macro's name"
     for output, buffer in program.results.items():
         yield from _result_faults(output, buffer, signature, buffers)
     for symbol, buffer in program.constants.items():
@@ -114,7 +121,7 @@ def _step_faults(
             yield f"{where}: {fault}"
     elif wrong := _call_fault(step, buffers, spec):
         name = step.kernel if isinstance(step, Launch) else step.function
-        yield f"{where}, launch of {name}: {wrong}"
+        yield wrong if isinstance(wrong, Excess) else f"{where}, launch of {name}: {wrong}"
 
 
 def _setup_faults(program: Program, constants: Sequence[str]) -> Iterator[str]:
@@ -134,44 +141,24 @@ def _setup_faults(program: Program, constants: Sequence[str]) -> Iterator[str]:
 
 
 def _call_fault(call: Launch | Invoke, buffers: Mapping[str, Array], spec: BackendSpec) -> str | None:
-    shapes = tuple((name, array.shape) for name, array in buffers.items())
-    sizes = (*call.grid, *call.block) if isinstance(call, Launch) and isinstance(call.grid, tuple) else ()
-    try:
-        types = tuple(map(type, (*call.args, *sizes)))  # 5 and np.int64(5) are equal
-        return _known_fault(call, types, shapes, spec.name)
-    except TypeError:  # of something that has no hash: a fault, to be sure, and none that occurs often
-        return next(_call_faults(call, dict(shapes), spec), None)
-
-
-@lru_cache(maxsize=2**16)
-def _known_fault(
-    call: Launch | Invoke, types: object, shapes: tuple[tuple[str, Shape], ...], backend: str
-) -> str | None:
-    """Return what is wrong with a call; a large space has few launches that differ."""
-    return next(_call_faults(call, dict(shapes), get_spec(backend)), None)
+    return next(_call_faults(call, {name: array.shape for name, array in buffers.items()}, spec), None)
 
 
 def _call_faults(call: Launch | Invoke, shapes: Mapping[str, Shape], spec: BackendSpec) -> Iterator[str]:
     if isinstance(call, Launch):
         yield from _launch_faults(call, spec)
     yield from _argument_faults(call.args, shapes, spec)
+    if isinstance(call, Launch):
+        yield from _excesses(call, spec)
 
 
 def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
-    limits = spec.limits
-    for name, sizes, most in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):
+    for name, sizes in (("grid", launch.grid), ("block", launch.block)):
         if not isinstance(sizes, tuple) or not 1 <= len(sizes) <= 3:
             yield f"{name} {sizes!r} must be a tuple of one to three sizes"
-        for axis, size, limit in zip("xyz", sizes, most, strict=False):
+        for axis, size in zip("xyz", sizes, strict=False):
             if not isinstance(size, int | np.integer) or size < 1:
                 yield f"{name}.{axis} is {size!r}, and must be a whole number from 1"
-            if size > limit:
-                yield f"{name}.{axis} is {size}, and {spec.title} allows at most {limit}"
-    threads = 1
-    for size in launch.block:
-        threads *= int(size)
-    if threads > limits.block_threads:
-        yield f"a block of {threads} threads, and {spec.title} allows at most {limits.block_threads}"
     if launch.shared_bytes < 0:
         yield f"shared_bytes is {launch.shared_bytes}, and must not be negative"
     if launch.cooperative and not spec.cooperative:
@@ -179,15 +166,21 @@ def _launch_faults(launch: Launch, spec: BackendSpec) -> Iterator[str]:
     if launch.cluster or launch.overlaps:
         if not spec.extended:
             yield f"cluster or overlaps, which {spec.name} launches do not have"
-        blocks = math.prod(launch.cluster)
         if len(launch.cluster) > 3 or not all(isinstance(size, int) and size > 0 for size in launch.cluster):
             yield f"cluster {launch.cluster!r} must be a tuple of at most three sizes from 1"
-        elif blocks > CLUSTER_BLOCKS:
-            yield f"a cluster of {blocks} blocks, and there are at most {CLUSTER_BLOCKS}"
         elif isinstance(launch.grid, tuple) and any(
             size % part for size, part in zip((*launch.grid, 1, 1), launch.cluster, strict=False)
         ):
             yield f"grid {launch.grid} is no multiple of the cluster {launch.cluster}"
+
+
+def _excesses(launch: Launch, spec: BackendSpec) -> Iterator[Excess]:
+    """Yield what no device of the back end launches."""
+    limits, threads = spec.limits, math.prod(map(int, launch.block))
+    found = [compare("threads a block", threads, limits.block_threads)]
+    for name, sizes, most in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):
+        found += [compare(f"{name}.{axis}", size, limit) for axis, size, limit in zip("xyz", sizes, most, strict=False)]
+    yield from filter(None, (*found, compare("blocks a cluster", math.prod(launch.cluster), CLUSTER_BLOCKS)))
 
 
 def _argument_faults(arguments: Sequence[Argument], shapes: Mapping[str, Shape], spec: BackendSpec) -> Iterator[str]:

@@ -19,20 +19,33 @@ MAX_COMBINATIONS = 1_000_000
 
 
 @dataclass(frozen=True)
+class Grid:
+    """All combinations of the values on named axes, the last axis varying fastest."""
+
+    values: Mapping[str, tuple[Coordinate, ...]]
+
+    def points(self) -> Iterator[Point]:
+        """Yield the points."""
+        names = tuple(self.values)
+        for combination in itertools.product(*self.values.values()):
+            yield Point(zip(names, combination, strict=True))
+
+
+@dataclass(frozen=True)
 class Choice:
     """What a selection comes to before constraints.
 
     Args:
         variants: in the order of the family.
         problems: preset name ("" for none) and coordinates, each point once.
-        tunables: variant name → its points in the order of the family's tunables.
+        tunables: variant name → the grid of its tunables, in their order.
         lacking: variant name → values asked of a tunable that this variant does not allow.
         notes: what was given and not used.
     """
 
     variants: tuple[Variant, ...]
     problems: tuple[tuple[str, Point], ...]
-    tunables: Mapping[str, tuple[Point, ...]]
+    tunables: Mapping[str, Grid]
     lacking: Mapping[str, tuple[str, ...]]
     notes: tuple[str, ...] = ()
 
@@ -55,12 +68,12 @@ def read_selection(family: Family, selection: Selection) -> Choice:
         )
     points: dict[Point, str] = {}
     for preset, values in axes:
-        for point in _product(values):
+        for point in Grid(values).points():
             points.setdefault(point, preset)
     return Choice(
         variants,
         tuple((preset, point) for point, preset in points.items()),
-        {name: tuple(_product(grid)) for name, grid in grids.items()},
+        {name: Grid(grid) for name, grid in grids.items()},
         lacking,
         tuple(notes),
     )
@@ -151,9 +164,3 @@ def _unknown_tunable(name: str, variants: Sequence[Variant], family: Family) -> 
     if elsewhere:
         where += f" (variant {elsewhere[0]} has it)"
     return UnknownNameError("tunable", name, known, where)
-
-
-def _product(values: Mapping[str, Sequence[Coordinate]]) -> Iterator[Point]:
-    names = tuple(values)
-    for combination in itertools.product(*values.values()):
-        yield Point(zip(names, combination, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -10,6 +11,7 @@ from sqlalchemy.engine import Connection
 from cuprof.reading.intact import intact
 from cuprof.records import FAILED, State
 from cuprof.store.models import Run, Station, Sweep, SweepTrial, Trial, Variant
+from cuprof.store.processes import Process, this_process
 from cuprof.store.stations import LEASE_S, clock
 
 MOST_FAILURES = 20
@@ -23,7 +25,7 @@ class StationRow:
         doing: the step and the trial; empty between jobs.
         done: how many trials it has done.
         silent_s: how long ago its process said that it is there.
-        state: "working", "silent" (others may take its trials) or "left".
+        state: "working", "silent" (others may take its trials), "gone" (its process has ended on this host) or "left".
     """
 
     name: str
@@ -66,7 +68,7 @@ def list_progress(connection: Connection, sweep_id: int | None = None) -> list[P
     Args:
         sweep_id: this one alone.
     """
-    numbers = sa.select(Sweep.id).order_by(Sweep.id.desc())
+    numbers = sa.select(Sweep.id).order_by(Sweep.started_at.desc(), Sweep.id.desc())
     if sweep_id is not None:
         found = connection.scalars(numbers.where(Sweep.id == sweep_id)).all()
     else:
@@ -113,13 +115,16 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
             row.doing,
             by_station.get(row.id, 0),
             now - row.seen_at,
-            "left" if row.left_at is not None else "silent" if now - row.seen_at > LEASE_S else "working",
+            "left" if row.left_at is not None else "silent" if now - row.seen_at > LEASE_S else _look(row),
         )
         for row in rows
     )
     working = [row for row, station in zip(rows, stations, strict=True) if station.state == "working"]
     state = sweep.state
-    if state == "running" and rows and not working:
+    if state == "running" and not rows:  # a process that shares it with nobody, a search for one, has no stations
+        host, pid, alive = sweep.process_host, sweep.process_id, _look(sweep)
+        stations = (StationRow("alone", host, pid, "", done - reused, 0.0, alive),)
+    if state == "running" and all(station.state != "working" for station in stations):
         state = "abandoned"
     begun = sweep.resumed_at or sweep.started_at
     seconds_left = None
@@ -127,6 +132,8 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         joined = min(row.joined_at for row in working)
         theirs = sum(by_station.get(row.id, 0) for row in working)
         seconds_left = (now - joined) / theirs * (planned - done) if theirs else None
+    elif state == "running" and done > reused:
+        seconds_left = (now - begun) / (done - reused) * (planned - done)
     told = connection.execute(
         members.with_only_columns(Trial.label, Run.state, Run.message)
         .where(failed)
@@ -146,3 +153,9 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         stations=stations,
         failures=tuple((row.label, f"{row.state}: {row.message}") for row in told),
     )
+
+
+def _look(row: Any) -> str:
+    """Return "gone" where a row's process has ended on this host; what another host's does shows by its silence."""
+    process = Process(row.process_host, row.process_id, row.process_started)
+    return "gone" if process.host == this_process().host and not process.is_alive() else "working"

@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.reading.intact import checking
+from cuprof.store.connection import checking
 from cuprof.store.models import Samples
 from cuprof.store.rows import chunks
 
@@ -33,7 +33,7 @@ def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[
     """Yield (timing, its samples) by rising number of the timing; those without a counted sample are left out."""
     for chunk in chunks(sorted(set(timing_ids))):
         for timing_id, *lists in connection.execute(_LISTS.where(Samples.timing_id.in_(chunk))).all():
-            with checking(connection):
+            with checking(connection.engine.url):
                 arrays = _arrays(*lists)
             if arrays.rounds.size:
                 yield timing_id, arrays

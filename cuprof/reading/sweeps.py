@@ -74,11 +74,9 @@ def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = No
     if sweep_id is not None:
         return _get_numbered(connection, experiment, sweep_id)
     for column in (Sweep.experiment, Sweep.family, Sweep.name):
-        newest = sa.select(sa.func.max(Sweep.id)).where(column == experiment, Sweep.purpose == "timing")
-        if experiment and (
-            found := _rows(connection, sa.select(*_COLUMNS).where(Sweep.id == newest.scalar_subquery()))
-        ):
-            return found[0]
+        of_name = sa.select(*_COLUMNS).where(column == experiment, Sweep.purpose == "timing")
+        if experiment and (found := _rows(connection, of_name)):
+            return found[-1]
     known = [name for name in connection.scalars(sa.select(Sweep.experiment).distinct()) if name]
     raise UnknownNameError("stored experiment", experiment, known, "(run python -m cuprof sweep experiment=NAME first)")
 
@@ -86,15 +84,24 @@ def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = No
 def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
     """Return the newest earlier timing sweep of the same experiment that was finished, None without one."""
     found: int | None = connection.scalar(
-        sa.select(sa.func.max(Sweep.id)).where(
-            Sweep.id < sweep.id,
+        sa.select(Sweep.id)
+        .where(
+            Sweep.started_at < sweep.started_at,
             Sweep.experiment == sweep.experiment,
             Sweep.family == sweep.family,
             Sweep.purpose == "timing",
             Sweep.state == FINISHED,
         )
+        .order_by(Sweep.started_at.desc(), Sweep.id.desc())
+        .limit(1)
     )
     return found
+
+
+def is_newest(connection: Connection, sweep: SweepRow) -> bool:
+    """Return whether no timing sweep of the same name has begun later, beside it for one."""
+    same = [getattr(Sweep, name) == getattr(sweep, name) for name in ("experiment", "family", "name", "purpose")]
+    return not connection.scalar(sa.select(sa.exists().where(*same, Sweep.started_at > sweep.started_at)))
 
 
 @intact
@@ -130,4 +137,4 @@ def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> Swe
 
 
 def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
-    return [SweepRow(*row) for row in connection.execute(query.order_by(Sweep.id))]
+    return [SweepRow(*row) for row in connection.execute(query.order_by(Sweep.started_at, Sweep.id))]

@@ -17,6 +17,8 @@ LENGTH, LENGTH_SPREAD = 1.0, 1.0
 """The prior of a feature's length scale, log-normal: a column's whole range is about as far as its neighbours tell."""
 NOISE, NOISE_SPREAD = -5.0, 2.0
 """The prior of the logarithm of the noise's variance, as a share of the process's."""
+LEAST_NOISE = -9.0
+"""A hundredth of the process's deviation: what single precision can tell."""
 SHARE_SPREAD = 1.5
 """The prior of the logit of the additive part's share, around one half."""
 JITTER = 1e-8
@@ -26,7 +28,7 @@ STEPS = 15
 
 
 class Layout:
-    """Points as features take few different values: which of a feature's values each point has.
+    """Points as features take few different values: which of all features' values, in one row, each point has.
 
     Args:
         features: (n, d).
@@ -34,18 +36,21 @@ class Layout:
 
     def __init__(self, features: np.ndarray) -> None:
         found = [np.unique(column, return_inverse=True) for column in features.T]
-        self.values = [values for values, _ in found]
-        self.codes = np.array([codes for _, codes in found]).reshape(features.shape[1], len(features))
+        self.features = features
+        self.values = np.concatenate([values for values, _ in found])
+        self.owner = np.repeat(np.arange(len(found)), [len(values) for values, _ in found])
+        first = np.searchsorted(self.owner, np.arange(len(found)))
+        self.codes = np.array([codes for _, codes in found]).reshape(features.shape[1], len(features)) + first[:, None]
 
-    def covariance(self, kernel: Kernel, index: int, others: np.ndarray) -> np.ndarray:
-        """Return the covariance of one point with others, (k,), both given by index, without the noise."""
-        joint, additive = np.zeros(len(others)), np.zeros(len(others))
-        for values, codes, scale in zip(self.values, self.codes, kernel.scales, strict=True):
-            squares = ((values - values[codes[index]]) * scale) ** 2
-            picked = codes[others]
-            joint += squares[picked]
-            additive += _matern(squares)[picked]
-        return np.asarray(kernel.share / len(self.values) * additive + (1 - kernel.share) * _matern(joint))
+    def covariance(self, kernel: Kernel, index: int, codes: np.ndarray) -> np.ndarray:
+        """Return the covariance of one point with others, (k,), without the noise.
+
+        Args:
+            codes: of the others, (d, k).
+        """
+        squares = ((self.values - self.features[index][self.owner]) * kernel.scales[self.owner]) ** 2
+        joint, additive = np.stack([squares, _matern(squares)], axis=1).take(codes, axis=0).sum(axis=0).T
+        return np.asarray(kernel.share / len(codes) * additive + (1 - kernel.share) * _matern(joint))
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
         gradient[-1] = each.share * (1 - each.share) * (slope @ (additive - joint))
         return float(total), gradient + away / spread
 
-    bounds = [(-4.0, 4.0)] * features + [(-12.0, 1.0), (-6.0, 6.0)]
+    bounds = [(-4.0, 4.0)] * features + [(LEAST_NOISE, 1.0), (-6.0, 6.0)]
     start = np.clip(kernel.pack(), *np.array(bounds).T)
     found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
     return Kernel.unpack(found.x)
@@ -141,65 +146,91 @@ def _slope(squares: np.ndarray) -> np.ndarray:
 
 
 class Process:
-    """The process at the points of a pool, given observations at some points; what they were is told when asked.
+    """The process at the points of a pool, given observations at some points.
 
-    Adding an observation costs one pass over the pool for each before it, and no matrix is factored again.
+    Adding an observation costs one pass over the pool for each before it, and no matrix is factored again. What the
+    pool has of each observation is kept in single precision, for which the noise has its bound: it is a pass over
+    memory that takes the time.
 
     Args:
         layout: of all points; others are indices of it.
         pool: where it will be asked for, (p,).
         points: observed from the start, not empty.
+        trend: (n, t), of all points: the mean is a sum of these with factors that are worked out.
     """
 
-    def __init__(self, kernel: Kernel, layout: Layout, pool: np.ndarray, points: Sequence[int]) -> None:
-        self.kernel, self.layout, self.pool, self.points = kernel, layout, pool, list(points)
+    def __init__(
+        self, kernel: Kernel, layout: Layout, pool: np.ndarray, points: Sequence[int], trend: np.ndarray
+    ) -> None:
+        self.kernel, self.layout, self.pool, self.points, self.trend = kernel, layout, pool, list(points), trend
+        self._codes = layout.codes[:, pool]
+        self._place = np.full(len(layout.features), -1)
+        self._place[pool] = np.arange(len(pool))
         count, room = len(points), 2 * len(points) + 16
-        order = np.array(self.points)
-        own = np.array([layout.covariance(kernel, index, order) for index in self.points])
+        codes = layout.codes[:, self.points]
+        own = np.array([layout.covariance(kernel, index, codes) for index in self.points])
         own[np.diag_indices(count)] += kernel.noise + JITTER
-        factor = cholesky(own, lower=True)
-        known = np.array([layout.covariance(kernel, index, pool) for index in self.points])
-        self._factor = np.zeros((room, room))
-        self._reach = np.empty((room, len(pool)))
-        self._factor[:count, :count] = factor
-        self._reach[:count] = solve_triangular(factor, known, lower=True)
-        self.variance = np.maximum(1 - (self._reach[:count] ** 2).sum(axis=0), JITTER)
+        known = np.array([layout.covariance(kernel, index, self._codes) for index in self.points], np.float32)
+        self._factor, self._reach = np.zeros((room, room)), np.empty((room, len(pool)), np.float32)
+        self._factor[:count, :count] = factor = cholesky(own, lower=True)
+        self._reach[:count] = solve_triangular(factor.astype(np.float32), known, lower=True)
+        self._base = solve_triangular(factor, trend[self.points], lower=True)
+        self._pool_trend = trend[pool] - self._reach[:count].T @ self._base
+        self._values = self._seen = np.zeros((0, 0))
+        self._mean = np.zeros((len(pool), 0))
+        self.variance = np.maximum(1 - np.einsum("ij,ij->j", self._reach[:count], self._reach[:count]), JITTER)
         """What is unknown at each point of the pool, as a share of the process's variance, (p,)."""
 
     def add(self, index: int) -> None:
         """Take one more point that is observed."""
-        count = len(self.points)
+        count, place = len(self.points), self._place[index]
         if count == len(self._factor):
             self._grow()
-        shared = self.layout.covariance(self.kernel, index, np.array(self.points))
-        row = solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False)
-        own = np.sqrt(max(1 + self.kernel.noise + JITTER - row @ row, JITTER))
+        if place >= 0:
+            row = self._reach[:count, place].astype(float)
+        else:
+            shared = self.layout.covariance(self.kernel, index, self.layout.codes[:, self.points])
+            row = np.asarray(solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False))
+        own = np.sqrt(max(1 + self.kernel.noise - row @ row, self.kernel.noise + JITTER))
         self._factor[count, :count], self._factor[count, count] = row, own
-        known = self.layout.covariance(self.kernel, index, self.pool)
-        self._reach[count] = (known - row @ self._reach[:count]) / own
-        self.variance = np.maximum(self.variance - self._reach[count] ** 2, JITTER)
+        known = self.layout.covariance(self.kernel, index, self._codes)
+        self._reach[count] = reach = (known - row.astype(np.float32) @ self._reach[:count]) / own
+        self.variance = np.maximum(self.variance - reach**2, JITTER)
+        base = (self.trend[index] - row @ self._base) / own
+        self._base = np.vstack([self._base, base])
+        self._pool_trend -= np.outer(reach, base)
         self.points.append(index)
 
     def _grow(self) -> None:
         count = len(self.points)
-        factor, reach = np.zeros((2 * count, 2 * count)), np.empty((2 * count, len(self.pool)))
+        factor, reach = np.zeros((2 * count, 2 * count)), np.empty((2 * count, len(self.pool)), np.float32)
         factor[:count, :count], reach[:count] = self._factor, self._reach
         self._factor, self._reach = factor, reach
 
-    def predict(self, values: np.ndarray, trend: np.ndarray, pool_trend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean at the points of the pool, (p, k), and the process's variance, (k,).
+
+        Only what differs from the values of the last call is worked out anew.
 
         Args:
             values: (n, k), k quantities observed at the points in the order in which they were added.
-            trend: (n, t): the mean is a sum of these with factors that are worked out (generalised least squares).
-            pool_trend: (p, t).
         """
-        count = len(self.points)
-        whitened = solve_triangular(
-            self._factor[:count, :count], np.hstack([values, trend]), lower=True, check_finite=False
-        )
-        seen, base = whitened[:, : values.shape[1]], whitened[:, values.shape[1] :]
-        factors = np.linalg.lstsq(base, seen, rcond=None)[0]
-        rest = seen - base @ factors
-        mean = pool_trend @ factors + (rest.T @ self._reach[:count]).T
+        count, quantities = values.shape
+        if not self._values.size:
+            self._values = self._seen = np.zeros((0, quantities))
+            self._mean = np.zeros((len(self.pool), quantities))
+        before = len(self._values)
+        differing = np.flatnonzero((values[:before] != self._values).any(axis=1))
+        first = int(differing[0]) if differing.size else before
+        if first < count:
+            rest = values[first:] - self._factor[first:count, :first] @ self._seen[:first]
+            new = solve_triangular(self._factor[first:count, first:count], rest, lower=True, check_finite=False)
+            change = new.copy()
+            change[: before - first] -= self._seen[first:]
+            self._mean += self._reach[first:count].T @ change.astype(np.float32)
+            self._seen = np.vstack([self._seen[:first], new])
+            self._values = values.copy()
+        factors = np.linalg.lstsq(self._base, self._seen, rcond=None)[0]
+        rest = self._seen - self._base @ factors
+        mean = self._mean + self._pool_trend @ factors
         return mean, ((rest**2).sum(axis=0) + SCALE_WEIGHT * SCALE**2) / (len(rest) + SCALE_WEIGHT)

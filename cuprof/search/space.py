@@ -16,6 +16,12 @@ LEAST_LOGARITHMIC = 4.0
 """Positive numbers that span at least this factor are laid out by their logarithms too: 16, 32, …, 256 are powers."""
 
 
+ALIGNMENT_WEIGHT = 0.1
+"""Alignment is taken to matter little until many observations tell otherwise: few are better spent on the levels."""
+MOST_ALIGNED = 6
+"""Multiples of more than 64 are no better aligned."""
+
+
 class Space:
     """Hold n configurations of named columns; one is known by its index from 0 to n - 1.
 
@@ -45,7 +51,17 @@ class Space:
 
     @cached_property
     def features(self) -> np.ndarray:
-        """Return the configurations as points in a cube, (n, features): what a model sees.
+        """Return what a model sees of the configurations, (n, features): their places, and how levels are aligned."""
+        aligned = [
+            ALIGNMENT_WEIGHT * found[codes]
+            for levels, codes in zip(self._levels, self.codes.T, strict=True)
+            if (found := _alignment(levels)) is not None
+        ]
+        return np.column_stack([self.places, *aligned])
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """Return the configurations as points in a cube, (n, places).
 
         A column of numbers is one feature, halfway between the numbers' ranks and the numbers themselves, which are
         taken by logarithm where they span a large factor; one of anything else has a feature for each value.
@@ -66,8 +82,8 @@ class Space:
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """Return each configuration's squared distance from the middle of all features, (n,)."""
-        return np.asarray(((self.features - np.median(self.features, axis=0)) ** 2).sum(axis=1))
+        """Return each configuration's squared distance from the middle of all places, (n,)."""
+        return np.asarray(((self.places - np.median(self.places, axis=0)) ** 2).sum(axis=1))
 
     def neighbours(self, index: int, *, within: int = 1) -> np.ndarray:
         """Return the configurations of the same group that differ from one in at most `within` columns."""
@@ -90,6 +106,20 @@ def _levels(column: Sequence[Coordinate | None]) -> list[Any]:
     numbers = sorted(value for value in values if isinstance(value, int | float))
     texts = sorted(value for value in values if isinstance(value, str))
     return [None] * (None in values) + numbers + texts
+
+
+def _alignment(levels: Sequence[Any]) -> np.ndarray | None:
+    """Return how often 2 divides each level, from 0 to 1; None where that says no more than the levels' order does.
+
+    Warps, vectors and cache lines are powers of two: of 16, 32, 48, 64 the even multiples have something in common.
+    """
+    if not all(isinstance(level, int) and level > 0 for level in levels):
+        return None
+    powers = [min((level & -level).bit_length() - 1, MOST_ALIGNED) for level in levels]
+    if powers == sorted(powers) or powers == sorted(powers, reverse=True):
+        return None
+    numbers = np.array(powers, float)
+    return np.asarray((numbers - numbers.min()) / (numbers.max() - numbers.min()))
 
 
 def _positions(levels: Sequence[Any]) -> np.ndarray:

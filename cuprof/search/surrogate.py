@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from scipy.special import ndtr
+from threadpoolctl import ThreadpoolController
 
 from cuprof.search.gaussian import Kernel, Layout, Process, fit
 from cuprof.search.space import Space
@@ -28,6 +29,9 @@ DOUBT = 0.3
 """So many observations are what is taken for granted of a place weighs: that it fails as often as any."""
 UNKNOWN_Z = 5.0
 """Of a problem without a right result yet anything is taken for better by so many standard deviations."""
+HINTS_MOST = 400
+HINT_WEIGHT = 3.0
+"""So many observations here weigh as much as the belief that what helps elsewhere helps as much here."""
 PROCESS_MOST = 1000
 NEAR_MOST = 200
 
@@ -46,67 +50,113 @@ class Surrogate(Strategy):
         self._process: Process | None = None
         self._pool = np.arange(space.size)
         self._layout = Layout(space.features)
-        self._believed: dict[int, np.ndarray] = {}
+        self._libraries = ThreadpoolController()
+        self._trend = np.ones((space.size, 1))
+        if space.group_count > 1:
+            self._trend = np.hstack([self._trend, np.eye(space.group_count)[space.groups]])
+        self._logs = np.full((space.size, 2), np.nan)
+        """Logarithms of value and cost, as told or as believed."""
+        self._is_right, self._is_believed = np.zeros(space.size, bool), np.zeros(space.size, bool)
+        with self._libraries.limit(limits=1):
+            self._elsewhere = self._spread_hints() if hints else np.zeros(space.size)
+        self._expected = self._elsewhere
+        """What hints let expect of each configuration: the logarithm of its value beside others'."""
         self._next_fit = 0
+        self._squares = (space.places**2).sum(axis=1)
         self._failures, self._successes = np.zeros(space.size), np.zeros(space.size)
 
+    def ask(self, count: int = 1) -> list[int]:
+        """Return the next configurations to try; see `Strategy.ask`.
+
+        One thread does: the matrices are small, and of several each waits for others that builds keep off a core.
+        """
+        with self._libraries.limit(limits=1):
+            return super().ask(count)
+
+    def tell(self, index: int, value: float, cost: float) -> None:
+        """Take what came of a configuration; see `Strategy.tell`."""
+        with self._libraries.limit(limits=1):
+            super().tell(index, value, cost)
+
     def _learn(self, index: int) -> None:
-        failed = math.isnan(self.values[index])
-        distance = ((self.space.features - self.space.features[index]) ** 2).sum(axis=1)
-        counted = self._failures if failed else self._successes
+        works = not math.isnan(self.values[index])
+        distance = self._squares + self._squares[index] - 2 * self.space.places @ self.space.places[index]
+        counted = self._successes if works else self._failures
         counted += np.exp(-distance / FAILURE_REACH)
-        if failed or self._believed.pop(index, None) is not None or self._process is None:
+        self._is_right[index] = works
+        if not works:
             return
-        if index not in self._process.points:
+        self._logs[index] = np.log([self.values[index], self.costs[index]])
+        if self._process is not None and index not in self._process.points:
             self._process.add(index)
+        self._is_believed[index] = False
 
     def _choose(self) -> int:
-        right = np.array([index for index, value in self.values.items() if not math.isnan(value)], int)
-        start = self._choose_start(right)
-        if start is not None:
+        if self._process is None and (start := self._choose_start()) is not None:
             return start
         if self._process is None or len(self.values) >= self._next_fit or self.is_taken[self._pool].all():
-            self._fit(right)
+            self._fit()
         assert self._process is not None
         scores, means = self._judge_pool()
         position = int(np.argmax(scores))
         index = int(self._pool[position])
-        self._believed[index] = means[position]
+        self._logs[index], self._is_believed[index] = means[position], True
         self._process.add(index)
         return index
 
-    def _choose_start(self, right: np.ndarray) -> int | None:
+    def _choose_start(self) -> int | None:
         """Return what to try before the model can be asked, or None where it can."""
         taken = np.bincount(self.space.groups[self.is_taken], minlength=self.space.group_count)
-        open_groups = np.unique(self.space.groups[~self.is_taken])
+        open_groups = np.flatnonzero(np.bincount(self.space.groups[~self.is_taken]))
         group = open_groups[np.argmin(taken[open_groups])]
         free = np.flatnonzero(~self.is_taken & (self.space.groups == group))
         if taken[group] == 0:
             return int(free[np.argmin(self.space.centre[free] + 1e-3 * self.random.random(free.size))])
-        if right.size >= 2 and taken[group] >= START / self.space.group_count:
+        if self._is_right.sum() >= 2 and taken[group] >= START / self.space.group_count:
             return None
         among = self.random.choice(free, min(free.size, FAR_AMONG), replace=False)
-        known = self.space.features[self.is_taken & (self.space.groups == group)]
-        distances = ((self.space.features[among][:, None] - known[None]) ** 2).sum(axis=2).min(axis=1)
+        known = self.space.places[self.is_taken & (self.space.groups == group)]
+        distances = ((self.space.places[among][:, None] - known[None]) ** 2).sum(axis=2).min(axis=1)
         return int(among[np.argmax(distances)])
 
-    def _fit(self, right: np.ndarray) -> None:
+    def _fit(self) -> None:
         """Fit the kernel to what is known, and begin the process anew with it."""
         features, groups = self.space.features, self.space.groups
-        logs = np.log([self.values[index] for index in right])
+        right = np.flatnonzero(self._is_right)
+        logs = self._logs[right, 0]
         known = np.unique(groups[right])
         level = np.array(
             [logs[groups[right] == group].mean() if group in known else 0.0 for group in range(max(known) + 1)]
         )
         rest = logs - level[groups[right]]
+        known_elsewhere = self._elsewhere[right] - self._elsewhere[right].mean()
+        doubt = HINT_WEIGHT * float(self._elsewhere.var())
+        agreement = (known_elsewhere @ rest + doubt) / (known_elsewhere @ known_elsewhere + doubt) if doubt else 0.0
+        self._expected = max(0.0, float(agreement)) * self._elsewhere
         kept = self._select(rest, FIT_MOST)
         if kept.size > 2:
-            self.kernel = fit(self.kernel, features[right[kept]], rest[kept] / (rest[kept].std() or 1.0))
+            unknown = (rest - self._expected[right])[kept]
+            self.kernel = fit(self.kernel, features[right[kept]], unknown / (unknown.std() or 1.0))
         self._next_fit = max(len(self.values) + 1, int(len(self.values) * FIT_GROWTH))
         self._pool = self._draw_pool(right[np.argsort(rest)[:BEST]])
-        self._believed = {index: mean for index, mean in self._believed.items() if index not in self.values}
-        points = [*map(int, right[self._select(rest, PROCESS_MOST)]), *self._believed]
-        self._process = Process(self.kernel, self._layout, self._pool, points)
+        for index in self.values.keys() & set(map(int, np.flatnonzero(self._is_believed))):
+            self._is_believed[index] = False  # it failed
+        points = [*map(int, right[self._select(rest, PROCESS_MOST)]), *map(int, np.flatnonzero(self._is_believed))]
+        self._process = Process(self.kernel, self._layout, self._pool, points, self._trend)
+
+    def _spread_hints(self) -> np.ndarray:
+        """Return what the hints say of every configuration, around zero, (n,); of those without one by a process."""
+        known, values = np.array([*self.hints], int), np.array([*self.hints.values()])
+        values = values - values.mean()
+        spread = np.zeros(self.space.size)
+        if known.size > 2 and known.size < self.space.size:
+            kept = self._select(values, HINTS_MOST)
+            kernel = fit(self.kernel, self.space.features[known[kept]], values[kept] / (values.std() or 1.0))
+            for pool in np.split(np.arange(self.space.size), range(POOL, self.space.size, POOL)):
+                process = Process(kernel, self._layout, pool, list(map(int, known[kept])), self._trend[:, :1])
+                spread[pool] = process.predict(values[kept, None])[0][:, 0]
+        spread[known] = values
+        return spread
 
     def _select(self, values: np.ndarray, most: int) -> np.ndarray:
         """Return the positions of at most so many values: of more, the best half of these and some of the others."""
@@ -131,9 +181,9 @@ class Surrogate(Strategy):
         means, deviation, incumbent = self._predict()
         unknown = np.isinf(incumbent)  # of a problem without a right result yet, anything is an improvement
         z = np.where(unknown, UNKNOWN_Z, (incumbent - means[:, 0]) / deviation)
-        costs = np.log([*self.costs.values()])
+        costs = np.log([min(self.costs.values()), max(self.costs.values())])
         gain = np.log(deviation) + _log_improvement(z)
-        scores = gain - np.clip(means[:, 1], costs.min() - 1, costs.max() + 1) + np.log(self._chance_to_work())
+        scores = gain - np.clip(means[:, 1], costs[0] - 1, costs[1] + 1) + np.log(self._chance_to_work())
         scores[self.is_taken[self._pool]] = -np.inf
         return scores, means
 
@@ -145,28 +195,25 @@ class Surrogate(Strategy):
             best value of its group so far, infinite where there is none, (p,).
         """
         assert self._process is not None
-        points = self._process.points
-        groups, count = self.space.groups, self.space.group_count
-        logs = np.array([self._logs(index) for index in points])
-        centre = logs.mean(axis=0)
-        trends = np.eye(count)[groups] if count > 1 else np.empty((self.space.size, 0))
-        trends = np.hstack([np.ones((self.space.size, 1)), trends])
-        means, variances = self._process.predict(logs - centre, trends[points], trends[self._pool])
-        told = np.array([index not in self._believed for index in points])
-        best = np.full(count, np.inf)
-        np.minimum.at(best, groups[points], np.where(told, logs[:, 0], np.inf))
-        return means + centre, np.sqrt(self._process.variance * variances[0]), best[groups[self._pool]]
+        points = np.array(self._process.points)
+        logs = self._logs[points]
+        expected = np.column_stack([self._expected, np.zeros(self.space.size)])
+        means, variances = self._process.predict(logs - expected[points])
+        means += expected[self._pool]
+        best = np.full(self.space.group_count, np.inf)
+        told = ~self._is_believed[points]
+        np.minimum.at(best, self.space.groups[points[told]], logs[told, 0])
+        return means, np.sqrt(self._process.variance * variances[0]), best[self.space.groups[self._pool]]
 
     def likely_left(self, group: int = 0) -> float | None:
         """Return by what share trying everything else is expected to better a group's best; None where nobody knows.
 
         As if what the model does not know of one configuration told nothing of another, which is rather too much.
         """
-        right = np.array([index for index, value in self.values.items() if not math.isnan(value)], int)
-        if right.size < 2:
+        if self._is_right.sum() < 2:
             return None
         if self._process is None:
-            self._fit(right)
+            self._fit()
         means, deviation, incumbent = self._predict()
         open_ = ~self.is_taken[self._pool] & (self.space.groups[self._pool] == group)
         if not open_.any() or np.isinf(incumbent[open_][0]):
@@ -177,16 +224,10 @@ class Surrogate(Strategy):
         chance = 1 - np.exp(np.log1p(-np.minimum(works * ndtr(z), 1 - 1e-12)).sum(axis=0))
         return float(-np.expm1(-np.trapezoid(chance, steps)))
 
-    def _logs(self, index: int) -> np.ndarray:
-        """Return the logarithms of a configuration's value and cost, as told or else as believed."""
-        if index in self._believed:
-            return self._believed[index]
-        return np.log([self.values[index], self.costs[index]])
-
     def _chance_to_work(self) -> np.ndarray:
         """Return how likely each of the pool is to work, by what became of those near it, (p,)."""
         failures, successes = self._failures[self._pool], self._successes[self._pool]
-        rate = max(float(np.mean([not math.isnan(value) for value in self.values.values()])), 0.05)
+        rate = max(float(self._is_right.sum()) / len(self.values), 0.05)
         return np.asarray((successes + DOUBT * rate) / (successes + failures + DOUBT))
 
 

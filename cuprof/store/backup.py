@@ -82,7 +82,7 @@ def _write(database: sqlite3.Connection, source: Path, file: Path) -> int:
                 # A function of Python's is called, so that Ctrl-C is heard.
                 database.backup(target, pages=PAGES_AT_ONCE, progress=lambda *_: None)
                 target.execute("PRAGMA journal_mode=DELETE")  # WAL needs a folder that its readers may write to
-                _check(target, source)
+                check_pages(target, str(source))
             shutil.copymode(source, part)
             size_bytes = part.stat().st_size
             part.replace(file)
@@ -98,14 +98,19 @@ def _write(database: sqlite3.Connection, source: Path, file: Path) -> int:
         raise
 
 
-def _check(target: sqlite3.Connection, source: Path) -> None:
-    target.set_progress_handler(lambda: False, STEPS_BETWEEN_LOOKS)
+def check_pages(database: sqlite3.Connection, place: str) -> None:
+    """Look through all pages of a file; Ctrl-C is heard.
+
+    Raises:
+        StoreError: something is not as SQLite writes it.
+    """
+    database.set_progress_handler(lambda: False, STEPS_BETWEEN_LOOKS)
     try:
-        found = target.execute("PRAGMA quick_check(1)").fetchone()[0]
+        found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
             raise KeyboardInterrupt from None
         raise
     if found != "ok":
         line = " ".join(str(found).split())
-        raise StoreError(f"database {source} is damaged ({line}), and so would be its copy; use an earlier one")
+        raise StoreError(f"database {place} is damaged ({line}); use an earlier copy")

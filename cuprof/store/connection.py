@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.engine import URL, Engine, make_url
 
-from cuprof.errors import MissingDependencyError, StoreError
+from cuprof.errors import MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.interrupts import stop_if_deferred
 from cuprof.passwords import HIDDEN, hide_passwords
 from cuprof.store.columns import to_json
@@ -68,6 +68,15 @@ def database_file(url: URL) -> Path | None:
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         return None
     return Path(url.database)
+
+
+def same_place(one: str, other: str) -> bool:
+    """Return whether two URLs name one database, as far as they tell."""
+    urls = parse_url(one), parse_url(other)
+    files = [database_file(url) for url in urls]
+    if files[0] and files[1]:
+        return files[0].resolve() == files[1].resolve()
+    return urls[0] == urls[1]
 
 
 def show(url: URL) -> str:
@@ -148,9 +157,14 @@ def _begin_writing(connection: sa.Connection) -> None:
     connection.exec_driver_sql(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
 
 
-def is_unreachable(error: exc.OperationalError) -> bool:
-    """Return whether a server could not be asked at all; what it answered has a code."""
-    return getattr(error.orig, "sqlstate", None) is None
+def is_unreachable(error: exc.SQLAlchemyError) -> bool:
+    """Return whether a server could not be asked at all, or no longer; what it answered has a code."""
+    if not isinstance(error, exc.DBAPIError):
+        return False
+    if error.connection_invalidated:
+        return True
+    refused = re.search(r"FATAL: +(?!the database system is)", str(error.orig))  # when one connects, without a code
+    return isinstance(error, exc.OperationalError) and getattr(error.orig, "sqlstate", None) is None and not refused
 
 
 @contextmanager
@@ -159,9 +173,23 @@ def explained(url: URL) -> Iterator[None]:
     try:
         yield
     except exc.SQLAlchemyError as error:
-        raise StoreError(explain(url, error)) from error
+        kind = UnreachableStoreError if database_file(url) is None and is_unreachable(error) else StoreError
+        raise kind(explain(url, error)) from error
     except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter where a name in the schema is no text
         raise StoreError(explain(url, error)) from error
+
+
+@contextmanager
+def checking(url: URL) -> Iterator[None]:
+    """Turn what wrong values lead to into a `StoreError`: text that is no JSON, an unknown word, a missing row."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+        what = f"a row {error} is missing" if isinstance(error, LookupError) else " ".join(str(error).split())
+        raise StoreError(
+            f"database {show(url)} is damaged or was changed by hand ({what}); "
+            "restore a copy of it, or name another one with --store"
+        ) from error
 
 
 def explain(url: URL, error: Exception) -> str:

@@ -84,14 +84,14 @@ def upgrade(url: URL) -> None:
         engine.dispose()
 
 
-def _run_migrations(connection: Connection, url: URL) -> None:
+def _run_migrations(connection: Connection, url: URL, revision: str = "head") -> None:
     from alembic import command
     from alembic.util.exc import CommandError
 
     configuration = make_configuration()
     configuration.attributes["connection"] = connection
     try:
-        command.upgrade(configuration, "head")
+        command.upgrade(configuration, revision)
     except CommandError as error:
         raise StoreError(f"database {show(url)} cannot be upgraded: {error}") from error
 

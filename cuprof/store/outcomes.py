@@ -33,7 +33,7 @@ class Origin:
     Args:
         station_id: what has claimed the trial; None where nobody else may have.
         device: what it ran on, where that is not the device that the trial was planned for.
-        job: equal for what was measured in one job.
+        job: equal for what was measured of a problem one after another.
         again: the trial has a run that the sweep goes by, and keeps it.
     """
 

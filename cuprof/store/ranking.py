@@ -42,7 +42,7 @@ def _insert(rows: Any) -> sa.Insert:
 
 def _newest(*chosen: sa.ColumnElement[bool]) -> Any:
     is_ok, has_median = Run.state == State.OK.value, Timing.median_ns.is_not(None)
-    newest_first = (sa.case((is_ok, 0), else_=1), Timing.id.desc())
+    newest_first = (sa.case((is_ok, 0), else_=1), Run.recorded_at.desc(), Timing.id.desc())
     place = sa.func.row_number().over(partition_by=(Trial.id, Timing.measure, Timing.method), order_by=newest_first)
     ranked = (
         sa.select(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine
@@ -18,12 +19,20 @@ from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
 from cuprof.store.models import REVISION
 
+if TYPE_CHECKING:
+    from cuprof.store.merge import Merged
+    from cuprof.store.source import Source
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 AWAY_SECONDS = 120.0
 """How long a server that was there may be away: it is restarted, or its network is."""
 RETRY_SECONDS = 0.2
+CROSSED = ("40P01", "40001")
+"""PostgreSQL's codes of a transaction that it took back for another's sake: a deadlock, another order of things."""
+MERGES = 3
+"""How often a merge is tried that meets what another process has just written."""
 
 
 def transaction(function: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[Store, P], T]:
@@ -108,6 +117,7 @@ class Store:
 
     begin_sweep = transaction(sweeps.begin)
     join_sweep = transaction(sweeps.join)
+    read_start = transaction(sweeps.read_start)
     finish_sweep = transaction(sweeps.finish)
     save_calibration = transaction(sweeps.save_calibration)
     reuse_calibration = transaction(sweeps.reuse_calibration)
@@ -124,6 +134,25 @@ class Store:
 
     record_profile = transaction(counters.record_profile)
     profiled = transaction(counters.profiled)
+
+    def merge(self, source: Source, paths: Mapping[str, str] = MappingProxyType({})) -> Merged:
+        """Take in what another database holds, all of it or nothing; what is here already is not taken again.
+
+        Args:
+            paths: SHA-256 → where an artifact's file lies, for those that lie elsewhere now.
+
+        Raises:
+            StoreError: a value there is damaged, or one thing is told differently here and there.
+        """
+        from cuprof.store.merge import Merge
+
+        for chance in reversed(range(MERGES)):
+            try:
+                return self._write(lambda connection: Merge(connection, source, paths).run())
+            except StoreError as error:  # who sweeps at the same time may have been the first to write a trial
+                if not chance or not isinstance(error.__cause__, exc.IntegrityError):
+                    raise
+        raise AssertionError
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -148,10 +177,9 @@ class Store:
                     with self.engine.begin() as connection:
                         return transact(connection)
                 except exc.DBAPIError as error:
-                    is_away = error.connection_invalidated or (
-                        isinstance(error, exc.OperationalError) and is_unreachable(error)
-                    )
-                    if database_file(self.parsed_url) or not is_away or time.monotonic() > give_up:
+                    is_away = database_file(self.parsed_url) is None and is_unreachable(error)
+                    is_crossed = getattr(error.orig, "sqlstate", None) in CROSSED
+                    if not (is_away or is_crossed) or time.monotonic() > give_up:
                         raise
                 stop_if_deferred()
                 time.sleep(RETRY_SECONDS)

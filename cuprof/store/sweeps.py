@@ -17,6 +17,8 @@ from cuprof.store.models import Device, Run, Sweep, SweepTrial
 from cuprof.store.processes import Process, this_process
 from cuprof.store.rows import columns_of, fingerprint, insert_row, upsert
 
+ENDS = ("finished", "interrupted")
+
 
 def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> int:
     """Return the sweep to write to: the newest unfinished one of the same plan, or a new one.
@@ -40,10 +42,11 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
     }
     shown = {"command_line": hide_in_command(facts.command_line), "configuration": hide_in_data(facts.configuration)}
     described = columns_of(Sweep, facts, **shown)
+    begun = described.pop("started_at") or now
     unfinished = connection.execute(
         sa.select(Sweep.id, Sweep.state, Sweep.process_host, Sweep.process_id, Sweep.process_started)
         .where(Sweep.plan_hash == facts.plan_hash, Sweep.state != "finished")
-        .order_by(Sweep.id.desc())
+        .order_by(Sweep.started_at.desc(), Sweep.id.desc())
     ).all()
     for row in unfinished:
         process = Process(row.process_host, row.process_id, row.process_started)
@@ -64,7 +67,12 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
             .values(**described, **mine, resumed_at=now, invocations=Sweep.invocations + 1)
         )
         return int(row.id)
-    return insert_row(connection, Sweep, {**described, **mine, "invocations": 1, "started_at": now})
+    return insert_row(connection, Sweep, {**described, **mine, "invocations": 1, "started_at": begun})
+
+
+def read_start(connection: Connection, sweep_id: int) -> float:
+    """Return when a sweep began; with its plan this tells it from every other."""
+    return float(connection.execute(sa.select(Sweep.started_at).where(Sweep.id == sweep_id)).scalar_one())
 
 
 def join(connection: Connection, facts: SweepFacts, names: Sequence[str]) -> tuple[int, list[int]]:
@@ -98,7 +106,7 @@ def _forget_skipped(connection: Connection, sweep_id: int) -> None:
 
 def finish(connection: Connection, sweep_id: int, state: str) -> None:
     """Note that a sweep ended: "finished" (never taken up again) or "interrupted", but while others go on with it."""
-    if state not in ("finished", "interrupted"):
+    if state not in ENDS:
         raise ValueError(f"a sweep ends 'finished' or 'interrupted', not {state!r}")
     if state == "interrupted" and stations.list_present(connection, sweep_id):
         return

@@ -136,7 +136,7 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
             sa.select(TrialRow.identity, Run.id, Run.state, Run.message, Run.sweep_id)
             .join(Run, Run.trial_id == TrialRow.id)
             .where(TrialRow.identity.in_(chunk))
-            .order_by(Run.id)
+            .order_by(Run.recorded_at, Run.id)  # of merged databases the keys tell no order
         ).all()
         timed: dict[int, set[tuple[str, str]]] = {}
         for run_id, measure, method in connection.execute(
@@ -168,7 +168,7 @@ def _judge(
 ) -> StoredTrial:
     newest = next((run for run in reversed(history) if run.state != State.SKIPPED), history[-1])
     state = State(newest.state)
-    if state in FAILED:
+    if state in FAILED or state is State.IMPOSSIBLE:
         return StoredTrial(identity, state, True, newest.id, newest.message, newest.sweep_id)
     if state is State.OK:
         for run in reversed(history):

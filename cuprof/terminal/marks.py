@@ -12,6 +12,7 @@ MARKS: dict[State, str] = {
     State.LAUNCH_ERROR: "NO LAUNCH",
     State.CRASHED: "CRASHED",
     State.TIMED_OUT: "TIMEOUT",
+    State.IMPOSSIBLE: "impossible",
     State.SKIPPED: "skipped",
     State.PLANNED: "to do",
 }
@@ -26,6 +27,7 @@ SURPRISING_PASS = "PASSED, known wrong"
 FAILED_STYLE = "bold red"
 STYLES: dict[State, str] = {
     State.OK: "green",
+    State.IMPOSSIBLE: "dim",
     State.SKIPPED: "dim",
     State.PLANNED: "dim",
 }

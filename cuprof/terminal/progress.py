@@ -50,7 +50,8 @@ class _Progress(Observer):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._begun = clock()
-        self.planned = self.reused = self.done = self.failed = self.expected_wrong = self.skipped = self.elsewhere = 0
+        self.planned = self.reused = self.done = self.failed = self.expected_wrong = self.elsewhere = 0
+        self.skipped = self.impossible = 0
 
     def __enter__(self) -> Self:
         return self
@@ -72,6 +73,7 @@ class _Progress(Observer):
         self.expected_wrong += as_expected
         self.failed += outcome.state in FAILED and not as_expected
         self.skipped += outcome.state is State.SKIPPED
+        self.impossible += outcome.state is State.IMPOSSIBLE
 
     def done_elsewhere(self, count: int) -> None:
         """Count what other processes that share the sweep have done."""
@@ -89,7 +91,7 @@ class _Progress(Observer):
     @property
     def summary(self) -> str:
         """Return one line about the whole sweep."""
-        parts = [f"{self.done - self.skipped - self.failed - self.expected_wrong} measured"]
+        parts = [f"{self.done - self.skipped - self.impossible - self.failed - self.expected_wrong} measured"]
         if self.reused:
             parts.append(f"{self.reused} stored before")
         if self.elsewhere:
@@ -98,6 +100,8 @@ class _Progress(Observer):
             parts.append(f"{self.expected_wrong} wrong as expected")
         if self.failed:
             parts.append(f"{self.failed} failed")
+        if self.impossible:
+            parts.append(f"{self.impossible} impossible")
         if self.skipped:
             parts.append(f"{self.skipped} skipped")
         return f"{', '.join(parts)}, {format_duration(self._clock() - self._begun)}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cuprof.excess import summarize
 from cuprof.records import Measure, State
 from cuprof.terminal.marks import mark_of, style_of
 from cuprof.terminal.output import print_json, print_lines, terminal_width
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
+TOP = 10
+"""At most so many of a variant are shown then."""
 
 
 def print_results(study: Study, output: str, page: Path | None = None) -> None:
@@ -80,10 +83,13 @@ def problem_tables(study: Study) -> Iterator[tuple[str, list[Column], list[Row],
     """Yield a table for each problem: heading, columns, rows, and what is to be said below it."""
     from cuprof.analysis.trials import by_kind, by_time, grouped
 
-    for trials in grouped(study.trials, lambda trial: trial.problem).values():
+    possible = [trial for trial in study.trials if trial.state is not State.IMPOSSIBLE]
+    for trials in grouped(possible or study.trials, lambda trial: trial.problem).values():
         shown = by_kind(trials)
         if len(shown) > MOST_ROWS:
-            shown = [min(group, key=by_time) for group in grouped(shown, lambda trial: trial.contender).values()]
+            groups = grouped(shown, lambda trial: trial.contender).values()
+            most = max(1, min(TOP, MOST_ROWS // len(groups)))
+            shown = [trial for group in groups for trial in sorted(group, key=by_time)[:most]]
         hidden = len(trials) - len(shown)
         note = f"the fastest tunables of each variant; {hidden} more: cuprof query timings" if hidden else ""
         yield _heading(study, trials), *_columns(study, shown), note
@@ -163,7 +169,11 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     from cuprof.analysis.labels import list_names
     from cuprof.analysis.trials import grouped
 
-    without = [trial for trial in trials if trial.state is not State.OK]
+    impossible = [trial for trial in trials if trial.state is State.IMPOSSIBLE]
+    for device, group in grouped(impossible, lambda trial: trial.device).items():
+        for count, reason in summarize(trial.message for trial in group):
+            yield Line(f"{count} impossible on {device}: {reason}", style_of(State.IMPOSSIBLE))
+    without = [trial for trial in trials if trial.state not in (State.OK, State.IMPOSSIBLE)]
     reasons = grouped(without, lambda trial: (trial.state, trial.expected, trial.message))
     for (state, expected, message), group in reasons.items():
         names = list_names(dict.fromkeys(trial.contender for trial in group))

@@ -17,6 +17,7 @@ COLUMNS = (
     Column("seen"),
     Column("doing", "left"),
 )
+DOING = {"silent": "silent: others take its trials", "gone": "its process has ended: others take its trials"}
 
 
 def status_lines(found: Sequence[Progress], width: int) -> list[Line]:
@@ -50,7 +51,7 @@ def _lines(sweep: Progress, width: int) -> Iterator[Line]:
                     str(station.process_id),
                     str(station.done),
                     f"{format_duration(max(station.silent_s, 0.0))} ago",
-                    station.doing or ("nothing yet" if station.state == "working" else ""),
+                    DOING.get(station.state, station.doing or "nothing yet"),
                 ),
                 "" if station.state == "working" else "dim",
             )

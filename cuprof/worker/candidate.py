@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cuprof.backends.contract import DeviceLostError, Runnable
-from cuprof.errors import BuildError, CuprofError, FamilyFault, LaunchError, MissingDependencyError
+from cuprof.errors import BuildError, CuprofError, FamilyFault, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.family import Program, Tolerances, Variant
 from cuprof.family.trace import describe
 from cuprof.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
@@ -65,6 +65,8 @@ class Candidate:
             return self.finish(State.SKIPPED, f"the family's {message}", phase=OF_FAMILY)
         if isinstance(error, BuildError):
             return self.finish(State.COMPILE_ERROR, message, excerpt(error.log), name)
+        if isinstance(error, ImpossibleError):
+            return self.finish(State.IMPOSSIBLE, message, phase=name)
         if isinstance(error, MissingDependencyError | ImportError):
             return self.finish(State.SKIPPED, message, phase=name)
         if isinstance(error, LaunchError):

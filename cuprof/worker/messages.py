@@ -130,6 +130,7 @@ class Job:
         build_ahead: build in the background; if the worker is lost while building, it cannot be told on which source.
         extension: a file that adds to the family.
         isolated: its worker does nothing else, before or afterwards.
+        ahead: of the job that is likely to follow: built in the background while this one's are timed.
     """
 
     family_folder: Path
@@ -142,6 +143,7 @@ class Job:
     build_ahead: bool = True
     extension: Extension | None = None
     isolated: bool = False
+    ahead: tuple[JobTrial, ...] = ()
 
 
 @dataclass(frozen=True)

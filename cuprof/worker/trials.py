@@ -58,7 +58,12 @@ class TrialRunner:
         """Yield a `Finished` for every trial of the job."""
         ready = yield from self._make_programs()
         if self.job.build_ahead:
-            builds = ((c.variant, c.program, c.trial.source_text) for c in ready if c.program)
+            builds = [(c.variant, c.program, c.trial.source_text) for c in ready if c.program]
+            for trial in self.job.ahead:
+                with suppress(Exception):  # told when its own job comes
+                    variant = self.workload.family.variant(trial.variant)
+                    program = variant.make(self.job.problem, trial.tunables)
+                    builds.append((variant, program, trial.source_text))
             self.backend.build_ahead(self.workload.signature, builds)
         opened = yield from self._open(ready)
         if opened is None:

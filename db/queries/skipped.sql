@@ -1,6 +1,6 @@
 -- What could not run, and why.
-SELECT family, backend, message, COUNT(*) AS trials
+SELECT family, backend, state, message, COUNT(*) AS trials
 FROM trials
-WHERE state = 'skipped'
-GROUP BY family, backend, message
-ORDER BY family, backend, message;
+WHERE state IN ('skipped', 'impossible')
+GROUP BY family, backend, state, message
+ORDER BY family, backend, state, message;

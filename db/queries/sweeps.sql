@@ -4,9 +4,10 @@ SELECT s.id AS sweep_id, s.name, s.experiment, s.state, s.started_at, s.finished
     SUM(CASE m.state WHEN 'ok' THEN 1 ELSE 0 END) AS ok,
     SUM(CASE WHEN m.state IN ('wrong_result', 'implausible', 'compile_error', 'launch_error', 'crashed', 'timed_out') THEN 1 ELSE 0 END)
         AS failed,
+    SUM(CASE m.state WHEN 'impossible' THEN 1 ELSE 0 END) AS impossible,
     SUM(CASE m.state WHEN 'skipped' THEN 1 ELSE 0 END) AS skipped,
     SUM(CASE WHEN m.state <> 'skipped' THEN m.reused ELSE 0 END) AS reused
 FROM sweep AS s
 LEFT JOIN sweep_trials AS m ON m.sweep_id = s.id
 GROUP BY s.id, s.name, s.experiment, s.state, s.started_at, s.finished_at, s.host
-ORDER BY s.id DESC;
+ORDER BY s.started_at DESC, s.id DESC;

@@ -40,7 +40,7 @@ CROSS JOIN problem AS p
 LEFT JOIN run AS r ON r.id = (
     SELECT n.id FROM run AS n
     WHERE n.trial_id = t.id
-    ORDER BY CASE n.state WHEN 'skipped' THEN 1 ELSE 0 END, n.id DESC
+    ORDER BY CASE n.state WHEN 'skipped' THEN 1 ELSE 0 END, n.recorded_at DESC, n.id DESC
     LIMIT 1
 )
 LEFT JOIN device AS d ON d.id = COALESCE(r.device_id, t.device_id)

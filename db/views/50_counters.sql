@@ -14,7 +14,7 @@ WITH ranked AS MATERIALIZED (
                 c.cache_mode,
                 f.clock_control,
                 f.replay
-            ORDER BY f.id DESC
+            ORDER BY f.recorded_at DESC, f.id DESC
         ) AS place
     FROM trial_counter AS c
     JOIN profile AS f ON f.id = c.profile_id

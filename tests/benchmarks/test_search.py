@@ -84,16 +84,23 @@ def test_nothing_found_yet_scores_nothing() -> None:
     assert np.array_equal(space.score_curve([0]), np.zeros(50))
 
 
-def test_the_benchmark_tells_what_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_benchmark_tells_what_holds_and_its_pieces_join(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "\n".join(f"{x},{y},{1 + abs(x - 7) + abs(y - 3)},1" for x in range(12) for y in range(12))
     (tmp_path / "it.csv").write_text("x,y,time_ms,cost_s\n" + rows)
-    code = search.main(
-        ["--spaces", str(tmp_path), "--seeds", "2", "--strategies", "surrogate", "--no-kernel-tuner", "--processes",
-         "1", "--out", str(tmp_path / "out")]
-    )  # fmt: skip
-    assert code == 1, "Kernel Tuner was left out, so one criterion is not told"
-    printed = capsys.readouterr().out
-    assert "not told: above every default of Kernel Tuner" in printed
+
+    def run(seeds: str, keep: str) -> int:
+        return search.main(
+            ["--spaces", str(tmp_path / "it.csv"), "--seeds", seeds, "--strategies", "surrogate", "--kernel-tuner",
+             "--processes", "1", "--out", str(tmp_path / "out"), "--keep", str(tmp_path / keep)]
+        )  # fmt: skip
+
+    assert run("1", "a") == 1, "Kernel Tuner was left out, so one criterion is not told"
+    assert "not told: above every default of Kernel Tuner" in capsys.readouterr().out
+    assert run("1:2", "b") == 1
+    pieces = [(tmp_path / name).read_text() for name in ("a", "b")]
+    (tmp_path / "c").write_text("".join(pieces))
+    run("2", "c")
+    assert (tmp_path / "c").read_text() == "".join(pieces), "nothing is left to run"
     (row,) = [each for each in json.loads((tmp_path / "out/search.json").read_text())["rows"] if each["space"] == "it"]
     assert row["seeds"] == 2
     assert row["score"] > 0.5

@@ -204,7 +204,7 @@ def test_which_of_several_devices_is_meant_is_not_guessed(tmp_path: Path) -> Non
 def test_a_trial_is_not_compared_with_one_of_several_devices_at_random(tmp_path: Path, store: Store, url: str) -> None:
     fill(store, [Made("copy", 10.0, n=1024)])
     path = on_devices(tmp_path, "new.json", (0, 1))
-    with pytest.raises(SelectionError, match="Test GPU 9000 is device 0 in nvbench's file; several devices"):
+    with pytest.raises(SelectionError, match="Test GPU 9000 is device 0 in the other tool's file; several devices"):
         compare(*load_sides("latest", str(path), url))
 
 

@@ -76,6 +76,12 @@ def test_other_settings_stay_as_they_were_typed() -> None:
     assert split_axes(typed).overrides == tuple(typed)
 
 
+def test_all_of_every_tunable_is_one_word() -> None:
+    arguments = split_axes(["tune=all", "tune.block=64"])
+    assert arguments.overrides == ("++tune.all=['all']", "++tune.block=[64]")
+    assert arguments.given == {"tune.all", "tune.block"}
+
+
 def test_the_typed_axes_are_known() -> None:
     assert split_axes(["problem.n=1", "measure=quick", "variants=a"]).given == {"problem.n", "variants"}
 

@@ -29,3 +29,15 @@ def test_the_smallest_bound_counts_and_a_tenth_without_any() -> None:
     assert SearchConfig(name="random", trials=100, fraction=0.5).most_trials(4000) == 100
     assert SearchConfig(name="random", budget="5min").most_trials(4000) == 4000
     assert SearchConfig(name="random", fraction=0.001).most_trials(100) == 1
+
+
+def test_an_objective_is_a_product_of_times_energies_and_counters() -> None:
+    assert SearchConfig(name="random", objective="time * dram__bytes_read.sum*energy").counters == (
+        "dram__bytes_read.sum",
+    )
+
+
+@pytest.mark.parametrize("text", ["", "time*", "*", "time+energy", "a b", "-time"])
+def test_what_is_no_objective_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"give time, energy, a counter .*, or a product of some"):
+        SearchConfig(name="random", objective=text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,16 @@ import pytest
 from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.checking import check_trials
+from cuprof.engine.enrolment import find_devices
 from cuprof.engine.observer import Observer
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.station import Station
 from cuprof.engine.sweep import SweepResult, run_sweep
 from cuprof.project import Project
 from cuprof.reading.queries import query
-from cuprof.records import Outcome, Trial
+from cuprof.records import DeviceFacts, Outcome, Trial
 from cuprof.store import Store
+from cuprof.worker.messages import WorkerSettings
 
 FAMILIES = Path(__file__).parents[1] / "families"
 QUICK = MeasureConfig(
@@ -140,3 +144,26 @@ def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def make_listener() -> type[Listener]:
     """Return the class of what keeps all that the engine tells."""
     return Listener
+
+
+@pytest.fixture
+def make_cards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return what gives sweeps stations, each with a processor of its own that is no host's, as the engine knows it."""
+
+    def make(count: int, runner: type[JobRunner] = JobRunner) -> None:
+        def make_stations(config: SweepConfig) -> list[Station]:
+            return [Station(runner(WorkerSettings(), config.limits)) for _ in range(count)]
+
+        def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ...]) -> list[str]:
+            (facts,) = find_devices(config, stations[0].runner, ("cpu",)).values()
+            assert isinstance(facts, DeviceFacts)
+            for index, station in enumerate(stations):
+                station.devices = {"cpu": replace(facts, index=index, uuid=f"{index:032x}")}
+            return []
+
+        monkeypatch.setattr("cuprof.engine.sweep.make_stations", make_stations)
+        monkeypatch.setattr("cuprof.engine.planning.enroll", enroll)
+        monkeypatch.setattr(Station, "is_host", lambda self, backend: False)
+        monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda backend, details: False)
+
+    return make

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 import shutil
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.backends.registry import get_spec
+from cuprof.commands import portfolio
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.engine.feed import LATER
 from cuprof.engine.planning import Prepared, find_whole_space
 from cuprof.engine.runner import JobRunner
-from cuprof.engine.search import SearchFeed
+from cuprof.engine.search import SearchFeed, _Duel, describe_ending
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import run_sweep
+from cuprof.errors import UsageError
 from cuprof.family.loader import load_family
 from cuprof.measure.method import methods
 from cuprof.plan import Selection, plan
@@ -35,12 +40,15 @@ from tests.engine.conftest import FAMILIES, Listener
 FOLDER = FAMILIES / "searchable"
 BEST = Point(width=64, height=2, unroll=4)
 COLD = Measure.COLD
+NOISE = 0.006
 
 
 class Bench:
     """A search whose trials are answered at once: by the family's own formula, and noise."""
 
-    def __init__(self, sizes: Sequence[int] = (64,), earlier: Sequence[EarlierRun] = (), **settings: Any) -> None:
+    def __init__(
+        self, sizes: Sequence[int] = (64,), earlier: Sequence[EarlierRun] = (), counting: Any = None, **settings: Any
+    ) -> None:
         family = load_family(FOLDER)
         spec = importlib.util.spec_from_file_location("searchable", FOLDER / "family.py")
         assert spec is not None
@@ -62,7 +70,7 @@ class Bench:
         self.by_identity = {trial.identity: trial for trial in self.trials}
         self.notes: list[str] = []
         self.now_s = 0.0
-        self.feed = SearchFeed(self.prepared, self.trials, earlier, 7, self.notes.append, lambda: self.now_s)
+        self.feed = SearchFeed(self.prepared, self.trials, earlier, 7, self.notes.append, counting, lambda: self.now_s)
         self.stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
         self.jobs: list[Job] = []
         self.random = np.random.default_rng(1)
@@ -112,6 +120,20 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     assert "error rate 0.05" in bench.notes[-1]
 
 
+def test_the_next_job_is_built_while_one_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    bench = Bench(trials=60)
+    bench.stations = bench.stations[:1]
+    bench.run()
+    assert len(bench.feed.tried) == 60, "what is chosen ahead counts"
+    first_looks = [job for job in bench.jobs[:-1] if job.measure.max_samples == 5]
+    assert [len(job.trials) for job in first_looks][:3] == [4, 4, 4]
+    known = [{trial.identity for trial in job.ahead} for job in bench.jobs]
+    later = [{trial.identity for trial in job.trials} for job in bench.jobs[1:]]
+    assert known[0] == set()
+    assert np.mean([ahead == asked for ahead, asked in zip(known[4:-1], later[4:], strict=True)]) > 0.8
+
+
 def test_a_budget_of_time_ends_the_search_and_not_the_duel() -> None:
     bench = Bench(budget="2s")
     bench.run()
@@ -127,6 +149,38 @@ def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
         (64, 128, 256), BEST
     )
     assert all(len({bench.by_identity[t.identity].problem for t in job.trials}) == 1 for job in bench.jobs)
+
+
+def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.engine.search.is_host", lambda *_: False)  # there a place in memory counts as well
+    bench, right, names = Bench(), 0, []
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        medians = dict(
+            zip(
+                [trial.identity for trial in bench.trials[:5]],
+                random.permutation([1e4, 1.001e4, 1.002e4, 1.003e4, 1.03e4]),
+                strict=True,
+            )
+        )
+        duel = _Duel(bench.trials[0].problem, bench.trials[:5], None)
+        while duel.ending is None:
+            job = duel.next_job(bench.feed)
+            assert isinstance(job, Job)
+            count = min(job.measure.max_samples, int((1.25 * 1.96 * NOISE / job.measure.target) ** 2))
+            drift = 1 + 0.004 * np.sin(np.arange(count) / 9)
+            for each in job.trials:
+                outliers = 0.05 * (random.random(count) < 0.03)
+                times = medians[each.identity] * drift * (np.exp(NOISE * random.standard_normal(count)) + outliers)
+                samples = tuple(Sample(number, float(time)) for number, time in enumerate(times))
+                timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "target", rotation="side by side")
+                duel.tell(bench.feed, Outcome(each.identity, State.OK, timings=(timing,)))
+        assert duel.ending.best is not None
+        best = min(medians, key=medians.__getitem__)
+        right += best in {duel.ending.best.identity, *(trial.identity for trial in duel.ending.level)}
+        names.append(describe_ending(duel.ending, bench.config.search))
+    assert right >= 95, names
+    assert "level (within 0.01) with 3: unroll=1; unroll=4; height=2, unroll=1, faster than 1; error rate" in names[0]
 
 
 def test_a_station_that_is_lost_gives_its_trials_and_its_duel_back() -> None:
@@ -185,10 +239,41 @@ def test_times_of_another_problem_say_what_to_try_first() -> None:
     elsewhere = [earlier(trial, other.time_ns(trial)) for trial in other.trials]
     bench = Bench(earlier=elsewhere, trials=4)
     assert bench.notes == [
-        "search: starts from what 1 other problems, devices or versions say of 96 choices of tunables"
+        "search: what 1 other problems, devices or versions say of 96 choices of tunables is where it starts, and part "
+        "of what it expects"
     ]
     bench.run()
     assert bench.by_identity[bench.jobs[0].trials[0].identity].tunables == BEST
+
+
+class Widths:
+    """Answer as counters do, of which there is one here: a trial's width."""
+
+    def __init__(self, known: Mapping[str, float]) -> None:
+        self.known, self.collected = known, list[str]()
+
+    def read(self, identities: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Return what is stored: nothing."""
+        return {identity: {} for identity in identities[:0]}
+
+    def collect(self, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> dict[str, dict[str, float]]:
+        """Return the counters of right trials, each of which is asked for once."""
+        assert {trial.identity for trial in trials} == set(outcomes)
+        self.collected += outcomes
+        return {trial.identity: {"a__b.sum": float(trial.tunables.width)} for trial in trials}
+
+
+def test_the_least_of_a_counter_and_of_its_product_with_time_are_found() -> None:
+    for objective, best in (("a__b.sum", 16), ("a__b.sum*time", 32)):
+        counting = Widths({})
+        bench = Bench(counting=counting, objective=objective, fraction=0.4)
+        bench.source.wait_us = lambda tune: 400 if tune.width == 16 else 100
+        bench.run()
+        (ending,) = bench.feed.endings
+        assert ending.best is not None
+        assert ending.best.tunables.width == best
+        assert len(counting.collected) == len(set(counting.collected)) > 20
+        assert f" and {objective} " in bench.notes[-1]
 
 
 def test_what_gives_nothing_right_is_told() -> None:
@@ -199,7 +284,9 @@ def test_what_gives_nothing_right_is_told() -> None:
     assert math.isnan(bench.feed.endings[0].median_ns)
 
 
-def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(tmp_path: Path) -> None:
+def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "kernels").mkdir()
     (tmp_path / "cuprof.toml").write_text("")
     shutil.copytree(FOLDER, tmp_path / "kernels" / "searchable")
@@ -211,8 +298,13 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(tmp_path: Pa
     )
     url = f"sqlite:///{tmp_path / 'db.sqlite'}"
     config = replace(config, store=replace(config.store, url=url))
-    result = run_sweep(config, find_project(tmp_path), _Repeats())
+    project, broken = find_project(tmp_path), _Repeats(most=3)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(config, project, broken)
+    again = _Repeats()
+    result = run_sweep(config, project, again)
     assert result.exit_code == 0
+    assert "search: 3 of 96 configurations are stored already" in again.notes
     frame = query(url, f"SELECT COUNT(*) AS tried FROM sweep_trial WHERE sweep_id = {result.sweep_id}")
     assert int(frame["tried"][0]) == 6
     latest = "SELECT MAX(run.id) FROM run WHERE run.trial_id = sweep_trial.trial_id"
@@ -220,10 +312,30 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(tmp_path: Pa
     assert (int(frame["runs"][0]), int(frame["latest"][0])) == (6, 6), "the sweep goes by the last look at each"
     frame = query(url, "SELECT COUNT(*) AS looks FROM run")
     assert int(frame["looks"][0]) > 6
+    sweeps = query(url, "SELECT COUNT(*) AS sweeps, MAX(state) AS state FROM sweep")
+    assert (int(sweeps["sweeps"][0]), sweeps["state"][0]) == (1, "finished"), "the interrupted one went on"
+
+    header = tmp_path / "choose.h"
+    assert portfolio.main(["searchable", "--store", url, "--header", str(header)]) == 0
+    assert "1 configurations keep 1 problems on" in capsys.readouterr().out
+    if shutil.which("cc"):
+        main = f'#include "{header.name}"\nint main(void) {{ return searchable_pick(64)->width != BEST; }}\n'
+        (tmp_path / "it.c").write_text(main)
+        best = int(re.findall(r'"waiting", (\d+)', header.read_text())[0])
+        subprocess.run(["cc", "-Wall", "-Werror", f"-DBEST={best}", "it.c", "-lm"], cwd=tmp_path, check=True)
+        assert subprocess.run([tmp_path / "a.out"], check=False).returncode == 0
+    with pytest.raises(UsageError, match=r"no/folder/choose\.h"):
+        portfolio.main(["searchable", "--store", url, "--header", "/no/folder/choose.h"])
 
 
 class _Repeats(Listener):
-    """A search looks at a trial more than once."""
+    """A search looks at a trial more than once; it may be interrupted after some."""
+
+    def __init__(self, most: int = 10**6) -> None:
+        super().__init__()
+        self.most = most
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         self.outcomes[trial.label] = outcome
+        if len(self.outcomes) == self.most:
+            raise KeyboardInterrupt

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import psutil
 import pytest
 
-from cuprof.config.model import DeviceConfig, SweepConfig
-from cuprof.engine.enrolment import find_devices
-from cuprof.engine.runner import JobRunner
-from cuprof.engine.station import Station
+from cuprof.config.model import DeviceConfig
 from cuprof.project import bundled
-from cuprof.records import DeviceFacts, State, Trial
-from cuprof.worker.messages import WorkerSettings
+from cuprof.records import State, Trial
 
 SIZES = tuple(range(1, 9))
 
 
 @pytest.fixture
-def cards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give sweeps two stations, each with a processor of its own that is no host's, as far as the engine knows."""
-
-    def make_stations(config: SweepConfig) -> list[Station]:
-        return [Station(JobRunner(WorkerSettings(), config.limits)) for _ in range(2)]
-
-    def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ...]) -> list[str]:
-        for station, index in zip(stations, itertools.count()):
-            (facts,) = find_devices(config, station.runner, ("cpu",)).values()
-            assert isinstance(facts, DeviceFacts)
-            station.devices = {"cpu": replace(facts, index=index, uuid=f"{index:032x}")}
-        return []
-
-    monkeypatch.setattr("cuprof.engine.sweep.make_stations", make_stations)
-    monkeypatch.setattr("cuprof.engine.planning.enroll", enroll)
-    monkeypatch.setattr(Station, "is_host", lambda self, backend: False)
-    monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda backend, details: False)
+def cards(make_cards: Callable[..., None]) -> None:
+    make_cards(2)
 
 
 def bundled_query(name: str) -> str:
@@ -87,7 +67,6 @@ def test_a_worker_killed_from_outside_costs_no_trial(bench: Any, cards: None, ma
 def test_a_large_problem_is_cut_in_blocks_that_share_a_reference(
     bench: Any, cards: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cuprof.engine.feed.LEAST_BLOCK", 1)
     monkeypatch.setattr("cuprof.engine.feed.LEAST_CUT", 1)
     _, heard = bench.sweep("sound_first", "sound_between", "sound_last", "takes_its_time")
     assert len(heard.outcomes) == 4

@@ -307,7 +307,6 @@ def test_a_constraint_and_the_largest_block_leave_choices_out() -> None:
     assert constraint is not None
     assert constraint(N, Point(block_size_x=64, w=1)) is None
     assert constraint(N, Point(block_size_x=64, w=2)) == "its constraint does not hold"
-    assert constraint(N, Point(block_size_x=2048, w=1)) == "a block of 2048 threads, and at most 1024 are launched"
 
 
 def test_a_source_alone_says_not_what_is_right() -> None:

@@ -7,7 +7,7 @@ import pytest
 from cuprof.errors import FamilyError, SelectionError, UnknownNameError
 from cuprof.family import Point
 from cuprof.family.loader import load_family
-from cuprof.plan import Selection, device_bytes, plan
+from cuprof.plan import Selection, device_bytes, identity, plan
 from cuprof.records import DeviceFacts, Unavailable
 
 FAMILIES = Path(__file__).parent.parent / "families"
@@ -150,6 +150,13 @@ def test_constraints_exclude_with_their_reason(vector):
     ]
 
 
+def test_what_no_device_launches_is_left_out_and_counted_once(make_scale, devices):
+    family = make_scale(("(64, 128, 256)", "(64, 128, 2048, 4096)"))
+    made = plan(family, Selection("scale", ("plain",), tune={"block": "all"}), devices)
+    assert [trial.tunables.block for trial in made.trials] == [64, 128]
+    assert made.notes == ("2 impossible whatever the device: threads a block 2,048 > 1,024, and 1 other size",)
+
+
 def test_a_constraint_gives_a_reason_or_none(vector):
     vector.constraint = lambda problem: problem.n == 1000
     with pytest.raises(FamilyError, match=r"constraint at n=1000, .*: returned True; return the reason why"):
@@ -278,3 +285,20 @@ def test_faults_in_a_family_say_where(make_scale, devices, old, new, said):
     if "raised Z" in said:
         assert "family.py" in caught.value.trace
         assert "planner.py" not in caught.value.trace
+
+
+def test_launches_that_are_equal_and_not_the_same_have_identities_of_their_own(make_scale, devices):
+    numbers = "(0.0, -0.0, 5, np.int64(5), np.int32(5), True, 5.0)"
+    family = make_scale(
+        ("(64, 128, 256), default=128", "tuple(range(1, 8)), default=1"),
+        ('(tune.block,), ("x", "y", np.int64(problem.n))', f'(64,), ("x", "y", {numbers}[tune.block - 1])'),
+        ('defines={"BLOCK": tune.block}', "defines={}"),
+    )
+    made = plan(family, Selection("scale", ("plain",), tune={"block": "all"}), devices)
+    programs = [family.variant("plain").make(trial.problem, trial.tunables) for trial in made.trials]
+    assert len({trial.identity for trial in made.trials}) == 7
+    for trial, program in zip(made.trials, programs, strict=True):
+        device = devices["cuda"]
+        assert trial.identity == identity(
+            family, family.variant("plain"), trial.problem, trial.tunables, program, device
+        )

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cuprof.errors import FamilyError
+from cuprof.errors import FamilyError, ImpossibleError
 from cuprof.family import (
     Array,
     Copy,
@@ -19,7 +19,7 @@ from cuprof.family import (
     TensorMap,
     Texture,
 )
-from cuprof.plan.program_check import check_program
+from cuprof.plan.program_check import check_names, check_program
 
 SIGNATURE = Signature({"x": Array((8,), "float32")}, {"y": Array((4,), "float32")})
 
@@ -66,11 +66,7 @@ def test_only_cuda_launches_cooperatively():
     ("bad", "said"),
     [
         (program(launch(block=(7, 0))), r"block\.y is 0, and must be a whole number from 1"),
-        (program(launch(block=(2048,))), r"block\.x is 2048, and CUDA allows at most 1024"),
-        (program(launch(block=(64, 32))), "a block of 2048 threads, and CUDA allows at most 1024"),
-        (program(launch(block=(1, 1, 128))), r"block\.z is 128, and CUDA allows at most 64"),
-        (program(launch(grid=(2**31,))), r"grid\.x is 2147483648, and CUDA allows at most 2147483647"),
-        (program(launch(grid=(1, 65536))), r"grid\.y is 65536, and CUDA allows at most 65535"),
+        (program(launch(block=(2048,), args=("z",))), "argument 1 is 'z', which is no buffer"),
         (program(launch(grid=(-1,))), r"grid\.x is -1"),
         (program(launch(grid=(1.5,))), r"grid\.x is 1\.5, and must be a whole number"),
         (program(launch(grid=4)), "grid 4 must be a tuple"),
@@ -96,7 +92,6 @@ def test_only_cuda_launches_cooperatively():
         ),
         (program(results={"y": "p"}, scratch={"p": Array((4,), "int32")}), "which has 4 × int32"),
         (program(constants={"c": "y"}), "constant c is filled from y, which is no input; there are x"),
-        (program(defines={"A B": 1}), "define 'A B' is not a macro's name"),
         ("text", "returned a str, and must return a Program"),
     ],
 )
@@ -105,6 +100,29 @@ def test_faults(bad, said):
         check_program(bad, SIGNATURE, "cuda", "scale/plain · n=8")
     assert str(caught.value).startswith("scale/plain · n=8: ")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("beyond", "said"),
+    [
+        (launch(block=(2048,)), "threads a block 2,048 > 1,024"),
+        (launch(block=(64, 32)), "threads a block 2,048 > 1,024"),
+        (launch(block=(1, 1, 128)), "block.z 128 > 64"),
+        (launch(grid=(2**31,)), "grid.x 2,147,483,648 > 2,147,483,647"),
+        (launch(grid=(1, 65536)), "grid.y 65,536 > 65,535"),
+        (launch(grid=(32,), cluster=(32,)), "blocks a cluster 32 > 16"),
+    ],
+)
+def test_what_no_device_launches_is_impossible(beyond, said):
+    with pytest.raises(ImpossibleError) as caught:
+        check_program(program(beyond), SIGNATURE, "cuda", "here")
+    assert str(caught.value) == said
+
+
+def test_names_of_macros():
+    check_names({"AB": 1}, "here")
+    with pytest.raises(FamilyError, match="here: define 'A B' is not a macro's name"):
+        check_names({"A B": 1}, "here")
 
 
 LINE = np.array((1.0, 2), [("slope", "f4"), ("length", "i4")])[()]
@@ -131,7 +149,6 @@ def test_steps_of_other_kinds_pass(right, backend):
         (Execute((), "y"), "cuda", "of the kind Execute, and CUDA programs have launch, fill, copy, repeat, invoke"),
         (launch(cluster=(2,)), "opencl", "cluster or overlaps, which opencl launches do not have"),
         (launch(grid=(3,), cluster=(2,)), "cuda", r"grid \(3,\) is no multiple of the cluster \(2,\)"),
-        (launch(grid=(32,), cluster=(32,)), "cuda", "a cluster of 32 blocks, and there are at most 16"),
         (launch(cluster=(0,)), "cuda", "at most three sizes from 1"),
         (launch(args=(Texture("z"),)), "cuda", "argument 1 is 'z', which is no buffer"),
         (launch(args=(Texture("x"),)), "opencl", "argument 1 is a Texture, which opencl does not have"),

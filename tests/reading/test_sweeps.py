@@ -10,6 +10,7 @@ from cuprof.reading.devices import find_calibration, list_devices
 from cuprof.reading.sweeps import (
     find_finished_before,
     get_sweep,
+    is_newest,
     list_tried_sweeps,
     read_configurations,
 )
@@ -86,6 +87,13 @@ def test_devices_are_those_of_the_sweeps_with_the_calibration_that_fits_best(sto
         assert find_calibration(connection, gpu.comparable, first) == CALIBRATION
         assert find_calibration(connection, gpu.comparable, second) == CALIBRATION  # its own has no bandwidth
         assert find_calibration(connection, "0" * 64, second) is None
+
+
+def test_of_sweeps_side_by_side_one_is_the_newest(store: Store) -> None:
+    first, second, other = begin(store, "a"), begin(store, "a"), begin(store, "b")
+    with store.snapshot() as connection:
+        newest = {number: is_newest(connection, get_sweep(connection, "", number)) for number in (first, second, other)}
+    assert newest == {first: False, second: True, other: True}
 
 
 def test_a_snapshot_does_not_see_what_is_written_meanwhile_and_keeps_nobody_off(store: Store) -> None:

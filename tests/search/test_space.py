@@ -16,6 +16,12 @@ def test_a_column_of_powers_is_laid_out_by_rank_and_logarithm_alike() -> None:
     assert space.features[:, 0] == pytest.approx([0, 1 / 3, 2 / 3, 1])
 
 
+def test_what_two_divides_more_often_is_told_apart_where_order_does_not_tell_it() -> None:
+    space = Space([{"block": block, "power": 2**block} for block in (1, 2, 3, 4)])
+    assert space.places.shape == (4, 2)
+    assert space.features[:, 2:] * 10 == pytest.approx(np.array([[0], [0.5], [0], [1]]))
+
+
 def test_words_have_a_feature_each_and_a_constant_has_none() -> None:
     space = Space([{"memory": memory, "n": 7} for memory in ("global", "shared", "constant")])
     assert space.features.shape == (3, 3)

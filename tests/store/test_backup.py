@@ -151,7 +151,7 @@ def test_a_full_disk_leaves_nothing(filled: str, tmp_path: Path) -> None:
 
 
 def test_an_interrupt_leaves_nothing(filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backup, "_check", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(backup, "check_pages", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         back_up(filled, tmp_path / "copy.sqlite")
     assert [path for path in tmp_path.iterdir() if path.is_file()] == []

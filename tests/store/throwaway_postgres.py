@@ -41,6 +41,15 @@ class Server:
         """Make the cluster and start it; it listens on the socket alone."""
         data = str(self._folder / "data")
         self._call("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C.UTF-8")
+        self.resume()
+
+    def halt(self) -> None:
+        """Stop the server and keep its data."""
+        self._call("pg_ctl", "-D", str(self._folder / "data"), "-m", "fast", "-w", "-t", "20", "stop")
+
+    def resume(self) -> None:
+        """Start the server on its data."""
+        data = str(self._folder / "data")
         options = f"-c listen_addresses='' -c unix_socket_directories='{self._folder}' -c fsync=off"
         log = str(self._folder / "log")
         self._call("pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "-t", "60", "start")

@@ -10,7 +10,7 @@ import pytest
 from cuprof.analysis import Study, load_study
 from cuprof.records import State
 from cuprof.terminal.marks import FAILED_STYLE
-from cuprof.terminal.results import MOST_ROWS, print_results, result_lines
+from cuprof.terminal.results import MOST_ROWS, TOP, print_results, result_lines
 from tests.analysis.study_data import CPU, NO_CUDA, Made, fill, open_store
 
 TRIALS = (
@@ -94,8 +94,24 @@ def test_how_many_samples_are_few_follows_from_the_level_asked_for(
 
 def test_many_tunables_come_down_to_the_fastest(tmp_path: Path) -> None:
     lines = [line.text for line in result_lines(many(tmp_path), 100)]
-    assert [line.split()[0] for line in lines[3:5]] == ["a", "b"]
-    assert lines[5] == f"the fastest tunables of each variant; {2 * MOST_ROWS - 2} more: cuprof query timings"
+    assert [f"block={i} " in line for i, line in enumerate(lines[3:13])] == [True] * TOP
+    assert [line.split()[0] for line in lines[3:23]] == ["a"] * TOP + ["b"] * TOP
+    assert lines[23] == f"the fastest tunables of each variant; {2 * (MOST_ROWS - TOP)} more: cuprof query timings"
+
+
+def test_what_is_impossible_is_counted_by_reason(tmp_path: Path) -> None:
+    asked = ["shared memory a block 52 KiB > 48 KiB", "shared memory a block 64 KiB > 48 KiB", "threads a block 9 > 8"]
+    beyond = [Made("a", tune={"block": i}, state=State.IMPOSSIBLE, message=asked[i % 3]) for i in range(6)]
+    with open_store(tmp_path) as store:
+        lines = [
+            line.text for line in result_lines(load_study(store, sweep_id=fill(store, [*beyond, Made("b", 1.0)])), 90)
+        ]
+    device = beyond[0].device.name
+    assert not any(line.startswith("a ") for line in lines)
+    assert lines[-2:] == [
+        f"4 impossible on {device}: shared memory a block 52 KiB > 48 KiB, and 1 other size",
+        f"2 impossible on {device}: threads a block 9 > 8",
+    ]
 
 
 def test_json_has_plain_numbers(study: Study, capsys: pytest.CaptureFixture[str]) -> None:

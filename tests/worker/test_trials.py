@@ -300,6 +300,7 @@ class Refusing:
         self.most_bytes, self.lose, self.most_watched, self.most_stocked = most_bytes, lose, most_watched, most_stocked
         self.opened: list[int] = []
         self.closed = 0
+        self.begun: list[str] = []
 
     def facts(self) -> DeviceFacts:
         return DeviceFacts("cpu", 0, "a back end that refuses", uuid="")
@@ -338,7 +339,7 @@ class Refusing:
         return False
 
     def build_ahead(self, signature: Any, builds: Any) -> None:
-        return None
+        self.begun += [variant.name for variant, _, _ in builds]
 
     def watch_inputs(self) -> None:
         if self.opened[-1] > self.most_watched:
@@ -366,6 +367,15 @@ def kernels(family: Family) -> Family:
     for name, scratch in {"small": 0, "medium": 1000, "large": 10**6, "huge": 10**9, "no_compile": 0}.items():
         family.variants[name] = Variant(name, "cuda", "kernel", program(scratch), "", "faults.cu")
     return family
+
+
+def test_what_is_likely_to_follow_is_built_meanwhile_and_its_failures_wait(kernels: Family) -> None:
+    kernels.variants["unmade"] = replace(kernels.variants["small"], name="unmade", make=lambda problem, tune: 1 / 0)
+    following = make_job("medium", "unmade").trials
+    backend = Refusing()
+    found = Watched(kernels, make_job("small", methods={}, ahead=following), backend).run()
+    assert backend.begun == ["small", "medium"]
+    assert {name: outcome.state for name, outcome in found.items()} == {"small": State.OK}
 
 
 def test_a_kernel_that_does_not_compile_has_the_compilers_log(kernels: Family) -> None:

@@ -13,9 +13,10 @@ from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import OUT_OF_MEMORY, DeviceLostError
 from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver
 from cuprof.backends.cuda.kernels import DeviceKernels
+from cuprof.backends.cuda.limits import SAID, Limits
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
 from cuprof.backends.cuda.timing import CudaTimer
-from cuprof.errors import LaunchError, MissingDependencyError
+from cuprof.errors import ImpossibleError, LaunchError, MissingDependencyError
 
 LIMITS = (
     "STACK_SIZE", "PRINTF_FIFO_SIZE", "MALLOC_HEAP_SIZE", "MAX_L2_FETCH_GRANULARITY", "PERSISTING_L2_CACHE_SIZE",
@@ -45,6 +46,15 @@ class CudaDevice:
         self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
         self._limits = {limit: self._read_limit(limit) for limit in self._own_limits()}
         self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
+
+    @cached_property
+    def limits(self) -> Limits:
+        """Return what the device has for one block."""
+        return Limits(
+            self.attribute("MAX_THREADS_PER_BLOCK"),
+            self.attribute("MAX_REGISTERS_PER_BLOCK"),
+            self.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        )
 
     @cached_property
     def capturing_stream(self) -> int:
@@ -178,6 +188,8 @@ class CupyErrors:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None:
             return
+        if any(name in f"{type(error).__name__}: {error}" for name in SAID):
+            raise ImpossibleError(f"{self.what}: {str(error).splitlines()[0]}") from error
         status = getattr(error, "status", None)
         if isinstance(status, int):
             if status in CONTEXT_LOST or "CUDA" in type(error).__name__:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from cuprof.backends.build_cache import Built
-from cuprof.backends.ptxas import read_resources
+from cuprof.backends.ptxas import read_resources, refusal
 from cuprof.errors import BuildError, MissingDependencyError
 from cuprof.family.headers import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
 
@@ -91,7 +91,7 @@ def compile_source(
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             first = _first_error(log) or result.name
             hint = _hint(first, include_folders) or _broken_header(text, first, arch, include_folders, defines or {})
-            raise BuildError(f"NVRTC refused {name} for {arch}: {first}{hint}", log)
+            raise refusal(f"NVRTC refused {name} for {arch}: {first}{hint}", log)
         image = _bytes(nvrtc, program, "CUBIN")
         symbols = {expression: _symbol(nvrtc, program, expression) for expression in expressions}
     finally:

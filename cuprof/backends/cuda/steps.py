@@ -12,6 +12,7 @@ from cuprof.backends.cuda.arguments import check_arguments, count_parameters
 from cuprof.backends.cuda.descriptors import make_tensor_map, make_texture
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream
+from cuprof.backends.cuda.limits import Needs, check_launch
 from cuprof.backends.cuda.loading import Loaded
 from cuprof.backends.invoke import bind
 from cuprof.backends.ptxas import KernelFacts
@@ -20,7 +21,7 @@ from cuprof.family.program import Argument, Step, as_scalar
 from cuprof.records import BuildFacts
 
 STATIC_LIMIT_BYTES = 48 * 1024
-"""More dynamic shared memory than this has to be asked for."""
+"""More shared memory a block than this has to be asked for."""
 PORTABLE_CLUSTER = 8
 
 
@@ -96,8 +97,11 @@ class StepBinder:
             step, arguments = self._as_triton(step, built.launch, arguments, function, keep)
         else:
             check_arguments(driver, function, step.kernel, arguments, self.text)
+        numbers = ("NUM_REGS", "SHARED_SIZE_BYTES", "MAX_THREADS_PER_BLOCK")
+        needs = Needs(*(self._attribute(step.kernel, name) for name in numbers))
+        check_launch(step, needs, self.device.limits)
         attributes = driver.CUfunction_attribute
-        if step.shared_bytes > STATIC_LIMIT_BYTES:
+        if needs.shared_bytes + step.shared_bytes > STATIC_LIMIT_BYTES:
             most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             asked = driver.cuFuncSetAttribute(function, most, step.shared_bytes)
             call(asked, f"ask for {step.shared_bytes} bytes of shared memory a block")

@@ -23,7 +23,7 @@ from cuprof.backends.contract import (
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import KernelFacts, read_resources
-from cuprof.errors import LaunchError
+from cuprof.errors import ImpossibleError, LaunchError
 from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
 from cuprof.family.program import Step, as_scalar
 from cuprof.point import Point
@@ -318,13 +318,14 @@ class OpenClSession(Session[OpenClRunnable]):
         stated = any(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
         most = device.max_work_group_size if stated else kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
         if items > most:
-            raise LaunchError(f"{step.kernel}: {items} work-items a group, and the device runs at most {most} of it")
+            raise ImpossibleError(f"work-items a group {items} > {most} of kernel {step.kernel}")
         for dimension, (size, limit) in enumerate(zip(step.block, device.max_work_item_sizes, strict=False)):
             if size > limit:
-                raise LaunchError(f"{step.kernel}: {size} work-items in dimension {dimension}, at most {limit}")
+                raise ImpossibleError(f"work-items in dimension {dimension} {size} > {limit} of kernel {step.kernel}")
         needed = kernel.get_work_group_info(info.LOCAL_MEM_SIZE, device)
         if needed > device.local_mem_size:
-            raise LaunchError(f"{step.kernel}: {needed} bytes of local memory, the device has {device.local_mem_size}")
+            limit = device.local_mem_size
+            raise ImpossibleError(f"local memory a group {needed:,} B > {limit:,} B of kernel {step.kernel}")
 
     def _build_facts(self, kernels: Sequence[Any], log: str, build_ns: int) -> BuildFacts:
         """Return the resources: registers and spills as NVIDIA's compiler logs them, local memory as OpenCL tells."""

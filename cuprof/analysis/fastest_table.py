@@ -1,0 +1,29 @@
+"""The fastest configurations of each variant, where more were tried than a page has room for."""
+
+from __future__ import annotations
+
+from cuprof.analysis.quantities import choose_scale, format_ratio
+from cuprof.analysis.study import Study
+from cuprof.analysis.tables import Cell, Column, Row, Table
+from cuprof.analysis.trials import by_time, grouped
+
+ENOUGH = 40
+"""So many configurations at the reference problem are tried before the fastest are listed."""
+TOP = 10
+
+
+def fastest_table(study: Study) -> Table | None:
+    """Return the ten fastest configurations of each variant at the reference problem; None where few were tried."""
+    trials = [trial for trial in study.right_here if trial.tunables and trial.median_ns]
+    if len(trials) <= ENOUGH:
+        return None
+    best_ns = min(by_time(trial) for trial in trials)
+    scale = choose_scale("time", [best_ns])
+    rows = []
+    for contender, tried in grouped(trials, lambda trial: trial.contender).items():
+        for trial in sorted(tried, key=by_time)[:TOP]:
+            cells = (Cell(scale.format(trial.median_ns)), Cell(format_ratio(by_time(trial) / best_ns)))
+            rows.append(Row(contender, trial.tunables_label, cells, "fastest" if by_time(trial) == best_ns else ""))
+    note = f"The {TOP} fastest of each variant, of {len(trials)} configurations at {trials[0].problem_name}."
+    columns = (Column(f"time {scale.unit}"), Column("× the fastest"))
+    return Table("Fastest configurations", "Variant", columns, tuple(rows), (note,), folded=True)

@@ -1,0 +1,50 @@
+"""What a launch asks of a device, held against what that has, before it is launched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cuprof.errors import ImpossibleError
+from cuprof.excess import compare
+from cuprof.family import Launch
+
+TOO_MANY = frozenset({701, 720, 912})
+"""CUresult codes by which a device refuses a launch for its size: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+_COOPERATIVE_LAUNCH_TOO_LARGE and _INVALID_CLUSTER_SIZE."""
+SAID = ("OutOfResources", "LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch")
+"""How Triton's, Numba's and PyTorch's errors name the first of them."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a compiled kernel takes: a thread's registers, a block's static shared memory, threads a block at most."""
+
+    registers: int
+    shared_bytes: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device has for one block, shared memory as far as a kernel may ask for it."""
+
+    threads: int
+    registers: int
+    shared_bytes: int
+
+
+def check_launch(launch: Launch, needs: Needs, limits: Limits) -> None:
+    """Raise `ImpossibleError` where a launch asks for more than the device has, naming what of."""
+    for excess in _list_excesses(launch, needs, limits):
+        if excess is not None:
+            raise ImpossibleError(f"{excess} of kernel {launch.kernel}")
+
+
+def _list_excesses(launch: Launch, needs: Needs, limits: Limits) -> Iterator[str | None]:
+    threads = math.prod(int(size) for size in launch.block)
+    yield compare("threads a block", threads, limits.threads)
+    yield compare("shared memory a block", needs.shared_bytes + launch.shared_bytes, limits.shared_bytes, "bytes")
+    yield compare("registers a block", needs.registers * threads, limits.registers)
+    yield compare("threads a block for its registers or __launch_bounds__", threads, needs.threads)

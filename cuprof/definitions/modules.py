@@ -1,0 +1,155 @@
+"""A solution's function: its sources are put into a folder named by their content, then imported or compiled there."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cuprof.definitions.schema import CompileOptions, Solution, Source
+from cuprof.errors import BuildError
+from cuprof.project import user_cache
+
+SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
+
+
+def content_of(solution: Solution) -> str:
+    """Return what decides what a solution does, as text."""
+    return json.dumps(msgspec.to_builtins([solution.spec, solution.sources]), sort_keys=True)
+
+
+def load_function(solution: Solution) -> Callable[..., Any]:
+    """Return the function of the entry point.
+
+    Raises:
+        BuildError: a compiler refused, or there is no such function.
+    """
+    folder = _unpack(solution.sources, content_of(solution))
+    file, _, name = solution.spec.entry_point.partition("::")
+    load = _load_compiled if solution.spec.is_compiled else _import
+    function = getattr(load(folder, file, solution), name, None)
+    if not callable(function):
+        raise BuildError(f"{solution.name}: {file} has no function {name}")
+    return function  # type: ignore[no-any-return]
+
+
+def list_modules(solution: Solution) -> tuple[str, ...]:
+    """Return the installed modules that a solution needs; what its own sources are named is none of them."""
+    if solution.spec.is_compiled:
+        return ("tvm_ffi", "ninja") if solution.spec.binding == "tvm-ffi" else ("torch", "ninja")
+    own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
+    found: set[str] = set()
+    for source in solution.sources:
+        if source.path.endswith(".py"):
+            found |= set(_imported(source))
+    return tuple(sorted(found - own - sys.stdlib_module_names))
+
+
+def _imported(source: Source) -> Iterator[str]:
+    try:
+        tree = ast.parse(source.content)
+    except SyntaxError as error:
+        raise BuildError(f"{source.path}, line {error.lineno}: {error.msg}") from None
+    for node in tree.body:  # what a function imports on its way may be an alternative
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module.partition(".")[0]
+
+
+def _unpack(sources: Sequence[Source], content: str) -> Path:
+    """Write the sources, whole or not at all; Triton and compilers want files."""
+    digest = hashlib.sha256(content.encode()).hexdigest()[:24]
+    folder = user_cache() / "solutions" / digest
+    for source in sources:
+        file = folder / source.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            part = file.with_name(f"{file.name}.{os.getpid()}")
+            part.write_text(source.content, encoding="utf-8")
+            part.replace(file)
+    return folder
+
+
+def _import(folder: Path, file: str, solution: Solution) -> Any:
+    """Import a Python source as if its folder were the working one; modules beside it are nobody else's afterwards."""
+    own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
+    name = f"_cuprof_solution_{folder.name}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, folder / file)
+    if spec is None or spec.loader is None:
+        raise BuildError(f"{solution.name}: {file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with _found_first(folder, own):
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return module
+
+
+@contextmanager
+def _found_first(folder: Path, own: set[str]) -> Iterator[None]:
+    places = [str((folder / each).parent) for each in ("_", "src/_")]
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in own}
+    sys.path[:0] = places
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        for place in places:
+            sys.path.remove(place)
+        for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+            del sys.modules[name]
+        sys.modules.update(hidden)
+
+
+def _load_compiled(folder: Path, file: str, solution: Solution) -> Any:
+    """Compile by PyTorch's or TVM's own builder, which keep what they have built for as long as the sources stay."""
+    name, options = f"solution_{folder.name}", solution.spec.compile_options or CompileOptions()
+    sources = [folder / source.path for source in solution.sources if source.path.endswith(SUFFIXES)]
+    (folder / "build").mkdir(exist_ok=True)
+    try:
+        if solution.spec.binding == "tvm-ffi":
+            cpp = importlib.import_module("tvm_ffi.cpp")
+            library = cpp.build(
+                name=name,
+                cpp_files=[str(each) for each in sources if each.suffix != ".cu"],
+                cuda_files=[str(each) for each in sources if each.suffix == ".cu"],
+                extra_include_paths=[str(folder)],
+                extra_cflags=options.cflags,
+                extra_cuda_cflags=options.cuda_cflags,
+                extra_ldflags=options.ld_flags,
+                build_directory=str(folder / "build"),
+            )
+            return importlib.import_module("tvm_ffi").load_module(library)
+        torch = importlib.import_module("torch")
+        if torch.cuda.is_available():  # for this device alone, which takes a fraction of the time
+            os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*torch.cuda.get_device_capability()))
+        return importlib.import_module("torch.utils.cpp_extension").load(
+            name=name,
+            sources=[str(each) for each in sources],
+            extra_include_paths=[str(folder)],
+            extra_cflags=options.cflags,
+            extra_cuda_cflags=options.cuda_cflags,
+            extra_ldflags=options.ld_flags,
+            with_cuda=any(each.suffix == ".cu" for each in sources) or "cpp" not in solution.spec.language,
+            build_directory=str(folder / "build"),
+        )
+    except (RuntimeError, OSError) as error:
+        said = str(error)
+        first = next((line for line in said.splitlines() if "error" in line.lower()), said.partition("\n")[0])
+        raise BuildError(f"{solution.name} ({file}) does not compile: {first.strip()}", said) from error

@@ -1,0 +1,104 @@
+"""What a search makes small where that is more than time: counters, read under a profiler as they are needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from cuprof.engine.observer import Observer
+from cuprof.engine.profiling import collect
+from cuprof.errors import ProfilerError, UnknownNameError, UsageError
+from cuprof.profiling.contract import Collector
+from cuprof.reading.counters import list_newest_counters
+from cuprof.records import Outcome, Trial
+from cuprof.store import Store
+
+Values = Mapping[str, Mapping[str, float]]
+"""Identity → counter → value."""
+PROFILER = "ncu"
+WHOLE_NAME = "__"
+"""Stands in every name of a counter that the chip has; what lacks it has to be described."""
+LEAST = 1e-3
+"""A counter that is zero counts as this much: what is best is sought on a logarithmic scale."""
+
+
+def evaluate(
+    factors: Sequence[str], median_ns: float | None, energy_j: float | None, counters: Mapping[str, float]
+) -> float:
+    """Return the product of the factors, in seconds, joules and what counters have; NaN where one is not known.
+
+    Args:
+        factors: "time", "energy" and names of counters.
+    """
+    known = {name: max(value, LEAST) for name, value in counters.items()}
+    known |= {"time": (median_ns or math.nan) * 1e-9, "energy": energy_j or math.nan}
+    value = math.prod(known.get(name, math.nan) for name in factors)
+    return value if 0 < value < math.inf else math.nan
+
+
+class Counting:
+    """Read the counters of an objective, and have those trials profiled that lack them.
+
+    Args:
+        names: of the counters.
+        collector: set up for them.
+
+    Raises:
+        UnknownNameError: a name that no counter has.
+        UsageError: a trial is on a back end that the profiler reads no counters of.
+    """
+
+    def __init__(
+        self, names: Sequence[str], trials: Sequence[Trial], collector: Collector, store: Store, sweep_id: int
+    ) -> None:
+        self.names, self.collector, self.store, self.sweep_id = tuple(names), collector, store, sweep_id
+        profiler = collector.profiler
+        for name in names:
+            if name not in profiler.catalog.by_name and WHOLE_NAME not in name:
+                raise UnknownNameError(
+                    "factor of search.objective", name, ["time", "energy", *profiler.catalog.by_name]
+                )
+        for trial in trials:
+            if trial.backend not in profiler.backends:
+                raise UsageError(
+                    f"search.objective asks for {', '.join(names)}, and {profiler.title} reads no counters of "
+                    f"{trial.variant} ({trial.backend}); leave it out with variants=!{trial.variant}"
+                )
+
+    def read(self, identities: Sequence[str]) -> Values:
+        """Return what is stored of these trials."""
+        with self.store.snapshot() as connection:
+            stored = list_newest_counters(connection, identities, self.collector.request.conditions)
+        values: dict[str, dict[str, float]] = {identity: {} for identity in identities}
+        for counter in stored:
+            if counter.value is not None and counter.value >= 0:
+                values[counter.identity][counter.metric] = counter.value
+        return {identity: self._pick(found) for identity, found in values.items()}
+
+    def collect(self, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> Values:
+        """Profile those of the trials that are not yet, and return the values of all.
+
+        Raises:
+            ProfilerError: the profiler cannot work, or the chip does not have a counter.
+        """
+        result = collect(
+            trials,
+            outcomes,
+            self.collector,
+            store=self.store,
+            sweep_id=self.sweep_id,
+            observer=Observer(),
+        )
+        if result.missing:
+            raise ProfilerError(f"search.objective: {'; '.join(result.missing.values())}")
+        return self.read([trial.identity for trial in trials])
+
+    def _pick(self, found: Mapping[str, float]) -> dict[str, float]:
+        picked: dict[str, float] = {}
+        for name in self.names:
+            matches = [each for each in self.collector.profiler.list_matches([name], found) if each in found]
+            if len(matches) > 1:
+                raise UsageError(f"search.objective: {name} stands for {', '.join(matches)}; name one of them")
+            if matches:
+                picked[name] = found[matches[0]]
+        return picked

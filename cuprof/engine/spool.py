@@ -1,0 +1,68 @@
+"""Where a sweep's results go while its database's server cannot be reached, until a later one hands them in."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cuprof.engine.merging import merge_database
+from cuprof.errors import StoreError, UnreachableStoreError
+from cuprof.project import Project
+from cuprof.store import Store
+from cuprof.store.connection import parse_url, show
+
+
+@contextmanager
+def open_spool(project: Project, url: str) -> Iterator[str]:
+    """Yield the URL of a file of this process alone; nobody hands it in before the block, or the process, has ended.
+
+    Args:
+        url: the database that the results are for.
+    """
+    folder = _find_folder(project, url)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{platform.node()}-{os.getpid()}.sqlite"
+    with _lock(file):
+        yield f"sqlite:///{file}"
+
+
+def hand_in(store: Store, project: Project) -> Iterator[str]:
+    """Merge what was spooled for this database and whose process has ended, and yield a line on each file."""
+    for file in sorted(_find_folder(project, store.url).glob("*.sqlite")):
+        try:
+            with _lock(file):
+                if not file.exists():  # another process was faster
+                    continue
+                runs = merge_database(f"sqlite:///{file}", store, project.artifacts).merged.added["run"]
+                for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
+                    file.with_name(name).unlink(missing_ok=True)
+                yield f"runs handed in that were measured while the database was away: {runs}"
+        except BlockingIOError:
+            continue  # its process goes on
+        except UnreachableStoreError:
+            raise
+        except StoreError as error:
+            yield f"{file} could not be handed in: {error}"
+
+
+def _find_folder(project: Project, url: str) -> Path:
+    return project.jobs / "spool" / hashlib.sha256(show(parse_url(url)).encode()).hexdigest()[:12]
+
+
+@contextmanager
+def _lock(file: Path) -> Iterator[None]:
+    """Hold a file's lock, which ends with this process at the latest; raise BlockingIOError where it is held."""
+    lock = file.with_suffix(".lock")
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+        if not file.exists():
+            lock.unlink(missing_ok=True)
+    finally:
+        os.close(handle)

@@ -1,0 +1,88 @@
+"""A cache of Kernel Tuner's and its results in format T4 as a side of a comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made import Made, fill
+
+from cuprof.comparison.compare import Options, compare
+from cuprof.comparison.sides import load_sides
+from cuprof.errors import UsageError
+from cuprof.records import Measure, State
+from cuprof.statistics.verdict import Verdict
+from cuprof.store import Store
+
+ROWS: dict[str, dict[str, Any]] = {
+    "64": {"block": 64, "time": 0.0100, "times": [0.0099, 0.0100, 0.0101, 0.0100, 0.0099, 0.0101, 0.01]},
+    "128": {"block": 128, "time": 0.0050, "times": [0.0050, 0.0051, 0.0049, 0.0050, 0.0050, 0.0050, 0.0051]},
+    "256": {"block": 256, "time": "CompilationFailedConfig", "times": []},
+    "512": {"block": 512, "time": "InvalidConfig"},
+}
+CACHE = {
+    "device_name": "Test GPU 9000",
+    "kernel_name": "copy",
+    "problem_size": 4096,
+    "tune_params_keys": ["block"],
+    "tune_params": {"block": [64, 128, 256, 512]},
+    "objective": "time",
+    "cache": ROWS,
+}
+T4 = {
+    "schema_version": "1.0.0",
+    "results": [
+        {
+            "configuration": {"block": 64},
+            "times": {"compilation_time": 1.0, "runtimes": [10.0, 10.1, 9.9]},
+            "invalidity": "correct",
+            "correctness": 1,
+            "measurements": [{"name": "time", "value": 10.0, "unit": "us"}],
+        },
+        {"configuration": {"block": 128}, "times": {}, "invalidity": "correctness", "correctness": 0},
+    ],
+}
+
+
+def side(path: Path, content: Any) -> Any:
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return load_sides(str(path), str(path), "sqlite:///unused")[0]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_cache_is_read_whether_it_is_closed_or_not(tmp_path: Path, is_open: bool) -> None:
+    text = json.dumps(CACHE)
+    found = side(tmp_path / "cache.json", text.removesuffix("}}") + "," if is_open else text)
+    assert [(entry.family, entry.tunables["block"], entry.state) for entry in found.entries] == [
+        ("copy", 64, State.OK), ("copy", 128, State.OK),
+        ("copy", 256, State.COMPILE_ERROR), ("copy", 512, State.SKIPPED),
+    ]  # fmt: skip
+    assert found.entries[0].series[Measure.HOT].median_ns == pytest.approx(10_000)
+    assert found.entries[0].device == "Test GPU 9000"
+
+
+def test_t4_names_its_units_and_what_was_invalid(tmp_path: Path) -> None:
+    right, wrong = side(tmp_path / "copy.t4.json", T4).entries
+    assert (right.family, right.series[Measure.HOT].median_ns) == ("copy", pytest.approx(10_000))
+    assert (wrong.state, dict(wrong.series)) == (State.WRONG_RESULT, {})
+
+
+def test_a_configuration_meets_the_trial_of_its_tunables(tmp_path: Path, store: Store, url: str) -> None:
+    times = {64: 5.0, 128: 10.0}
+    hot = (Measure.HOT,)
+    fill(store, [Made("copy", time, n=4096, tune={"block": block}, measures=hot) for block, time in times.items()])
+    path = tmp_path / "cache.json"
+    path.write_text(json.dumps(CACHE), encoding="utf-8")
+    found = compare(*load_sides("latest", str(path), url), Options(noise=0.01))
+    verdicts = {row.match.base.tunables["block"]: row.verdict for row in found.rows}
+    assert verdicts == {64: Verdict.SLOWER, 128: Verdict.FASTER}
+    assert any("Kernel Tuner's times are of its own method" in text for text in found.warnings)
+    assert [entry.tunables["block"] for entry in found.only_new] == [256, 512]
+
+
+def test_what_is_neither_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="neither a cache of Kernel Tuner's nor T4") as caught:
+        side(tmp_path / "x.json", '{"tune_params_keys": 1')
+    assert "\n" not in str(caught.value)

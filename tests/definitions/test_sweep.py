@@ -1,0 +1,161 @@
+"""Definitions, workloads and solutions of FlashInfer-Bench and SOL-ExecBench are swept as they are."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuprof.definitions.files import find_files
+from cuprof.definitions.task import Task
+from cuprof.errors import UsageError
+from cuprof.family import Point
+from cuprof.project import Project
+from tests.conftest import Result
+from tests.definitions import samples
+from tests.definitions.samples import DEFINITION, WORKLOADS, write_beside, write_trace_set
+
+QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.01", "measure.settle_seconds=0", "report=none")
+CUSTOM = {name: {"type": "custom"} for name in DEFINITION["inputs"]}
+NAMES = ["reference", "no_weight", "returning", "writing"]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUPROF_CACHE", str(tmp_path / "cache"))
+
+
+def task(folder: Path, **parts: Any) -> Task:
+    return Task(find_files(write_beside(folder, **parts)))
+
+
+def test_a_definition_is_swept_as_it_lies(project: Project, cli: Callable[..., Result]) -> None:
+    write_beside(project.root / "rmsnorm")
+    done = cli("sweep", "rmsnorm", *QUICK, "output=json")
+    trials = json.loads(done.out)["trials"]
+    assert [(trial["variant"], trial["problem"]["rows"], trial["state"]) for trial in trials] == [
+        (name, rows, "wrong_result" if name == "no_weight" else "ok") for rows in (4, 32) for name in NAMES
+    ]
+    assert done.exit_code == 1
+    reasons = [trial["message"] for trial in trials if trial["state"] == "wrong_result"]
+    assert "(the benchmarks' default, where a workload states none)" in reasons[0]
+    assert "(as the workload states)" in reasons[1]
+    again = cli("sweep", "rmsnorm", *QUICK)
+    assert "8 trials, 8 of them stored already" in again.err
+    changed = samples.solution("writing", {"src/kernel.py": samples.WRITING + "\n# another text\n"})
+    write_beside(project.root / "rmsnorm", solutions=[changed])
+    preview = cli("sweep", "rmsnorm/definition.json", *QUICK, "dry_run=true", "problem.preset=bbbb-2", "output=json")
+    rows = json.loads(preview.out)
+    assert [(row["label"].split()[0], row["state"]) for row in rows] == [
+        ("rmsnorm_h64/reference", "stored"), ("rmsnorm_h64/no_weight", "stored"),
+        ("rmsnorm_h64/returning", "stored"), ("rmsnorm_h64/writing", "missing"),
+    ]  # fmt: skip
+
+
+def test_a_trace_set_is_the_same_definition(tmp_path: Path) -> None:
+    beside = task(tmp_path / "beside").make_family()
+    root = write_trace_set(tmp_path / "set")
+    for named in (root, root / "definitions" / "rmsnorm" / "rmsnorm_h64.json"):
+        family = Task(find_files(named)).make_family()
+        assert {*family.variants} == {*NAMES}
+        assert (family.usual, family.contract["definition"].args) == (beside.usual, beside.contract["definition"].args)
+        assert family.variants["writing"].content.args == beside.variants["writing"].content.args
+
+
+def test_workloads_say_where_inputs_come_from(tmp_path: Path) -> None:
+    weight = np.arange(64, dtype="<f4")
+    header = json.dumps({"w": {"dtype": "F32", "shape": [64], "data_offsets": [0, 256]}}).encode()
+    content = struct.pack("<Q", len(header)) + header + weight.tobytes()
+    stored = {**samples.RANDOM, "weight": {"type": "safetensors", "path": "w.safetensors", "tensor_key": "w"}}
+    folder = write_beside(tmp_path, workloads=[{"uuid": "a", "axes": {"rows": 4}, "inputs": stored}])
+    (folder / "w.safetensors").write_bytes(content)
+    made = Task(find_files(folder))
+    inputs = made.generate(Point(rows=4), np.random.default_rng(1))
+    assert np.array_equal(inputs["weight"], weight)
+    assert (inputs["x"].shape, inputs["x"].dtype, abs(float(inputs["x"].mean())) < 0.3) == ((4, 64), np.float32, True)
+    (folder / "w.safetensors").write_bytes(content.replace(b"F32", b"F16"))
+    with pytest.raises(UsageError, match=r"w is F16 of \[64\], not float32 of \(64,\)"):
+        made.generate(Point(rows=4), np.random.default_rng(1))
+
+
+def test_a_function_of_the_definition_makes_custom_inputs(tmp_path: Path) -> None:
+    made = task(
+        tmp_path,
+        definition={**DEFINITION, "reference": samples.CUSTOM, "custom_inputs_entrypoint": "make"},
+        workloads=[{"uuid": "a", "axes": {"rows": 4}, "inputs": CUSTOM}],
+    )
+    inputs = made.generate(Point(rows=4), np.random.default_rng(1))
+    again = made.generate(Point(rows=4), np.random.default_rng(1))
+    assert np.array_equal(inputs["x"], again["x"])
+    assert np.array_equal(inputs["weight"], np.ones(64))
+    expected = made.compute_reference(Point(rows=4), inputs)["y"]
+    assert expected.dtype == np.float64
+    assert np.allclose(np.square(expected).mean(-1), 1)
+
+
+def test_a_share_of_the_elements_may_be_far(tmp_path: Path) -> None:
+    bounds = {"max_atol": 0.1, "max_rtol": 0.0, "required_matched_ratio": 0.9}
+    made = task(tmp_path, workloads=[{**WORKLOADS[0], "tolerance": bounds}])
+    expected = {"y": np.zeros((4, 64))}
+    assert made.make_family().verify is not None
+    for wrong, said in ((25, None), (26, "89.84% of y is near the reference, and 90.00% has to be")):
+        found = np.zeros(256)
+        found[:wrong] = 1
+        assert made.verify(Point(rows=4), {}, {"y": found.reshape(4, 64)}, expected) == said
+
+
+def test_workloads_with_the_same_axes_are_told_apart(tmp_path: Path) -> None:
+    made = task(tmp_path, workloads=[{**WORKLOADS[0], "uuid": name} for name in ("a", "b")])
+    assert [dict(point) for point in made.problems] == [{"rows": 4, "workload": "a"}, {"rows": 4, "workload": "b"}]
+
+
+def test_a_constraint_of_the_definition_holds_for_its_problems(tmp_path: Path) -> None:
+    made = task(tmp_path, workloads=[*WORKLOADS, {**WORKLOADS[0], "uuid": "c", "axes": {"rows": 2000}}])
+    assert made.explain_absence(Point(rows=4)) is None
+    assert made.explain_absence(Point(rows=2000)) == "not rows < 1000"
+    assert made.explain_absence(Point(rows=5)) == "no workload has these axes"
+
+
+SILENT = samples.solution("s", {"main.py": samples.WRITING})
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"definition": {**DEFINITION, "inputs": {"x": {"shape": ["rows"], "dtype": "float4_e2m1"}}}},
+         "x is of type float4_e2m1; taken in are float64, "),
+        ({"definition": {**DEFINITION, "axes": {}}}, "x has the axis rows; there are "),
+        ({"definition": {**DEFINITION, "op_type": "sampling"}}, "op_type sampling compares distributions"),
+        ({"definition": {"name": "x"}}, "is no definition of FlashInfer-Bench or SOL-ExecBench: Object missing"),
+        ({"workloads": [{**WORKLOADS[0], "inputs": CUSTOM}]}, "workload aaaa-1 is custom, and the definition has"),
+        ({"workloads": [{**WORKLOADS[0], "axes": {"n": 4}}]}, "workload aaaa-1 sets n, and not rows"),
+        ({"solutions": [{**SILENT, "sources": [{"path": "../x.py", "content": "x"}]}]}, "a relative path without .."),
+        ({"solutions": [{**SILENT, "spec": {"entry_point": "main.py"}}]}, "must be FILE::FUNCTION with one of main.py"),
+        ({"solutions": [{**SILENT, "definition": "other"}]}, "no solution names definition rmsnorm_h64"),
+        ({"solutions": [{**SILENT, "spec": {**SILENT["spec"], "binding": "jni"}}]}, "binding jni; taken in are torch"),
+    ],
+)  # fmt: skip
+def test_what_is_not_taken_in_is_refused_in_a_line(tmp_path: Path, parts: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        task(tmp_path, **parts)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_solution_is_judged_against_the_definitions_own_reference(
+    project: Project, cli: Callable[..., Result]
+) -> None:
+    folder = write_beside(project.root / "task", solutions=[])
+    for each in samples.SOLUTIONS[1:]:
+        (project.root / f"{each['name'].replace(' ', '_')}.json").write_text(json.dumps(each))
+    words = ("writing.json", "no_weight.json", "--rounds", "1", "--sandbox", "off", "--json")
+    done = cli("judge", str(folder), *words, "measure=quick", "measure.max_seconds=0.01")
+    found = {each["variant"]: each for each in json.loads(done.out)["candidates"]}
+    assert found["no_weight"]["ruling"] == "wrong"
+    assert found["writing"]["ruling"] != "wrong"
+    assert done.exit_code == 3

@@ -1,0 +1,77 @@
+"""The counters of a search's objective: from the store, and from a profiler where they are not there yet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+
+from cuprof.engine import objective
+from cuprof.engine.objective import Counting, evaluate
+from cuprof.errors import ProfilerError, UnknownNameError, UsageError
+from cuprof.reading.counters import NewestCounter
+from cuprof.records import Outcome, Profile, State, StoredProfile
+from tests.engine.test_profiling import Memory, ToyCollector, trials
+
+BYTES, OTHER = "dram__bytes_read.sum", "dram__bytes_read.max"
+
+
+class Snapshots(Memory):
+    """Give what is kept to whoever reads it; each profile has a value for two counters."""
+
+    def snapshot(self) -> AbstractContextManager[Memory]:
+        """Return itself in place of a connection."""
+        return nullcontext(self)
+
+
+def list_values(memory: Memory, identities: Sequence[str], conditions: object) -> list[NewestCounter]:
+    known: list[Profile] = [profile for profile in memory.profiles if profile.identity in identities]
+    return [
+        NewestCounter(profile.identity or "", name, "byte", 7.0, "") for profile in known for name in (BYTES, OTHER)
+    ]
+
+
+def make(names: Sequence[str], monkeypatch: pytest.MonkeyPatch, **before: Any) -> Counting:
+    monkeypatch.setattr(objective, "list_newest_counters", list_values)
+    return Counting(names, trials("ab"), ToyCollector(), Snapshots(**before), 1)  # type: ignore[arg-type]
+
+
+def test_an_objective_is_a_product_and_zero_is_no_end_of_it() -> None:
+    assert evaluate(("time", "energy"), 2e9, 3.0, {}) == pytest.approx(6.0)
+    assert evaluate(("a__b", "time"), 1e9, None, {"a__b": 0.0}) == pytest.approx(1e-3)
+    assert math.isnan(evaluate(("a__b",), 1e9, 3.0, {}))
+    assert math.isnan(evaluate(("energy",), 1e9, None, {}))
+
+
+def test_right_trials_are_profiled_and_their_counters_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = make([BYTES], monkeypatch)
+    a, b = trials("ab")
+    outcomes = {a.identity: Outcome(a.identity, State.OK), b.identity: Outcome(b.identity, State.WRONG_RESULT)}
+    assert counting.collect([a, b], outcomes) == {a.identity: {BYTES: 7.0}, b.identity: {}}
+
+
+def test_names_that_mean_nothing_or_several_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"unknown factor of search.objective 'dram_bytes_read.sum'.*dram__bytes"
+    ):
+        make(["dram_bytes_read.sum"], monkeypatch)
+    counting, (a, _) = make(["dram__bytes_read"], monkeypatch), trials("ab")
+    with pytest.raises(
+        UsageError, match=r"dram__bytes_read stands for dram__bytes_read.max, dram__bytes_read.sum; name"
+    ):
+        counting.collect([a], {a.identity: Outcome(a.identity, State.OK)})
+
+
+def test_what_the_chip_or_the_back_end_does_not_have_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, _ = trials("ab")
+    counting = make(
+        [BYTES], monkeypatch, before={a.identity: StoredProfile(State.OK, missing={BYTES: "there is none"})}
+    )
+    with pytest.raises(ProfilerError, match=r"search\.objective: there is none"):
+        counting.collect([a], {a.identity: Outcome(a.identity, State.OK)})
+    monkeypatch.setattr(ToyCollector([]).profiler.__class__, "backends", ("cuda",))
+    with pytest.raises(UsageError, match=r"Toy reads no counters of a \(cpu\); leave it out with variants=!a"):
+        make([BYTES], monkeypatch)

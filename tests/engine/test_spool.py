@@ -1,0 +1,92 @@
+"""A sweep whose database's server is away goes on into a file, which the next one that reaches it hands in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from cuprof.config.model import StoreConfig
+from cuprof.engine import spool
+from cuprof.store import Store
+
+SIZES = tuple(range(1, 9))
+AWAY = "postgresql+psycopg://me:hunter2@127.0.0.1:1/none"
+
+
+def count(store: Store, sql: str) -> Any:
+    with store.engine.connect() as connection:
+        return connection.execute(sa.text(sql)).scalar()
+
+
+def test_what_is_measured_while_the_server_is_away_is_handed_in_once(
+    bench: Any, make_listener: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("psycopg")
+    result, heard = bench.sweep("sound_first", store=StoreConfig(url=AWAY))
+    assert result.exit_code == 0
+    assert len(heard.outcomes) == 1
+    (note,) = (text for text in heard.notes if "until the next sweep that reaches it" in text)
+    assert "cannot be reached" in note
+    assert "hunter2" not in "".join(heard.notes)
+    folder = spool._find_folder(bench.project, AWAY)
+    monkeypatch.setattr(spool, "_find_folder", lambda project, url: folder)
+    with Store.open(f"sqlite:///{tmp_path / 'common.sqlite'}") as store:
+        (file,) = folder.glob("*.sqlite")
+        with spool._lock(file):  # its process goes on
+            assert list(spool.hand_in(store, bench.project)) == []
+        (told,) = spool.hand_in(store, bench.project)
+        assert told.endswith(": 1")
+        assert list(folder.iterdir()) == []
+        assert list(spool.hand_in(store, bench.project)) == []
+        assert count(store, "SELECT COUNT(*) FROM run WHERE state = 'ok'") == 1
+        assert count(store, "SELECT state FROM sweep") == "finished"
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
+    from throwaway_postgres import Server, find_binaries
+
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL server programs (initdb, pg_ctl) on this machine")
+    server = Server(binaries)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.mark.slow
+def test_a_server_that_stops_in_the_middle_and_comes_back_has_every_trial_once(
+    bench: Any, make_listener: Any, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cuprof.store.store.AWAY_SECONDS", 1.0)
+    url = server.make_database("spooled")
+    told: list[str] = []
+
+    def stop_at_third(trial: Any) -> None:
+        told.append(trial.identity)
+        if len(told) == 3:
+            server.halt()
+
+    heard = make_listener(on_finished=stop_at_third)
+    selection = {"problem": {"n": SIZES}, "store": StoreConfig(url=url)}
+    result, _ = bench.sweep("sound_first", "sound_last", listener=heard, **selection)
+    assert result.url.startswith("sqlite:///")
+    assert sorted(told) == sorted(set(told))
+    assert len(told) == 2 * len(SIZES)
+    server.resume()
+    result, heard = bench.sweep("sound_first", "sound_last", **selection)
+    assert not heard.outcomes
+    with Store.open(url) as store:
+        assert count(store, "SELECT COUNT(*) FROM sweep") == 1
+        assert count(store, "SELECT state FROM sweep") == "finished"
+        assert count(store, "SELECT COUNT(*) FROM run") == count(store, "SELECT COUNT(DISTINCT trial_id) FROM run")
+        assert count(store, "SELECT COUNT(*) FROM sweep_trial WHERE run_id IS NOT NULL") == 2 * len(SIZES)

@@ -1,0 +1,286 @@
+"""Several databases become one, which cannot be told from one that was filled alone."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from store_samples import (
+    ARTIFACT,
+    CALIBRATION,
+    FACTS,
+    GPU,
+    make_counter,
+    make_outcome,
+    make_profile,
+    make_timing,
+    make_trial,
+)
+from throwaway_postgres import Server
+
+from cuprof.engine.merging import merge_database
+from cuprof.errors import StoreError
+from cuprof.reading.sweeps import get_sweep
+from cuprof.records import State
+from cuprof.store import Store
+from cuprof.store.merge import PARTS
+from cuprof.store.models import REVISION, Base
+from tests.commands.damage import damage
+
+OLD = Path(__file__).parents[1] / "data" / "db"
+TRIALS = [make_trial(variant, n) for variant in ("interleaved", "last_warp") for n in (2**10, 2**11)]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return what sets the time to an hour; it stands still there."""
+    now = [0.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    monkeypatch.setattr("cuprof.store.stations.clock", lambda connection: now[0])
+    return lambda hour: now.__setitem__(0, 1_790_000_000 + hour * 3600)
+
+
+def sweep(
+    store: Store, hour: int, *states: State, clock: Callable[[int], None], plan: str = "", stop: bool = False
+) -> None:
+    """Write a sweep of that hour with everything that a sweep may have; the same hour writes the same."""
+    clock(hour)
+    facts = replace(FACTS, plan_hash=plan or f"plan of {hour}")
+    sweep_id, (station,) = store.join_sweep(facts, [GPU.name])
+    store.enlist(sweep_id, TRIALS)
+    store.save_calibration(sweep_id, GPU, CALIBRATION)
+    for trial, state in zip(TRIALS, states, strict=False):
+        store.claim(sweep_id, station, [trial.identity])
+        timings = [make_timing(100 + hour)] * (state is State.OK)
+        store.record(sweep_id, make_outcome(trial, *timings, state=state, message=f"hour {hour}"))
+    artifact = replace(ARTIFACT, sha256=f"{hour:064x}", path=f"{hour}.ncu-rep")
+    store.record_profile(sweep_id, replace(make_profile(TRIALS[0], make_counter("cycles", 5.0)), artifact=artifact))
+    store.leave([station])
+    store.finish_sweep(sweep_id, "interrupted" if stop else "finished")
+
+
+@pytest.fixture
+def new(sqlite_template: Path, tmp_path: Path) -> Callable[[str], str]:
+    """Return what makes an empty database of that name and returns its URL."""
+
+    def make(name: str) -> str:
+        shutil.copy(sqlite_template, tmp_path / name)
+        return f"sqlite:///{tmp_path / name}"
+
+    return make
+
+
+def dump(store: Store) -> dict[str, list[Any]]:
+    """Return all rows, with what they refer to in the place of keys."""
+    names: dict[tuple[str, int], Any] = {}
+    found = {}
+    with store.snapshot() as connection:
+        for part in PARTS:
+            rows = []
+            for row in connection.execute(sa.select(*part.table.c)):
+                values = row._asdict()
+                key = values.pop("id", None)
+                for column in part.table.c:
+                    for reference in column.foreign_keys:
+                        value = values[column.name]
+                        values[column.name] = value and names[reference.column.table.name, value]
+                if "station_id" in values:
+                    values["station_id"] = values["station_id"] and names["station", values["station_id"]]
+                names[part.name, key] = tuple(repr(values[name]) for name in part.key) or repr(values)
+                rows.append(repr(values))
+            found[part.name] = sorted(rows)
+    return found
+
+
+def merge(store: Store, *urls: str) -> list[Any]:
+    return [merge_database(url, store, Path("/nonexistent")) for url in urls]
+
+
+def test_every_table_is_merged() -> None:
+    assert {part.name for part in PARTS} == set(Base.metadata.tables) - {"property", "ranking"}
+
+
+def test_four_databases_with_overlaps_twice_are_equal_to_one_that_was_filled_alone(
+    new: Callable[[str], str], postgres: Server, postgres_template: str, clock: Callable[[int], None]
+) -> None:
+    ok, wrong, skipped = State.OK, State.WRONG_RESULT, State.SKIPPED
+    server, empty = (postgres.make_database(f"merge_{name}", postgres_template) for name in ("from", "into"))
+    files = [new(f"{number}.sqlite") for number in range(3)]
+    hours = {1: (ok, ok, wrong, ok), 2: (ok, wrong), 3: (wrong, ok, ok), 4: (skipped, skipped), 5: (ok,) * 4}
+    held = {server: (5, 1), files[0]: (1, 2), files[1]: (2, 3, 4), files[2]: (3, 1)}
+    for place, its_hours in held.items():
+        with Store.open(place) as one:
+            for hour in sorted(its_hours):
+                sweep(one, hour, *hours[hour], clock=clock)
+    with Store.open(new("alone.sqlite")) as alone:
+        for hour, states in hours.items():
+            sweep(alone, hour, *states, clock=clock)
+        expected = dump(alone)
+    into = new("into.sqlite")
+    with Store.open(into) as store:
+        merge(store, *held)
+        assert dump(store) == expected
+        again = merge(store, *reversed(held))
+        assert dump(store) == expected
+        assert not any(sum(result.merged.added.values()) or result.merged.notes for result in again)
+    with Store.open(empty) as store:
+        merge(store, into)
+        assert dump(store) == expected
+
+
+def test_a_sweep_that_went_on_in_both_keeps_both_runs_and_goes_by_the_later_one(
+    new: Callable[[str], str], tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    first, other = tmp_path / "first.sqlite", tmp_path / "other.sqlite"
+    with Store.open(new(first.name)) as store:
+        sweep(store, 1, State.OK, clock=clock, plan="one", stop=True)
+    shutil.copy(first, other)
+    with Store.open(f"sqlite:///{first}") as store:
+        sweep(store, 3, State.WRONG_RESULT, State.OK, State.OK, clock=clock, plan="one", stop=True)
+    with Store.open(f"sqlite:///{other}") as store:
+        sweep(store, 2, State.OK, State.WRONG_RESULT, State.OK, State.OK, clock=clock, plan="one")
+    dumps = []
+    for order in ((first, other), (other, first)):
+        with Store.open(new(f"into {order[0].name}")) as store:
+            results = merge(store, *(f"sqlite:///{file}" for file in order))
+            (note,) = results[1].merged.notes
+            assert "3 of its trials were measured in both" in note
+            dumps.append(dump(store))
+            with store.snapshot() as connection:
+                told = "SELECT r.message FROM sweep_trial m JOIN run r ON r.id = m.run_id ORDER BY m.ordinal"
+                assert list(connection.scalars(sa.text(told))) == ["hour 3"] * 3 + ["hour 2"]
+                assert connection.execute(sa.text("SELECT state, invocations FROM sweep")).all() == [("finished", 2)]
+                assert connection.scalar(sa.text("SELECT COUNT(*) FROM run")) == 8
+    assert dumps[0] == dumps[1]
+
+
+def test_what_is_newest_goes_by_the_time_and_not_by_when_it_was_taken_in(
+    new: Callable[[str], str], clock: Callable[[int], None]
+) -> None:
+    newer, older = new("newer.sqlite"), new("older.sqlite")
+    for url, hour, state in ((newer, 2, State.OK), (older, 1, State.WRONG_RESULT)):
+        with Store.open(url) as store:
+            sweep(store, hour, state, clock=clock)
+    with Store.open(newer) as store:
+        merge(store, older)
+        identity = TRIALS[0].identity
+        assert store.stored([identity], {})[identity].message == "hour 2"
+        with store.snapshot() as connection:
+            assert get_sweep(connection, FACTS.experiment).started_at == 1_790_000_000 + 2 * 3600
+            told = connection.execute(sa.text("SELECT state, message FROM trials WHERE run_id IS NOT NULL"))
+            assert told.all() == [("ok", "hour 2")]
+
+
+@pytest.mark.parametrize("revision", ["0001", "0004", REVISION])
+def test_a_database_of_an_older_cuprof_is_taken_from_a_copy(
+    revision: str, new: Callable[[str], str], tmp_path: Path
+) -> None:
+    file = tmp_path / "old.sqlite"
+    shutil.copy(OLD / f"{revision}.sqlite", file)
+    before = file.read_bytes()
+    with Store.open(new("mine.sqlite")) as store:
+        (result,) = merge(store, f"sqlite:///{file}")
+        merged = dump(store)
+    assert result.merged.added["run"] > 0
+    assert file.read_bytes() == before
+    with Store.open(f"sqlite:///{file}") as upgraded:
+        assert merged == dump(upgraded)
+
+
+def test_what_contradicts_is_named_and_nothing_of_it_taken(
+    new: Callable[[str], str], tmp_path: Path, clock: Callable[[int], None]
+) -> None:
+    mine, theirs = tmp_path / "mine.sqlite", tmp_path / "theirs.sqlite"
+    with Store.open(new(mine.name)) as store:
+        sweep(store, 1, State.OK, clock=clock)
+    shutil.copy(mine, theirs)
+    with closing(sqlite3.connect(theirs)) as raw:
+        raw.executescript("UPDATE trial SET tunables = '{\"block\": 1}'")
+    with Store.open(f"sqlite:///{mine}") as store:
+        before = dump(store)
+        with pytest.raises(StoreError, match=r"trial reduction/.* and 3 others is not what it is here"):
+            merge(store, f"sqlite:///{theirs}")
+        assert dump(store) == before
+
+
+HOSTILE = {
+    "a view in a table's place": "ALTER TABLE run RENAME TO r; CREATE VIEW run AS SELECT * FROM r",
+    "an endless view": "DROP TABLE advice; CREATE VIEW advice AS "
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n",
+    "a virtual table": "DROP TABLE advice; CREATE VIRTUAL TABLE advice USING fts5(id, launch_id, rule)",
+    "a computed column": "ALTER TABLE run RENAME COLUMN log TO l; "
+    "ALTER TABLE run ADD COLUMN log TEXT GENERATED ALWAYS AS (hex(zeroblob(100000000)))",
+    "another word": "UPDATE run SET state = 'marvellous'",
+    "a measure": "UPDATE timing SET measure = measure || '?'",
+    "an escape from its folder": "UPDATE artifact SET path = '../../etc/passwd'",
+    "another problem": "UPDATE problem SET coordinates = '{\"n\": 7}'",
+    "deep JSON": "UPDATE device SET details = '" + "[" * 100_000 + "]" * 100_000 + "'",
+    "bytes": "UPDATE station SET name = x'ff'; UPDATE variant SET origin = x'ff'",
+    "a row that is missing": "PRAGMA foreign_keys=OFF; DELETE FROM problem",
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_a_strangers_database_does_no_harm(how: str, new: Callable[[str], str], tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.sqlite"
+    shutil.copy(OLD / f"{REVISION}.sqlite", theirs)
+    with closing(sqlite3.connect(theirs)) as raw:
+        raw.executescript(HOSTILE[how])
+    with Store.open(new("mine.sqlite")) as store:
+        before = dump(store)
+        with pytest.raises(StoreError) as told:
+            merge(store, f"sqlite:///{theirs}")
+        assert "\n" not in str(told.value)
+        assert "theirs.sqlite" in str(told.value)
+        assert dump(store) == before
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(100, marks=pytest.mark.slow)])
+def test_damage_is_told_in_one_line_and_leaves_nothing_behind(
+    seed: int, new: Callable[[str], str], tmp_path: Path
+) -> None:
+    theirs, mine = tmp_path / "theirs.sqlite", new("mine.sqlite")
+    refused = 0
+    for number in range(seed, 2 * seed + 16):
+        shutil.copy(OLD / f"{REVISION}.sqlite", theirs)
+        damage(theirs, number)
+        with Store.open(mine) as store:
+            before, told = dump(store), ""
+            try:
+                merge(store, f"sqlite:///{theirs}")
+            except StoreError as error:
+                told = str(error)
+            refused += bool(told)
+            assert "\n" not in told
+            assert not told or dump(store) == before
+        for left in tmp_path.glob("theirs.sqlite-*"):
+            left.unlink()
+    assert refused >= 4
+
+
+def test_a_report_comes_along_whole(new: Callable[[str], str], tmp_path: Path, clock: Callable[[int], None]) -> None:
+    folder = tmp_path / "theirs" / "artifacts"
+    folder.mkdir(parents=True)
+    url = new("theirs/cuprof.sqlite")
+    with Store.open(url) as store:
+        sweep(store, 0, State.OK, clock=clock)
+        with store.engine.begin() as connection:
+            sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+            connection.execute(sa.text("UPDATE artifact SET sha256 = :sha256"), {"sha256": sha256})
+    with Store.open(new("mine.sqlite")) as store:
+        kept = tmp_path / "kept"
+        assert merge_database(url, store, kept).missing == 1
+        (folder / "0.ncu-rep").write_text("hullo")
+        with pytest.raises(StoreError, match="is not the report that its database names"):
+            merge_database(url, store, kept)
+        (folder / "0.ncu-rep").write_text("hello")
+        assert merge_database(url, store, kept).reports == 1
+        assert merge_database(url, store, kept).reports == 0
+        assert [path.read_text() for path in kept.iterdir()] == ["hello"]
