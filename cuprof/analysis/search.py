@@ -11,7 +11,6 @@ import numpy as np
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, by_time
 from cuprof.point import Coordinate
-from cuprof.search.gaussian import Kernel, Layout, Process, fit
 from cuprof.search.space import Space
 
 LEAST = 12
@@ -93,6 +92,8 @@ def explain(trials: Sequence[StudyTrial]) -> list[Part]:
     drawn: list[dict[str, Coordinate]] = [
         {name: values[name][int(random.integers(len(values[name])))] for name in names} for _ in range(MOST_DRAWN)
     ]
+    from cuprof.search.gaussian import Kernel, Layout, Process, fit  # SciPy's optimisers take a second to import
+
     space = Space([*({name: trial.tunables[name] for name in names} for trial in kept), *drawn])
     logs = np.log([by_time(trial) for trial in kept])
     count = len(kept)

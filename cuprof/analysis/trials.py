@@ -70,12 +70,13 @@ class StudyTrial(TrialRow):
     @property
     def timing(self) -> TimingRow | None:
         """Return the timing that it is ranked by."""
-        return self.timings[self.measure] if self.measure else None
+        return next((self.timings[measure] for measure in RANKING if measure in self.timings), None)
 
     @property
     def median_ns(self) -> float | None:
         """Return the median of the measure that it is ranked by."""
-        return self.timing.summary.median_ns if self.timing else None
+        timing = self.timing
+        return timing.summary.median_ns if timing else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -146,7 +147,8 @@ class StudyTrial(TrialRow):
 
 def by_time(trial: StudyTrial) -> float:
     """Return the key by which trials sort, the fastest first and those without a time last."""
-    return float("inf") if trial.median_ns is None else trial.median_ns
+    median_ns = trial.median_ns
+    return math.inf if median_ns is None else median_ns
 
 
 def by_kind(trials: Iterable[StudyTrial]) -> list[StudyTrial]:
@@ -157,12 +159,12 @@ def by_kind(trials: Iterable[StudyTrial]) -> list[StudyTrial]:
 
 def best_of_tunables(trials: Sequence[StudyTrial]) -> list[StudyTrial]:
     """Return the fastest trial of every contender and problem, in the family's order."""
-    best: dict[tuple[str, Point], StudyTrial] = {}
+    best: dict[tuple[str, Point], tuple[float, StudyTrial]] = {}
     for trial in trials:
-        key = trial.contender, trial.problem
-        if key not in best or by_time(trial) < by_time(best[key]):
-            best[key] = trial
-    chosen = set(best.values())
+        key, time = (trial.contender, trial.problem), by_time(trial)
+        if key not in best or time < best[key][0]:
+            best[key] = time, trial
+    chosen = {trial for _, trial in best.values()}
     return sorted((trial for trial in trials if trial in chosen), key=lambda trial: trial.order)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -47,6 +48,8 @@ COMMANDS: dict[str, Command] = {
     "init": Command("cuprof.commands.init", "make a project of your own with an example family"),
 }
 
+GARBAGE = 50_000
+"""Objects that are made between two looks for garbage: rows come by the hundred thousand, and none of them is any."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -60,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the words after the program's name; None takes them from the process, which ends here.
     """
     words, is_process = list(sys.argv[1:] if argv is None else argv), argv is None
+    if is_process:
+        gc.set_threshold(GARBAGE, 50, 100)
     with heard():
         try:
             return _finish(_work(words), is_process)

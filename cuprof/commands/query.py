@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.errors import UsageError
 from cuprof.visible import visible_json
+
+if TYPE_CHECKING:
+    from cuprof.reading.rows import Rows
+    from cuprof.terminal.table import Line
 
 TIME_LIMIT_S = 600.0
 FORMATS = ("table", "csv", "json", "parquet")
@@ -28,33 +33,39 @@ def main(argv: Sequence[str]) -> int:
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     from cuprof.project import find_project
-    from cuprof.reading.export import to_parquet, to_text, write_file
-    from cuprof.reading.queries import list_queries, query
-    from cuprof.terminal.frame import frame_lines
+    from cuprof.reading.export import to_parquet, write_file
+    from cuprof.reading.queries import list_queries, read
     from cuprof.terminal.output import print_lines, terminal_width
 
     if not arguments.query:
         _print_names(list_queries())
         return 0
-    url = arguments.store or find_project().database_url
-    frame = query(url, " ".join(arguments.query), time_limit_s=arguments.time_limit)
-    output = arguments.output
-    if arguments.format == "parquet":
-        write_file(to_parquet(frame), output)
-        return 0
-    if arguments.format == "table":
-        lines = frame_lines(frame, None if output else terminal_width())
-        if not output:
-            print_lines(lines)
-            return 0
-        text = "".join(f"{line.text}\n" for line in lines)
-    else:
-        text = to_text(frame, arguments.format)
-    if output:
-        write_file(text.encode(), output)
-    else:
-        print(visible_json(text) if arguments.format == "json" else text, end="")
+    url, form = arguments.store or find_project().database_url, arguments.format
+    with read(url, " ".join(arguments.query), time_limit_s=arguments.time_limit) as rows:
+        if form == "parquet":
+            write_file([to_parquet(rows)], arguments.output)
+        elif arguments.output:
+            write_file((text.encode() for text in _texts(rows, form)), arguments.output)
+        elif form == "table":
+            print_lines(_lines(rows, terminal_width()))
+        else:
+            for text in _texts(rows, form):
+                print(visible_json(text) if form == "json" else text, end="")
     return 0
+
+
+def _texts(rows: Rows, form: str) -> Iterable[str]:
+    from cuprof.reading.export import iter_csv, iter_json
+
+    if form == "table":
+        return (f"{line.text}\n" for line in _lines(rows))
+    return iter_json(rows) if form == "json" else iter_csv(rows)
+
+
+def _lines(rows: Rows, width: int | None = None) -> list[Line]:
+    from cuprof.terminal.frame import column_lines
+
+    return column_lines(rows.names, rows.columns(), width)
 
 
 def _print_names(names: Mapping[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,7 +112,7 @@ def task(config: SweepConfig, project: Project) -> int:
 
         get_profiler("ncu").check(config, project)  # what cannot work is found before anything is timed
     with make_observer() as observer:
-        result = run_sweep(config, project, observer, _import_ahead)
+        result = run_sweep(config, project, observer, partial(_import_ahead, config.report.enabled))
     code = result.exit_code
     try:
         if config.ncu.enabled:
@@ -125,11 +126,10 @@ def task(config: SweepConfig, project: Project) -> int:
     return code
 
 
-def _import_ahead() -> None:
+def _import_ahead(with_page: bool) -> None:
     """Import what the results are read and written with: half a second that would follow the last trial."""
-    importlib.import_module("cuprof.analysis")
-    importlib.import_module("cuprof.report")
-    importlib.import_module("cuprof.terminal.results")
+    for name in ("cuprof.analysis", "cuprof.terminal.results", *(["cuprof.report"] if with_page else [])):
+        importlib.import_module(name)
 
 
 def _preview(config: SweepConfig, project: Project) -> int:
@@ -161,17 +161,19 @@ def _show_results(config: SweepConfig, project: Project, result: SweepResult) ->
     """
     from cuprof.analysis import load_study
     from cuprof.reading.sweeps import is_newest
-    from cuprof.report import page_name, write
     from cuprof.store import Store
     from cuprof.terminal.results import print_results
 
     with Store.open(result.url, create=False, read_only=True) as store:
         study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
         with store.snapshot() as connection:
-            name = page_name(study, None if is_newest(connection, study.sweep) else result.sweep_id)
+            number = None if is_newest(connection, study.sweep) else result.sweep_id
     page = None
     try:
         if config.report.enabled:
+            from cuprof.report import page_name, write
+
+            name = page_name(study, number)
             page = write(study, _page_folder(config, project), name=name, folders=project.report_folders)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -28,16 +29,22 @@ FIRST_VERSION = "1.1"
 """The method's of timings that do not tell it: it was stored from the second on."""
 
 
-def read_entries(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> list[Entry]:
+def read_entries(
+    connection: Connection,
+    sweep_ids: Sequence[int],
+    variants: Collection[str] = (),
+    trials: Iterable[TrialRow] | None = None,
+) -> list[Entry]:
     """Return the trials of some sweeps; of a trial in several of them, the last one's.
 
     Args:
         sweep_ids: the later ones win.
         variants: only these, all when empty.
+        trials: what `list_trials` returns of them, where it is known.
     """
     devices = {device.id: device for device in list_devices(connection, sweep_ids)}
     rows: dict[tuple[Any, ...], TrialRow] = {}
-    for row in list_trials(connection, sweep_ids, variants):
+    for row in list_trials(connection, sweep_ids, variants) if trials is None else trials:
         device = devices.get(row.device_id or 0)
         key = (row.family, row.variant, row.backend, row.problem, row.tunables, device and device.facts.name)
         rows.pop(key, None)
@@ -50,8 +57,14 @@ def read_entries(connection: Connection, sweep_ids: Sequence[int], variants: Col
         references[reference.sweep_id, reference.job].append(reference)
     timings += [each.timing_id for of_job in references.values() for each in of_job]
     samples = dict(iter_samples(connection, timings))
+
+    @cache
+    def settings(sweep_id: int, measure: Measure, version: str) -> Mapping[str, Any]:
+        measuring = configurations.get(sweep_id, {}).get("measure") or {}
+        return {**relevant_settings(measure, measuring), "version": version}
+
     return [
-        _refer(_entry(row, devices.get(row.device_id or 0), samples, configurations), row, references, samples)
+        _refer(_entry(row, devices.get(row.device_id or 0), samples, settings), row, references, samples)
         for row in rows.values()
     ]
 
@@ -82,13 +95,13 @@ def _entry(
     row: TrialRow,
     device: DeviceRow | None,
     samples: Mapping[int, SampleArrays],
-    configurations: Mapping[int, Mapping[str, Any]],
+    settings: Callable[[int, Measure, str], Mapping[str, Any]],
 ) -> Entry:
     timings, series = {}, {}
     for measure, timing in _timings(row).items():
         if timing.id in samples and (found := _series(timing, samples[timing.id])):
             timings[measure], series[measure] = timing, found
-    measuring = configurations.get(row.run.sweep_id, {}).get("measure") or {} if row.run else {}
+    sweep_id = row.run.sweep_id if row.run else 0
     return Entry(
         **{name: getattr(row, name) for name in SAME},
         device=device.facts.name if device else "",
@@ -97,10 +110,7 @@ def _entry(
         several_launches=Measure.COLD in timings and int(timings[Measure.COLD].details.get("batch") or 1) > 1,
         run=f"{row.identity} {row.run.started_at} {row.run.duration_ns}" if row.run else "",
         settings={
-            measure: {
-                **relevant_settings(measure, measuring),
-                "version": str(timing.details.get("version") or FIRST_VERSION),
-            }
+            measure: settings(sweep_id, measure, str(timing.details.get("version") or FIRST_VERSION))
             for measure, timing in timings.items()
         },
         methods={measure: timing.method for measure, timing in timings.items()},
@@ -110,8 +120,9 @@ def _entry(
 
 def _series(timing: TimingRow, samples: SampleArrays) -> Series | None:
     """Return the samples that have a logarithm; None where there are none."""
-    positive = samples.durations_ns > 0
-    if not positive.any():
-        return None
+    durations, rounds = samples.durations_ns, samples.rounds
+    positive = durations > 0
+    if not positive.all():
+        durations, rounds = durations[positive], rounds[positive]
     tick_ns = float(timing.details.get("tick_ns") or 0.0)
-    return Series(samples.durations_ns[positive], samples.rounds[positive], timing.rotation, tick_ns=tick_ns)
+    return Series(durations, rounds, timing.rotation, tick_ns=tick_ns) if durations.size else None

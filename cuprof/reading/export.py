@@ -1,51 +1,70 @@
-"""Data frames as CSV, JSON or Parquet."""
+"""Rows as CSV, JSON or Parquet."""
 
 from __future__ import annotations
 
 import io
 import json
 import math
+import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
 
 from cuprof.errors import MissingDependencyError, StoreError, UsageError
+from cuprof.reading.frames import make_frame
+from cuprof.reading.rows import Rows, plain_columns
 
-if TYPE_CHECKING:
-    import pandas as pd
+_MARKED = re.compile('[,"\n\r]')
+"""What a field of CSV is quoted for."""
 
 
-def to_text(frame: pd.DataFrame, form: str) -> str:
-    """Return the frame as "csv" or "json" text that ends in a newline.
+def iter_csv(rows: Rows) -> Iterator[str]:
+    """Yield the rows as CSV, piece by piece, the columns' names first; no value is an empty field."""
+    head = _csv_lines([[name] for name in rows.names])
+    for batch in rows.batches:
+        yield head + _csv_lines(plain_columns(rows.names, batch))
+        head = ""
+    yield head
+
+
+def iter_json(rows: Rows) -> Iterator[str]:
+    """Yield a list of objects as strict JSON: no value is null, infinities are the strings "Infinity", "-Infinity".
 
     Raises:
         UsageError: columns of one name or bytes, for which JSON has no form.
     """
-    return to_json(frame) if form == "json" else str(frame.to_csv(index=False, lineterminator="\n"))
+    names = _distinct_names(rows.names, "JSON")
+    between = "[\n  "
+    for batch in rows.batches:
+        columns = [list(map(_json_value, column)) for column in plain_columns(names, batch)]
+        for row in zip(*columns, strict=True):
+            yield between + _json_object(dict(zip(names, row, strict=True)))
+            between = ",\n  "
+    yield "\n]\n" if between.startswith(",") else "[]\n"
 
 
-def write_file(data: bytes, path: Path) -> None:
-    """Write a file.
+def write_file(pieces: Iterable[bytes], path: Path) -> None:
+    """Write a file, which is made when the first piece is there.
 
     Raises:
         StoreError: it cannot be written.
     """
+    pieces = iter(pieces)
+    first = next(pieces)
     try:
-        path.write_bytes(data)
+        with path.open("wb") as file:
+            file.writelines(chain([first], pieces))
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def to_json(frame: pd.DataFrame) -> str:
-    """Return a list of objects as strict JSON: no value is null, infinities are the strings "Infinity", "-Infinity"."""
-    names = _distinct_names(frame, "JSON")
-    rows = (dict(zip(names, map(_json_value, row), strict=True)) for row in frame.itertuples(index=False, name=None))
-    lines = ",\n  ".join(map(_json_object, rows))
-    return f"[\n  {lines}\n]\n" if lines else "[]\n"
-
-
-def to_parquet(frame: pd.DataFrame) -> bytes:
-    """Return the frame as a Parquet file.
+def to_parquet(rows: Rows) -> bytes:
+    """Return the rows as a Parquet file.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.
@@ -55,18 +74,19 @@ def to_parquet(frame: pd.DataFrame) -> bytes:
         import pyarrow
     except ImportError:
         raise MissingDependencyError("pyarrow, which writes Parquet,", "install it with: pip install pyarrow") from None
-    _distinct_names(frame, "Parquet")
+    _distinct_names(rows.names, "Parquet")
     buffer = io.BytesIO()
     try:
-        frame.to_parquet(buffer, engine="pyarrow", index=False)
+        make_frame(rows.names, [row for batch in rows.batches for row in batch]).to_parquet(
+            buffer, engine="pyarrow", index=False
+        )
     except pyarrow.ArrowException as error:
         text = "; ".join(map(str, error.args))
         raise UsageError(f"Parquet has no form for these rows: {text}; CAST each column to one type") from None
     return buffer.getvalue()
 
 
-def _distinct_names(frame: pd.DataFrame, form: str) -> list[str]:
-    names = [str(name) for name in frame.columns]
+def _distinct_names(names: Sequence[str], form: str) -> Sequence[str]:
     for name, count in Counter(names).items():
         if count > 1:
             raise UsageError(f"{count} columns are named {name}, and {form} takes each name once; rename them with AS")
@@ -83,14 +103,33 @@ def _json_object(row: dict[str, Any]) -> str:
 
 
 def _json_value(value: Any) -> Any:
-    import pandas as pd
+    if isinstance(value, float) and not math.isfinite(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value.isoformat() if isinstance(value, datetime) else value
 
-    if value is None or value is pd.NA or value is pd.NaT:
-        return None
-    if isinstance(value, float):
-        if math.isnan(value):
-            return None
-        return float(value) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, pd.Timestamp):
-        return value.isoformat()
-    return value.item() if hasattr(value, "item") else value
+
+def _csv_lines(columns: Sequence[Sequence[Any]]) -> str:
+    """Return the lines of some rows; by columns, since a view's cells are mostly floats and repeated texts."""
+    fields = [_fields(column) for column in columns]
+    if len(fields) == 1:  # an empty line would be no row
+        fields = [[field or '""' for field in fields[0]]]
+    return "\n".join(chain(map(",".join, zip(*fields, strict=True)), [""]))
+
+
+def _fields(values: Sequence[Any]) -> Sequence[str]:
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds == {float} and math.inf not in values and -math.inf not in values:
+        text = msgspec.json.encode(values)[1:-1].decode()
+        if "e" not in text and "0.0000" not in text:  # else Python and JSON may write it in two ways
+            return text.replace("null", "").split(",")
+    texts = values if kinds == {str} else list(map(str, values))
+    if None in values:
+        texts = ["" if value is None else text for value, text in zip(values, texts, strict=True)]
+    if _MARKED.search("".join(texts)):
+        known = {text: _quoted(text) for text in set(texts)}
+        texts = [known[text] for text in texts]
+    return texts
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _MARKED.search(text) else text

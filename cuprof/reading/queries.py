@@ -6,19 +6,18 @@ import math
 import re
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import sqlalchemy as sa
-from sqlalchemy import exc
-from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError, UnknownNameError, UsageError
 from cuprof.project import bundled, find_project
 from cuprof.reading.frames import make_frame
-from cuprof.store.migrate import list_views
-from cuprof.store.store import Store
+from cuprof.reading.rows import Batch, Rows
+from cuprof.store.drivers import connect_current
+from cuprof.store.schema import list_views
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,14 +28,22 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _COMMENT = re.compile(r"--[^\n]*(\n|$)|/\*.*?\*/", re.DOTALL)
 STEPS_BETWEEN_LOOKS = 10_000
 """Instructions of SQLite's virtual machine, well under a millisecond of them, between two looks at the clock."""
+AT_ONCE = 5000
+"""Rows that are held at a time."""
 _LONGEST_MS = 2**31 - 1
+_PLACE = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")
+_RELATIONS = {
+    True: "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
+    False: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
+}
 _REFUSED = "a query only reads; {} is refused and nothing was changed"
 
 
-def query(
+@contextmanager
+def read(
     url: str, sql_or_name: str, params: Mapping[str, Any] | None = None, *, time_limit_s: float = math.inf
-) -> pd.DataFrame:
-    """Return the rows of a query.
+) -> Iterator[Rows]:
+    """Yield the rows of a query, which are read while the context is open.
 
     The connection cannot write: SQLite is opened with mode=ro and an authorizer that lets only reads pass, PostgreSQL
     in a READ ONLY transaction that takes one statement.
@@ -53,13 +60,31 @@ def query(
         StoreError: the database cannot be opened or read.
         KeyboardInterrupt: Ctrl-C, which stops the database's work too.
     """
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-        sql = _find_sql(connection, sql_or_name.strip())
-        driver: Any = connection.dialect.loaded_dbapi
-        try:
-            return _fetch(connection, sql, params, time_limit_s)
-        except (exc.SQLAlchemyError, driver.Error) as error:
-            raise _translate(error, store.place) from error
+    connection, give_up = _connect(url), time.monotonic() + time_limit_s
+    is_file = isinstance(connection, sqlite3.Connection)
+    try:
+        with _translated(connection, url, give_up):
+            sql = _find_sql(connection, sql_or_name.strip()).strip().rstrip(";")
+            if is_file:
+                # Python hears Ctrl-C in the handler; SQLite takes what it raises there for a wish to stop, and nothing
+                # more.
+                connection.set_progress_handler(lambda: time.monotonic() > give_up, STEPS_BETWEEN_LOOKS)
+                # Beside mode=ro: VACUUM INTO and ATTACH would write other files.
+                connection.set_authorizer(_authorize)
+                cursor = connection.execute(sql, dict(params or {}))
+            else:
+                cursor = _execute_on_server(connection, sql, params, time_limit_s)
+        yield Rows([column[0] for column in cursor.description or ()], _batches(connection, url, cursor, give_up))
+    finally:
+        connection.close()
+
+
+def query(
+    url: str, sql_or_name: str, params: Mapping[str, Any] | None = None, *, time_limit_s: float = math.inf
+) -> pd.DataFrame:
+    """Return the rows of a query as a pandas frame; see `read`."""
+    with read(url, sql_or_name, params, time_limit_s=time_limit_s) as rows:
+        return make_frame(rows.names, list(chain.from_iterable(rows.batches)))
 
 
 def load(name_or_sql: str, url: str | Path | None = None, **params: Any) -> pd.DataFrame:
@@ -96,7 +121,7 @@ def _folders() -> list[Path]:
     return [find_project().root / "db" / "queries", bundled("db") / "queries"]
 
 
-def _find_sql(connection: Connection, text: str) -> str:
+def _find_sql(connection: Any, text: str) -> str:
     if not text:
         raise UsageError(f"nothing to query; write a SELECT or one of {', '.join(list_queries())}")
     if not _NAME.fullmatch(text):
@@ -109,48 +134,43 @@ def _find_sql(connection: Connection, text: str) -> str:
     for folder in _folders():
         if (folder / f"{text}.sql").is_file():
             return (folder / f"{text}.sql").read_text(encoding="utf-8")
-    inspector = sa.inspect(connection)
-    relations = {*inspector.get_view_names(), *inspector.get_table_names()}
+    relations = {row[0] for row in connection.execute(_RELATIONS[isinstance(connection, sqlite3.Connection)])}
     if text in relations:
         return f'SELECT * FROM "{text}"'
     raise UnknownNameError("query", text, {*list_queries(), *relations})
 
 
-def _fetch(connection: Connection, sql: str, params: Mapping[str, Any] | None, time_limit_s: float) -> pd.DataFrame:
-    if connection.dialect.name == "sqlite":
-        return _fetch_from_sqlite(connection, sql.strip().rstrip(";"), dict(params or {}), time_limit_s)
+def _connect(url: str) -> Any:
+    """Return the driver's connection to a database that can be read as it is.
+
+    Raises:
+        StoreError: there is none, or it cannot be brought up to date.
+    """
+    if (connection := connect_current(url)) is not None:
+        return connection
+    from cuprof.store.store import Store
+
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot():
+        return connect_current(store.url, is_checked=True)
+
+
+def _execute_on_server(connection: Any, sql: str, params: Mapping[str, Any] | None, time_limit_s: float) -> Any:
     if math.isfinite(time_limit_s):
         limit_ms = max(1, min(round(time_limit_s * 1000), _LONGEST_MS))
-        connection.execute(sa.text("SELECT set_config('statement_timeout', :limit, true)"), {"limit": str(limit_ms)})
+        connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(limit_ms)])
     if params:
-        result = connection.execute(sa.text(sql.strip().rstrip(";")), dict(params))
-        return make_frame(list(result.keys()), result.fetchall())
-    raw_connection: Any = connection.connection.driver_connection
-    with raw_connection.cursor() as cursor:
-        # A prepared statement is a single one: "COMMIT; DELETE …" cannot leave the read-only transaction.
-        cursor.execute(sql.strip().rstrip(";"), None, prepare=True)
-        return make_frame([column.name for column in cursor.description or ()], cursor.fetchall())
+        sql = _PLACE.sub(r"%(\1)s", sql.replace("%", "%%"))
+    # A prepared statement is a single one: "COMMIT; DELETE …" cannot leave the read-only transaction.
+    return connection.execute(sql, dict(params) if params else None, prepare=True)
 
 
-def _fetch_from_sqlite(connection: Connection, sql: str, params: dict[str, Any], time_limit_s: float) -> pd.DataFrame:
-    raw = connection.connection.driver_connection
-    assert isinstance(raw, sqlite3.Connection)
-    give_up = time.monotonic() + time_limit_s
-    # Python hears Ctrl-C in the handler; SQLite takes what it raises there for a wish to stop, and nothing more.
-    raw.set_progress_handler(lambda: time.monotonic() > give_up, STEPS_BETWEEN_LOOKS)
-    # Beside mode=ro: VACUUM INTO and ATTACH would write other files.
-    raw.set_authorizer(_authorize)
-    try:
-        cursor = raw.execute(sql, params)
-        return make_frame([column[0] for column in cursor.description or ()], cursor.fetchall())
-    except sqlite3.OperationalError as error:
-        # Python's own complaints, as of text that is not UTF-8, have no such code.
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and time.monotonic() <= give_up:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        raw.set_authorizer(None)
-        raw.set_progress_handler(None, 0)
+def _batches(connection: Any, url: str, cursor: Any, give_up: float) -> Iterator[Batch]:
+    while cursor.description:
+        with _translated(connection, url, give_up):
+            rows = cursor.fetchmany(AT_ONCE)
+        if not rows:
+            return
+        yield rows
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
@@ -161,9 +181,24 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
     return sqlite3.SQLITE_DENY
 
 
-def _translate(error: Exception, place: str) -> Exception:
-    cause = getattr(error, "orig", None) or error
-    text = re.sub(r" LINE \d+: .*", "", " ".join(str(cause).split()))
+@contextmanager
+def _translated(connection: Any, url: str, give_up: float) -> Iterator[None]:
+    errors: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
+    if not isinstance(connection, sqlite3.Connection):
+        import psycopg
+
+        errors = (psycopg.Error,)
+    try:
+        yield
+    except errors as error:
+        # Python's own complaints, as of text that is not UTF-8, have no such code.
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and time.monotonic() <= give_up:
+            raise KeyboardInterrupt from None
+        raise _explain(error, url) from error
+
+
+def _explain(error: Exception, url: str) -> Exception:
+    text = re.sub(r" LINE \d+: .*", "", " ".join(str(error).split()))
     low = text.lower()
     if low == "interrupted" or "statement timeout" in low:
         return UsageError(
@@ -173,8 +208,10 @@ def _translate(error: Exception, place: str) -> Exception:
         return UsageError(f"a query only reads; this one was refused ({text}) and nothing was changed")
     if "multiple commands" in low or "one statement at a time" in low:
         return UsageError("a query is one statement; nothing was done")
-    if "binding" in low or "bind parameter" in low:
+    if "binding" in low or "parameter missing" in low:
         return UsageError(f"the query's :name places need values ({text.partition(' (')[0]})")
     if any(word in low for word in ("malformed", "not a database", "locked", "disk i/o", "connection")):
-        return StoreError(f"database {place}: {text}")
+        from cuprof.store.connection import parse_url, show
+
+        return StoreError(f"database {show(parse_url(url))}: {text}")
     return UsageError(f"the database does not understand the query: {text}")

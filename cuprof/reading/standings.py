@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from cuprof.point import Point
 from cuprof.reading.intact import intact
 from cuprof.records import FAILED, State
-from cuprof.store.models import Problem, Run, Sample, SweepTrial, Timing, Trial, Variant
+from cuprof.store.models import Problem, Run, SweepTrial, Timing, Trial, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,7 @@ class Standing:
 @intact
 def list_standings(connection: Connection, family: str) -> list[Standing]:
     """Return every run of a family's trials that some sweep goes by, sweep by sweep."""
-    timed = (
-        sa.select(Timing.id)
-        .join(Sample, Sample.timing_id == Timing.id)
-        .where(Timing.run_id == Run.id, Sample.excluded == "", Sample.duration_ns > 0)
-        .exists()
-    )
+    timed = sa.exists().where(Timing.run_id == Run.id, Timing.sample_count > 0, Timing.max_ns > 0)
     points = connection.execute(sa.select(Problem.id, Problem.coordinates).where(Problem.family == family))
     problems = {key: Point(coordinates) for key, coordinates in points}
     rows = connection.execute(

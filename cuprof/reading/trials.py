@@ -125,12 +125,13 @@ def list_trials(connection: Connection, sweep_ids: Sequence[int], variants: Coll
     }
     points = connection.execute(_PROBLEMS.where(Problem.id.in_(_of(Trial.problem_id, chosen))))
     problems = {key: Point(coordinates) for key, coordinates in points}
-    runs = {row.id: row for row in connection.execute(_RUNS.where(Run.id.in_(_of(SweepTrial.run_id, chosen))))}
+    runs = {row.id: row for row in connection.execute(_RUNS.where(Run.id.in_(_of(SweepTrial.run_id, chosen)))).all()}
     timings: dict[int, dict[Measure, TimingRow]] = {}
-    for row in connection.execute(_TIMINGS.where(Timing.run_id.in_(_of(SweepTrial.run_id, chosen)))):
-        timings.setdefault(row.run_id, {})[Measure(row.measure)] = _timing(row)
+    for row in connection.execute(_TIMINGS.where(Timing.run_id.in_(_of(SweepTrial.run_id, chosen)))).all():
+        timing = _timing(row)
+        timings.setdefault(timing.run_id, {})[timing.measure] = timing
     found: dict[int, list[TrialRow]] = {sweep_id: [] for sweep_id in sweep_ids}
-    for row in connection.execute(_MEMBERS.where(*chosen)):
+    for row in connection.execute(_MEMBERS.where(*chosen)).all():
         run = None if row.run_id is None else _run(runs[row.run_id])
         reason = row.unavailable_reason
         trial = TrialRow(
@@ -171,8 +172,17 @@ _OF_VARIANT = ("family", "variant", "order", "kind", "backend", "expected", "des
 _OF_TRIAL = ("id", "sweep_id", "ordinal", "identity", "label", "useful_bytes", "flops")
 _VARIANTS = sa.select(*Variant.__table__.c, Variant.name.label("variant"), Variant.ordinal.label("order"))
 _PROBLEMS = sa.select(Problem.id, Problem.coordinates)
-_RUNS = sa.select(*Run.__table__.c)
-_TIMINGS = sa.select(*Timing.__table__.c).order_by(Timing.id)
+_RUNS = sa.select(
+    *(Run.id, Run.sweep_id, Run.device_id, Run.state, Run.phase, Run.message, Run.log, Run.started_at, Run.duration_ns),
+    *(Run.job, Run.check_passed, Run.check_error, Run.check_error_absolute, Run.check_error_relative),
+    *(Run.check_message, Run.check_seed, Run.build_registers, Run.build_shared_bytes, Run.build_spill_bytes),
+    *(Run.build_cached, Run.build_ns, Run.build_log),
+)
+_TIMINGS = sa.select(
+    *(Timing.id, Timing.run_id, Timing.measure, Timing.method, Timing.stopped_by),
+    *(Timing.sample_count, Timing.excluded_count, *(getattr(Timing, field.name) for field in fields(Summary)[2:])),
+    *(Timing.details, Timing.rotation, Timing.energy_j, Timing.mean_w, Timing.idle_w),
+).order_by(Timing.id)
 _MEMBERS = (
     sa.select(*SweepTrial.__table__.c, *Trial.__table__.c, Trial.device_id.label("trial_device_id"))
     .join(Trial, Trial.id == SweepTrial.trial_id)
@@ -193,30 +203,24 @@ def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]
 
 
 def _run(row: Any) -> RunRow:
+    (key, sweep_id, device_id, state, phase, message, log, started_at, duration_ns, job, passed, error, absolute,
+     relative, text, seed, registers, shared_bytes, spill_bytes, cached, build_ns, build_log) = row  # fmt: skip
     check = build = None
-    if row.check_passed is not None:
-        errors = (_number(row.check_error), _number(row.check_error_absolute), _number(row.check_error_relative))
-        check = Check(row.check_passed, *errors, row.check_message or "", int(row.check_seed or 0))
-    if row.build_cached is not None:
-        used = (row.build_registers, row.build_shared_bytes, row.build_spill_bytes)
-        build = BuildFacts(*used, row.build_cached, row.build_ns or 0, row.build_log or "")
-    facts = {field.name: getattr(row, field.name) for field in fields(RunRow) if field.name not in ("check", "build")}
-    return RunRow(**{**facts, "state": State(row.state), "job": row.job or ""}, check=check, build=build)
+    if passed is not None:
+        errors = (_number(error), _number(absolute), _number(relative))
+        check = Check(passed, *errors, text or "", int(seed or 0))
+    if cached is not None:
+        build = BuildFacts(registers, shared_bytes, spill_bytes, cached, build_ns or 0, build_log or "")
+    facts = (key, sweep_id, device_id, State(state), phase, message, log, started_at, duration_ns)
+    return RunRow(*facts, check, build, job or "")
 
 
 def _timing(row: Any) -> TimingRow:
-    figures = (_number(getattr(row, field.name)) for field in fields(Summary)[2:])
-    return TimingRow(
-        id=row.id,
-        run_id=row.run_id,
-        measure=Measure(row.measure),
-        method=row.method,
-        stopped_by=row.stopped_by,
-        summary=Summary(row.sample_count, row.excluded_count, *figures),
-        details=row.details or {},
-        rotation=row.rotation or "",
-        energy=None if row.energy_j is None else Energy(row.energy_j, _number(row.mean_w), _number(row.idle_w)),
-    )
+    (key, run_id, measure, method, stopped_by, count, excluded, *figures, details, rotation,
+     energy_j, mean_w, idle_w) = row  # fmt: skip
+    summary = Summary(count, excluded, *map(_number, figures))
+    energy = None if energy_j is None else Energy(energy_j, _number(mean_w), _number(idle_w))
+    return TimingRow(key, run_id, Measure(measure), method, stopped_by, summary, details or {}, rotation or "", energy)
 
 
 def _number(value: float | None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 MOST_FREEDOM = 1e6
 """Above it, Student's t is the normal distribution."""
@@ -13,8 +14,12 @@ def critical(error_rate: float, freedom: float) -> float:
 
     Of freedoms that are no whole number, the next whole one below is taken.
     """
+    return _critical(error_rate, 0 if freedom > MOST_FREEDOM else max(1, math.floor(freedom + 1e-9)))
+
+
+@lru_cache(maxsize=4096)
+def _critical(error_rate: float, freedom: int) -> float:
+    """Return the critical value of a whole freedom; 0 stands for an infinite one."""
     from scipy import special
 
-    if freedom > MOST_FREEDOM:
-        return float(-special.ndtri(error_rate / 2))
-    return float(-special.stdtrit(max(1, math.floor(freedom + 1e-9)), error_rate / 2))
+    return float(-(special.stdtrit(freedom, error_rate / 2) if freedom else special.ndtri(error_rate / 2)))

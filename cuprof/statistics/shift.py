@@ -86,8 +86,9 @@ class Shift:
 
     def _quantile(self, share: float) -> float:
         """Return where this share of the sums is reached: beside a sum, so that samples moved by it tie with none."""
-        found = self.factor * self._sums.select(max(1, math.ceil(share * self._sums.count)))
-        low, high = self.lowest, self.highest
+        sums = self._sums
+        found = self.factor * sums.select(max(1, math.ceil(share * sums.count)))
+        low, high = self.factor * sums.lowest, self.factor * sums.highest
         tolerance = BESIDE * max(1.0, abs(low), abs(high))
         while high - low > tolerance:
             middle = (low + high) / 2
@@ -125,7 +126,7 @@ def shift_between(base: np.ndarray, new: np.ndarray) -> Shift:
     constant = _constant(x, y)
     centre = shift.estimate
     parts = [
-        float(np.var(_placements(one, other), ddof=1)) / count
+        _variance(_placements(one, other)) / count
         for one, other, count in zip((x + centre, y), (y, x + centre), counts, strict=True)
     ]
     total = sum(parts)
@@ -185,7 +186,13 @@ def _bounded(freedom: float, samples: int) -> float:
     return max(freedom, LEAST_FREEDOM) if samples >= MANY else freedom
 
 
+def _variance(values: np.ndarray) -> float:
+    """Return what `np.var` does with one degree of freedom less, in half of its time."""
+    apart = values - values.sum() / values.size
+    return float((apart * apart).sum() / (values.size - 1))
+
+
 def _placements(samples: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the share of `others` below each sample, ties by half."""
-    below = np.searchsorted(others, samples, side="left") + np.searchsorted(others, samples, side="right")
+    below = others.searchsorted(samples, side="left") + others.searchsorted(samples, side="right")
     return np.asarray(below / (2 * others.size))

@@ -65,18 +65,21 @@ class Sums:
                 low, starts, below = middle, ranks, count
             halfway = not halfway and reached - below > before / 4
         counts = ends - starts
-        within = np.arange(reached - below) - np.repeat(np.cumsum(counts) - counts, counts)
-        sums = np.repeat(self.first, counts) + self.second[np.repeat(starts, counts) + within]
-        return float(np.partition(sums, rank - below - 1)[rank - below - 1])
+        within = np.arange(reached - below) + (starts - counts.cumsum() + counts).repeat(counts)
+        sums = self.first.repeat(counts) + self.second[within]
+        sums.partition(rank - below - 1)
+        return float(sums[rank - below - 1])
 
     @cached_property
     def _sketch(self) -> np.ndarray:
         """Return the sums of some elements, evenly spaced, in order: all sums where there are few elements."""
         first, second = (
-            each[((np.arange(count) + 0.5) * each.size / count).astype(int)]
-            for each, count in ((each, min(each.size, SKETCHED)) for each in (self.first, self.second))
+            each if each.size <= SKETCHED else each[((np.arange(SKETCHED) + 0.5) * each.size / SKETCHED).astype(int)]
+            for each in (self.first, self.second)
         )
-        return np.sort((first[:, None] + second).ravel())
+        sums: np.ndarray = (first[:, None] + second).ravel()
+        sums.sort()
+        return sums
 
     def _first_bounds(self, rank: int) -> tuple[float, float]:
         """Return what is probably below and above the sum of a rank."""
@@ -86,4 +89,4 @@ class Sums:
 
     def _ranks(self, value: float) -> np.ndarray:
         """Return, for every element of the first, how many elements of the second give a sum up to this value."""
-        return np.searchsorted(self.second, value - self.first, side="right")
+        return np.asarray(self.second.searchsorted(value - self.first, side="right"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 SAME_TICK = 0.05
@@ -17,12 +19,16 @@ def spread_over_tick(ordered: np.ndarray, tick_ns: float) -> np.ndarray:
     """
     if tick_ns <= 0.0 or ordered.size == 0:
         return ordered
-    steps = np.diff(ordered)
+    steps = ordered[1:] - ordered[:-1]
     apart = steps > SAME_TICK * tick_ns
+    if apart.all():
+        return ordered
     step = float(steps[apart].min(initial=tick_ns))
-    counts = np.diff(np.concatenate(([0], np.flatnonzero(apart) + 1, [ordered.size])))
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    share = (np.arange(ordered.size) - first + 0.5) / np.repeat(counts, counts) - 0.5
+    of_tick = np.zeros(ordered.size, dtype=np.intp)
+    apart.cumsum(out=of_tick[1:])
+    counts = np.bincount(of_tick)
+    first = counts.cumsum() - counts
+    share = (np.arange(ordered.size) - first[of_tick] + 0.5) / counts[of_tick] - 0.5
     spread: np.ndarray = ordered + step * share
     return spread
 
@@ -38,12 +44,23 @@ def spread_ties(durations: np.ndarray, seed: int = 0, tick_ns: float = 0.0) -> t
         seed: orders equal samples; two series that are paired need two seeds.
         tick_ns: the step of the timer; where it is not known (0), the least difference among tied samples is taken.
     """
-    values = np.unique(durations)
-    if tick_ns <= 0.0 and (values.size == durations.size or values.size < 2):
-        return durations, 0.0
-    tick = tick_ns if tick_ns > 0.0 else float(np.diff(values).min())
-    shuffled = np.random.default_rng(seed).permutation(durations.size)
+    ordered = np.sort(durations)
+    steps = ordered[1:] - ordered[:-1]
+    if tick_ns <= 0.0:
+        steps = steps[steps > 0]
+        if steps.size in (durations.size - 1, 0):
+            return durations, 0.0
+    elif (steps > SAME_TICK * tick_ns).all():
+        return durations.astype(np.float64), tick_ns
+    tick = tick_ns if tick_ns > 0.0 else float(steps.min())
+    shuffled = _shuffled(seed, durations.size)
     by_value = shuffled[np.argsort(durations[shuffled], kind="stable")]
     spread = durations.astype(np.float64)
     spread[by_value] = spread_over_tick(spread[by_value], tick)
     return spread, tick
+
+
+@lru_cache(maxsize=256)
+def _shuffled(seed: int, count: int) -> np.ndarray:
+    """Return the numbers below a count in an order that the seed decides; not to be written to."""
+    return np.random.default_rng(seed).permutation(count)

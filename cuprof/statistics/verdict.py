@@ -84,13 +84,14 @@ def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[J
     """
     total = max(choices, len(contrasts), 1)
     level = rule.error_rate / total
-    left = list(contrasts)
+    possible = [contrast for contrast in contrasts if _excludes_1(contrast, rule.error_rate)]  # no level is higher
+    left = possible
     while True:
         still = [contrast for contrast in left if not _excludes_1(contrast, level)]
         if len(still) == len(left):
             break
         left = still
-        level = rule.error_rate / max(1, total - (len(contrasts) - len(left)))
+        level = rule.error_rate / max(1, total - (len(possible) - len(left)))
     bounds = [contrast.log_bounds(level) for contrast in contrasts]
     return [
         Judgement(

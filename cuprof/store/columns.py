@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import PurePath
@@ -21,6 +21,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
+
+Processor = Callable[[Any], Any]
 
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 """A 64-bit key; SQLite numbers rows by itself only where the column is declared INTEGER."""
@@ -46,8 +48,8 @@ class Text(TypeDecorator[str]):
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else clean_text(str(value))
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        return value if value is None else _of_kind(value, str)
+    def result_processor(self, dialect: Dialect, coltype: object) -> Processor:
+        return _text
 
 
 class Real(TypeDecorator[float]):
@@ -62,8 +64,8 @@ class Real(TypeDecorator[float]):
         value = float(value)
         return None if value != value else value
 
-    def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:
-        return value if value is None else float(_of_kind(value, (float, int)))
+    def result_processor(self, dialect: Dialect, coltype: object) -> Processor:
+        return _real
 
 
 class Whole(TypeDecorator[int]):
@@ -72,8 +74,8 @@ class Whole(TypeDecorator[int]):
     impl = sa.BigInteger
     cache_ok = True
 
-    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:
-        return value if value is None else _of_kind(value, int)
+    def result_processor(self, dialect: Dialect, coltype: object) -> Processor:
+        return _whole
 
 
 class Json(TypeDecorator[Any]):
@@ -151,6 +153,19 @@ def to_json(value: Any) -> str:
 def canonical(value: Any) -> str:
     """Return JSON text that is equal for equal data, whatever the order of its keys."""
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+# One call a value, not SQLAlchemy's three: a sweep is read with a million of them.
+def _text(value: Any) -> Any:
+    return value if value is None or type(value) is str else _of_kind(value, str)
+
+
+def _real(value: Any) -> Any:
+    return value if value is None or type(value) is float else float(_of_kind(value, (float, int)))
+
+
+def _whole(value: Any) -> Any:
+    return value if value is None or type(value) is int else _of_kind(value, int)
 
 
 def _of_kind(value: Any, kind: type[Any] | tuple[type[Any], ...]) -> Any:

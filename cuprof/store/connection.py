@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event, exc
@@ -20,9 +19,7 @@ from cuprof.errors import MissingDependencyError, StoreError, UnreachableStoreEr
 from cuprof.interrupts import stop_if_deferred
 from cuprof.passwords import HIDDEN, hide_passwords
 from cuprof.store.columns import to_json
-
-BUSY_SECONDS = 30.0
-"""How long a statement waits for another process's lock before it gives up."""
+from cuprof.store.drivers import BUSY_SECONDS, connect_file, prepare_server
 
 PIECE_SECONDS = 0.2
 """How long a writer waits before it looks whether it was asked to stop."""
@@ -121,11 +118,7 @@ def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: Any) -> None:
-        connection.autocommit = True
-        connection.execute("SET TIME ZONE 'UTC'")
-        connection.execute(f"SET lock_timeout = {int(BUSY_SECONDS * 1000)}")
-        connection.autocommit = False
-        connection.read_only = read_only
+        prepare_server(connection, read_only)
 
     return engine
 
@@ -134,26 +127,7 @@ def _make_sqlite(url: URL, read_only: bool, foreign_keys: bool) -> Engine:
     path = database_file(url)
     if path is None:
         raise StoreError("a database in memory cannot be shared by cuprof's processes; use sqlite:///FILE")
-    target = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
-    if read_only and not _can_share(path):
-        target += "&immutable=1"
-
-    def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            target, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
-        try:
-            connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
-            if read_only:
-                connection.execute("PRAGMA query_only=ON")
-            else:
-                _enter_wal(connection)
-                connection.execute("PRAGMA synchronous=NORMAL")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
+    connect = partial(connect_file, path, read_only=read_only, foreign_keys=foreign_keys)
     engine = sa.create_engine(url, creator=connect, poolclass=sa.pool.QueuePool, json_serializer=to_json)
 
     # The driver would begin transactions by itself, too late for a read that decides what is written, and never
@@ -181,27 +155,6 @@ def _begin_writing(connection: sa.Connection) -> None:
             if "locked" not in str(error) or time.monotonic() > give_up:
                 raise
     connection.exec_driver_sql(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
-
-
-def _enter_wal(connection: sqlite3.Connection) -> None:
-    # Entering WAL needs the file alone for a moment and does not wait by itself when two processes make one file.
-    give_up = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > give_up:
-                raise
-            time.sleep(0.01)
-
-
-def _can_share(path: Path) -> bool:
-    # A WAL database is read through its -shm file; where neither exists nor can be made, and nothing waits in a -wal
-    # file, the file is complete by itself and can be read as it lies.
-    wal = path.with_name(path.name + "-wal")
-    return os.access(path.parent, os.W_OK) or (wal.exists() and wal.stat().st_size > 0)
 
 
 def is_unreachable(error: exc.SQLAlchemyError) -> bool:

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from cuprof.errors import StoreError
 from cuprof.records import Measure, State
 from cuprof.store import counter_models as counters
-from cuprof.store import models
+from cuprof.store import models, ranking
 from cuprof.store.connection import checking
 from cuprof.store.rows import chunks, fingerprint
 from cuprof.store.source import Source
@@ -68,7 +68,7 @@ PARTS = (
     Part(models.Run, ("sweep_id", "trial_id", "recorded_at"), ("state", "duration_ns", "message")),
     Part(models.SweepTrial, ("sweep_id", "trial_id")),
     Part(models.Timing, owner="run_id"),
-    Part(models.Sample, owner="timing_id"),
+    Part(models.Samples, owner="timing_id"),
     Part(counters.Artifact, ("sha256",)),
     Part(counters.Metric, ("name", "unit", "rollup")),
     Part(counters.Profile, ("trial_id", "sweep_id", "name", "recorded_at"), ("state", "duration_ns", "message")),
@@ -77,7 +77,10 @@ PARTS = (
     Part(counters.TrialCounter, owner="profile_id"),
     Part(counters.Advice, owner="launch_id"),
 )
-"""Every table but the one of facts about the database itself; what a row refers to comes before it."""
+"""Every table but the ranking, which is computed, and the one of facts about the database itself.
+
+What a row refers to comes before it.
+"""
 
 WORDS: Mapping[tuple[str, str], Collection[str]] = {
     **dict.fromkeys([("run", "state"), ("trial", "state"), ("profile", "state")], frozenset(State)),
@@ -125,6 +128,7 @@ class Merge:
         for part in PARTS:
             self._take(part)
         self._settle_states(here)
+        ranking.refresh(self.connection)
         for sweep_id, count in self._both.items():
             label = self.connection.scalar(sa.select(models.Sweep.name).where(models.Sweep.id == sweep_id))
             self.merged.notes.append(

@@ -1,46 +1,29 @@
 """Bring a database to the newest revision: the migrations of db/migrations, then the views of db/views.
 
 Views hold no data, so no migration mentions them: they are dropped and made again from their files whenever the
-revision or one of the files has changed.
+revision or one of the files has changed, and so is what they rank by. A file that ends in .DATABASE.sql is one kind's.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
 
 from cuprof.errors import StoreError
 from cuprof.project import bundled
+from cuprof.store import ranking
 from cuprof.store.connection import database_file, make_engine, show
 from cuprof.store.models import REVISION
+from cuprof.store.schema import VERSION_TABLE, describe_views, list_views
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-VERSION_TABLE = "cuprof_revision"
 _LOCK = 0x6375_7072_6F66  # "cuprof": the advisory lock that two migrating processes meet at on PostgreSQL
-
-
-class View(NamedTuple):
-    """A view's name and its CREATE VIEW statement."""
-
-    name: str
-    statement: str
-
-
-def list_views() -> list[View]:
-    """Return the views of db/views in the order in which they can be made (the files are numbered)."""
-    views = []
-    for path in sorted((bundled("db") / "views").glob("*.sql")):
-        statement = path.read_text(encoding="utf-8").strip().rstrip(";")
-        views.append(View(re.sub(r"^\d+_", "", path.stem), statement))
-    return views
 
 
 def read_revision(connection: Connection) -> str | None:
@@ -54,7 +37,7 @@ def is_current(connection: Connection) -> bool:
     """Return whether tables and views are those of this cuprof."""
     if read_revision(connection) != REVISION:
         return False
-    return bool(_read_views(connection).get("hash") == _hash_views(list_views()))
+    return _read_views(connection) == describe_views(list_views(connection.dialect.name))
 
 
 def check_revision(connection: Connection, url: URL) -> str | None:
@@ -94,6 +77,7 @@ def upgrade(url: URL) -> None:
                 drop_views(connection)
                 _run_migrations(connection, url)
             make_views(connection)
+            ranking.refresh(connection)
             if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                 raise StoreError(f"database {show(url)} was left as it was: its rows do not fit together")
     finally:
@@ -123,17 +107,17 @@ def make_configuration() -> Config:
 
 def drop_views(connection: Connection) -> None:
     """Drop every view that cuprof has made in this database."""
-    for name in reversed(_read_views(connection).get("names", [])):
+    for name in reversed(json.loads(_read_views(connection) or '{"names": []}')["names"]):
         connection.execute(sa.text(f'DROP VIEW IF EXISTS "{name}"'))
 
 
 def make_views(connection: Connection) -> None:
     """Make the views anew from db/views, and note which they are."""
     drop_views(connection)
-    views = list_views()
+    views = list_views(connection.dialect.name)
     for view in views:
         connection.exec_driver_sql(view.statement)
-    value = json.dumps({"hash": _hash_views(views), "names": [view.name for view in views]})
+    value = describe_views(views)
     connection.execute(sa.text("DELETE FROM property WHERE name = 'views'"))
     connection.execute(sa.text("INSERT INTO property (name, value) VALUES ('views', :value)"), {"value": value})
 
@@ -142,12 +126,7 @@ def _migrations() -> Path:
     return bundled("db") / "migrations"
 
 
-def _hash_views(views: list[View]) -> str:
-    return hashlib.sha256("\0".join(view.name + "\n" + view.statement for view in views).encode()).hexdigest()
-
-
-def _read_views(connection: Connection) -> dict[str, Any]:
+def _read_views(connection: Connection) -> str:
     if not sa.inspect(connection).has_table("property"):
-        return {}
-    value = connection.execute(sa.text("SELECT value FROM property WHERE name = 'views'")).scalar()
-    return dict(json.loads(value)) if value else {}
+        return ""
+    return connection.execute(sa.text("SELECT value FROM property WHERE name = 'views'")).scalar() or ""

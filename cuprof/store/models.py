@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from sqlalchemy import ForeignKey, Integer, MetaData, String, UniqueConstraint, text
+from sqlalchemy import ForeignKey, Index, Integer, MetaData, String, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from cuprof.store.columns import BigId, Json, Real, Text, UtcTime, Whole
 
-REVISION = "0005"
+REVISION = "0008"
 """The newest migration; a database that says so needs no look at the migrations."""
 
 NAMING = {
@@ -249,14 +249,37 @@ class Timing(Base):
     idle_w: Mapped[float | None]
 
 
-class Sample(Base):
-    """One timed execution; rows lie together by timing, without a rowid of their own."""
+class Samples(Base):
+    """The timed executions of a timing in their order, a list a fact; the view `sample` has a row for each of them."""
 
-    __tablename__ = "sample"
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __tablename__ = "samples"
     timing_id: Mapped[int] = reference("timing.id", primary=True, owned=True)
-    ordinal: Mapped[int] = mapped_column(Integer, primary_key=True)
-    round: Mapped[int] = mapped_column(Integer)
-    duration_ns: Mapped[float | None]
-    sm_clock_mhz: Mapped[float | None]
-    excluded: Mapped[str]
+    durations_ns: Mapped[list[Any]]
+    rounds: Mapped[list[Any]]
+    sm_clocks_mhz: Mapped[list[Any] | None] = mapped_column(Json(list))
+    exclusions: Mapped[list[Any] | None] = mapped_column(Json(list))
+
+
+class Ranking(Base):
+    """What views rank by; `cuprof.store.ranking` computes it."""
+
+    __tablename__ = "ranking"
+    __table_args__ = (
+        Index(
+            "ix_ranking_right",
+            *("is_right", "sweep_id", "problem_id", "variant_id", "device_id", "measure", "method"),
+            *("median_ns", "ordinal", "timing_id"),
+        ),
+        {"sqlite_with_rowid": False},
+    )
+    sweep_id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    timing_id: Mapped[int] = reference("timing.id", primary=True, owned=True)
+    trial_id: Mapped[int] = mapped_column(BigId, index=True)
+    problem_id: Mapped[int] = mapped_column(BigId)
+    variant_id: Mapped[int] = mapped_column(BigId)
+    device_id: Mapped[int] = mapped_column(BigId)
+    measure: Mapped[Word]
+    method: Mapped[str] = mapped_column(String(128))
+    median_ns: Mapped[float | None]
+    ordinal: Mapped[int] = mapped_column(Integer)
+    is_right: Mapped[bool]

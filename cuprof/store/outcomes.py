@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
-from cuprof.records import BuildFacts, Check, DeviceFacts, Outcome, State, Timing
-from cuprof.store.models import Run, SweepTrial, Trial
-from cuprof.store.models import Sample as SampleRow
+from cuprof.records import BuildFacts, Check, DeviceFacts, Outcome, Sample, State, Timing
+from cuprof.store import ranking
+from cuprof.store.models import Run, Samples, SweepTrial, Trial
 from cuprof.store.models import Timing as TimingRow
 from cuprof.store.rows import columns_of, insert_row
 from cuprof.store.sweeps import save_device
@@ -76,6 +77,7 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
     for timing in outcome.timings:
         _record_timing(connection, run_id, timing)
     if origin.again:
+        ranking.refresh(connection, trial.id)
         return run_id
     if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
         connection.execute(
@@ -86,6 +88,7 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
         .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == trial.id)
         .values(run_id=run_id, reused=False)
     )
+    ranking.refresh(connection, trial.id)
     return run_id
 
 
@@ -94,19 +97,22 @@ def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
     figures = columns_of(TimingRow, summary, sample_count=summary.count, excluded_count=summary.excluded)
     figures |= columns_of(TimingRow, timing.energy)
     timing_id = insert_row(connection, TimingRow, columns_of(TimingRow, timing, run_id=run_id, **figures))
-    samples = [
-        {
-            "timing_id": timing_id,
-            "ordinal": ordinal,
-            "round": sample.round,
-            "duration_ns": sample.duration_ns,
-            "sm_clock_mhz": sample.sm_clock_mhz,
-            "excluded": sample.excluded,
-        }
-        for ordinal, sample in enumerate(timing.samples)
-    ]
-    if samples:
-        connection.execute(sa.insert(SampleRow), samples)
+    if timing.samples:
+        connection.execute(sa.insert(Samples), {"timing_id": timing_id, **listed(timing.samples)})
+
+
+def listed(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return the columns of a timing's samples; what none of them has is NULL."""
+    clocks = [sample.sm_clock_mhz for sample in samples]
+    exclusions = [sample.excluded for sample in samples]
+    return {
+        "durations_ns": [
+            None if sample.duration_ns != sample.duration_ns else sample.duration_ns for sample in samples
+        ],
+        "rounds": [sample.round for sample in samples],
+        "sm_clocks_mhz": clocks if any(clock is not None for clock in clocks) else None,
+        "exclusions": exclusions if any(exclusions) else None,
+    }
 
 
 def _prefixed(prefix: str, facts: Check | BuildFacts | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from cuprof.store import migrate
 from cuprof.store.backup import check_pages
 from cuprof.store.connection import checking, database_file, explained, make_engine, parse_url, show
 from cuprof.store.models import REVISION, Base
+from cuprof.store.schema import VERSION_TABLE
 
 AT_ONCE = 5000
 """Rows that are in memory at a time."""
@@ -136,9 +137,7 @@ def _copy(connection: Connection, revision: str, url: URL, copy: URL) -> None:
             migrate._run_migrations(target, copy, revision)
             metadata = sa.MetaData()
             metadata.reflect(target)
-            tables = [
-                table for table in metadata.sorted_tables if table.name not in (migrate.VERSION_TABLE, "property")
-            ]
+            tables = [table for table in metadata.sorted_tables if table.name not in (VERSION_TABLE, "property")]
             _check_tables(connection, url, [table.name for table in tables])
             for table in tables:
                 for column in table.c:

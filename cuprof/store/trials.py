@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.errors import StoreError
 from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial
+from cuprof.store import ranking
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow
 from cuprof.store.rows import chunks, columns_of, fingerprint, upsert
@@ -119,6 +120,7 @@ def reuse(connection: Connection, sweep_id: int, reused: Sequence[StoredTrial]) 
     )
     if reused:
         connection.execute(statement, [{"trial": keys[entry.identity], "run": entry.run_id} for entry in reused])
+        ranking.refresh_sweep(connection, sweep_id)
 
 
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:

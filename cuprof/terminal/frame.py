@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 from cuprof.terminal.table import Column, Line, Row, blocks, layout, natural_width
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-def frame_lines(frame: pd.DataFrame, width: int | None = None) -> list[Line]:
-    """Return the frame's lines; nothing is cut off.
+def column_lines(names: Sequence[str], values: Sequence[Sequence[Any]], width: int | None = None) -> list[Line]:
+    """Return the lines of named columns; nothing is cut off.
 
     Numbers are shown to five significant digits, whole numbers in full.
 
     Args:
         width: columns of the terminal; None means as wide as it gets.
     """
-    names = [str(name) for name in frame.columns]
-    if frame.empty:
+    if not any(values):
         return [Line(f"no rows ({', '.join(names)})" if names else "no rows")]
     columns = [
-        Column(name, "right" if frame.iloc[:, place].dtype.kind in "iuf" else "left")
-        for place, name in enumerate(names)
+        Column(name, "right" if {float, int} >= set(map(type, column)) - {type(None)} != set() else "left")
+        for name, column in zip(names, values, strict=True)
     ]
-    rows = [Row(tuple(map(_cell, row))) for row in frame.itertuples(index=False, name=None)]
+    rows = [Row(tuple(map(_cell, row))) for row in zip(*values, strict=True)]
     needed = natural_width(columns, rows)
     return blocks(columns, rows) if width is not None and needed > width else layout(columns, rows, needed)
 
 
 def _cell(value: Any) -> str:
-    import pandas as pd
-
-    if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value)):
+    if value is None:
         return "-"
     if isinstance(value, float):
         return _number(value)
-    if isinstance(value, pd.Timestamp):
+    if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
     return " ".join(str(value).split())
 

@@ -75,6 +75,8 @@ def natural_width(columns: Sequence[Column], rows: Sequence[Row]) -> int:
 
 def display_width(text: str) -> int:
     """Return how many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text

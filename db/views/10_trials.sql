@@ -35,12 +35,13 @@ SELECT
     v.source_hash,
     t.label
 FROM trial AS t
-JOIN variant AS v ON v.id = t.variant_id
-JOIN problem AS p ON p.id = t.problem_id
+CROSS JOIN variant AS v
+CROSS JOIN problem AS p
 LEFT JOIN run AS r ON r.id = (
     SELECT n.id FROM run AS n
     WHERE n.trial_id = t.id
     ORDER BY CASE n.state WHEN 'skipped' THEN 1 ELSE 0 END, n.recorded_at DESC, n.id DESC
     LIMIT 1
 )
-LEFT JOIN device AS d ON d.id = COALESCE(r.device_id, t.device_id);
+LEFT JOIN device AS d ON d.id = COALESCE(r.device_id, t.device_id)
+WHERE v.id = t.variant_id AND p.id = t.problem_id;

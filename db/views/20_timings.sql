@@ -1,16 +1,6 @@
 -- One row a trial, measure and method: the newest timing, of an ok run where there is one.
 -- Bytes over nanoseconds are gigabytes (10^9) a second; operations over nanoseconds are GFLOP/s.
 CREATE VIEW timings AS
-WITH ranked AS MATERIALIZED (
-    SELECT
-        g.id,
-        ROW_NUMBER() OVER (
-            PARTITION BY r.trial_id, g.measure, g.method
-            ORDER BY CASE r.state WHEN 'ok' THEN 0 ELSE 1 END, r.recorded_at DESC, g.id DESC
-        ) AS place
-    FROM timing AS g
-    JOIN run AS r ON r.id = g.run_id
-)
 SELECT
     t.id AS trial_id,
     t.identity,
@@ -54,11 +44,11 @@ SELECT
     r.recorded_at,
     v.source_hash,
     t.label
-FROM ranked
-JOIN timing AS g ON g.id = ranked.id
+FROM ranking AS k
+CROSS JOIN timing AS g
 JOIN run AS r ON r.id = g.run_id
 JOIN trial AS t ON t.id = r.trial_id
 JOIN variant AS v ON v.id = t.variant_id
 JOIN problem AS p ON p.id = t.problem_id
-LEFT JOIN device AS d ON d.id = COALESCE(r.device_id, t.device_id)
-WHERE ranked.place = 1;
+LEFT JOIN device AS d ON d.id = k.device_id
+WHERE k.sweep_id = 0 AND g.id = k.timing_id;

@@ -1,44 +1,63 @@
 -- One row a family, problem, device, measure and method: the fastest right variant with its tunables, of all sweeps.
 -- `candidates` says how many trials it was the fastest of. Timings of different methods are never mixed.
 CREATE VIEW best AS
-WITH ranked AS MATERIALIZED (
+WITH groups AS MATERIALIZED (
     SELECT
-        g.*,
-        COUNT(*) OVER (PARTITION BY g.family, g.problem_id, g.device_key, g.measure, g.method) AS candidates,
-        ROW_NUMBER() OVER (
-            PARTITION BY g.family, g.problem_id, g.device_key, g.measure, g.method
-            ORDER BY g.median_us, g.timing_id
-        ) AS place
-    FROM timings AS g
-    WHERE g.state = 'ok'
-        AND g.run_state = 'ok'
-        AND g.expected = 'right'
-        AND g.median_us IS NOT NULL
+        k.problem_id,
+        k.variant_id,
+        k.device_id,
+        k.measure,
+        k.method,
+        COUNT(*) AS members,
+        MIN(k.median_ns) AS median_ns,
+        (
+            SELECT x.timing_id FROM ranking AS x
+            WHERE x.is_right = TRUE
+                AND x.sweep_id = 0 AND x.problem_id = k.problem_id AND x.variant_id = k.variant_id
+                AND x.device_id = k.device_id AND x.measure = k.measure AND x.method = k.method
+            ORDER BY x.median_ns, x.ordinal, x.timing_id
+            LIMIT 1
+        ) AS timing_id
+    FROM ranking AS k
+    WHERE k.is_right = TRUE AND k.sweep_id = 0
+    GROUP BY k.problem_id, k.variant_id, k.device_id, k.measure, k.method
+),
+ranked AS MATERIALIZED (
+    SELECT
+        q.timing_id,
+        SUM(q.members) OVER alike AS candidates,
+        ROW_NUMBER() OVER (alike ORDER BY q.median_ns, q.timing_id) AS place
+    FROM groups AS q
+    JOIN variant AS u ON u.id = q.variant_id
+    LEFT JOIN device AS e ON e.id = q.device_id
+    WHERE u.expected = 'right'
+    WINDOW alike AS (PARTITION BY u.family, q.problem_id, e.comparable, q.measure, q.method)
 )
 SELECT
-    family,
-    problem,
-    device,
-    measure,
-    variant,
-    tunables,
-    median_us,
-    low_us,
-    high_us,
-    bandwidth_gbs,
-    gflops,
-    samples,
-    candidates,
-    kind,
-    method,
-    problem_id,
-    problem_json,
-    tunables_json,
-    device_key,
-    trial_id,
-    identity,
-    run_id,
-    sweep_id,
-    recorded_at
-FROM ranked
-WHERE place = 1;
+    g.family,
+    g.problem,
+    g.device,
+    g.measure,
+    g.variant,
+    g.tunables,
+    g.median_us,
+    g.low_us,
+    g.high_us,
+    g.bandwidth_gbs,
+    g.gflops,
+    g.samples,
+    w.candidates,
+    g.kind,
+    g.method,
+    g.problem_id,
+    g.problem_json,
+    g.tunables_json,
+    g.device_key,
+    g.trial_id,
+    g.identity,
+    g.run_id,
+    g.sweep_id,
+    g.recorded_at
+FROM ranked AS w
+CROSS JOIN timings AS g
+WHERE w.place = 1 AND g.timing_id = w.timing_id;

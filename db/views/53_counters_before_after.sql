@@ -1,21 +1,21 @@
 -- One row a sweep, problem, device, cache mode, clock control, replay mode, metric and variant other than the baseline: the counter of the baseline
 -- (before) and of the variant (after). Of several tunables the fastest profiled one speaks for its variant.
 CREATE VIEW counters_before_after AS
-WITH counted AS MATERIALIZED (
-    SELECT c.trial_id, c.cache_mode, c.clock_control, c.replay, c.metric, c.unit, c.value, c.meaning, c.rollup
-    FROM counters AS c
-    WHERE c.trial_id IS NOT NULL
+WITH profiled AS MATERIALIZED (
+    SELECT DISTINCT f.trial_id, c.cache_mode, f.clock_control, f.replay
+    FROM trial_counter AS c
+    JOIN profile AS f ON f.id = c.profile_id
+    WHERE f.trial_id IS NOT NULL
 ),
-profiled AS MATERIALIZED (
-    SELECT DISTINCT c.trial_id, c.cache_mode, c.clock_control, c.replay
-    FROM counted AS c
-),
-speed AS MATERIALIZED (
-    SELECT r.trial_id, g.measure, MIN(g.median_ns) AS median_ns
-    FROM timing AS g
-    JOIN run AS r ON r.id = g.run_id
-    WHERE r.state = 'ok' AND r.trial_id IN (SELECT q.trial_id FROM profiled AS q)
-    GROUP BY r.trial_id, g.measure
+timed AS MATERIALIZED (
+    SELECT
+        q.*,
+        (
+            SELECT MIN(g.median_ns) FROM run AS r
+            JOIN timing AS g ON g.run_id = r.id
+            WHERE r.trial_id = q.trial_id AND r.state = 'ok' AND g.measure = q.cache_mode
+        ) AS median_ns
+    FROM profiled AS q
 ),
 ranked AS MATERIALIZED (
     SELECT
@@ -26,22 +26,35 @@ ranked AS MATERIALIZED (
         ROW_NUMBER() OVER (
             PARTITION BY
                 m.sweep_id, m.variant, m.problem_id, m.device_key, q.cache_mode, q.clock_control, q.replay
-            ORDER BY CASE WHEN w.median_ns IS NULL THEN 1 ELSE 0 END, w.median_ns, m.ordinal
+            ORDER BY CASE WHEN q.median_ns IS NULL THEN 1 ELSE 0 END, q.median_ns, m.ordinal
         ) AS place
-    FROM profiled AS q
+    FROM timed AS q
     JOIN sweep_trials AS m ON m.trial_id = q.trial_id
-    LEFT JOIN speed AS w ON w.trial_id = q.trial_id AND w.measure = q.cache_mode
     WHERE m.expected = 'right' AND m.state IN ('ok', 'planned') AND m.newest_state <> 'wrong_result'
 ),
 valued AS MATERIALIZED (
-    SELECT r.*, c.metric, c.unit, c.value, c.meaning, c.rollup
+    -- the newest value of each metric, as in the view `counters`
+    SELECT r.*, n.name AS metric, n.unit, c.value, n.meaning, n.rollup
     FROM ranked AS r
-    JOIN counted AS c
-        ON c.trial_id = r.trial_id
-        AND c.cache_mode = r.cache_mode
-        AND c.clock_control = r.clock_control
-        AND c.replay = r.replay
+    CROSS JOIN profile AS f
+    JOIN trial_counter AS c ON c.profile_id = f.id
+    JOIN metric AS n ON n.id = c.metric_id
     WHERE r.place = 1
+        AND f.trial_id = r.trial_id
+        AND f.clock_control = r.clock_control
+        AND f.replay = r.replay
+        AND c.cache_mode = r.cache_mode
+        AND NOT EXISTS (
+            SELECT 1 FROM profile AS y
+            JOIN trial_counter AS z ON z.profile_id = y.id
+            JOIN metric AS o ON o.id = z.metric_id
+            WHERE y.trial_id = f.trial_id
+                AND y.id > f.id
+                AND y.clock_control = f.clock_control
+                AND y.replay = f.replay
+                AND z.cache_mode = c.cache_mode
+                AND o.name = n.name
+        )
 )
 SELECT
     a.sweep_id,

@@ -51,7 +51,7 @@ def test_a_query_that_writes_is_refused_and_changes_nothing(filled: Store, sql: 
 
 def test_a_cte_that_writes_is_refused(filled: Store) -> None:
     with pytest.raises(UsageError, match="refused"):
-        query(filled.url, "WITH x AS (SELECT 1) DELETE FROM sample")
+        query(filled.url, "WITH x AS (SELECT 1) DELETE FROM samples")
     assert len(query(filled.url, "SELECT * FROM sample")) == 4
 
 
@@ -131,7 +131,7 @@ def test_two_columns_of_one_name_are_both_kept(filled: Store) -> None:
 
 def test_a_reader_sees_a_finished_record_while_a_sweep_writes(filled: Store) -> None:
     with filled.engine.begin() as connection:
-        connection.exec_driver_sql("DELETE FROM sample")
+        connection.exec_driver_sql("DELETE FROM samples")
         assert len(query(filled.url, "SELECT * FROM sample")) == 4
 
 

@@ -3,19 +3,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from store_samples import FACTS, make_outcome, make_timing, make_trial
 
-from cuprof.reading import samples
 from cuprof.reading.samples import iter_samples
 from cuprof.reading.trials import list_trials
 from cuprof.records import Measure, Timing
 from cuprof.store import Store
 
 
-@pytest.mark.parametrize("at_once", [1, 7, samples.AT_ONCE])
-def test_samples_that_count_come_by_timing(store: Store, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(samples, "AT_ONCE", at_once)
+def test_samples_that_count_come_by_timing(store: Store) -> None:
     sweep = store.begin_sweep(FACTS)
     taken: dict[tuple[str, Measure], Timing] = {}
     for variant, count in (("interleaved", 12), ("last_warp", 5)):

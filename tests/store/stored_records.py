@@ -36,7 +36,6 @@ from cuprof.store.counter_models import Advice, Counter, Launch, Metric, TrialCo
 from cuprof.store.counter_models import Artifact as ArtifactRow
 from cuprof.store.counter_models import Profile as ProfileRow
 from cuprof.store.models import Device, Problem, Run, SweepTrial, Variant
-from cuprof.store.models import Sample as SampleRow
 from cuprof.store.models import Timing as TimingRow
 from cuprof.store.models import Trial as TrialRow
 
@@ -99,11 +98,8 @@ def _get_outcome(connection: Connection, run_id: int) -> Outcome:
 
 
 def _read_timing(connection: Connection, row: dict[str, Any]) -> Timing:
-    samples = connection.execute(
-        sa.select(SampleRow.round, SampleRow.duration_ns, SampleRow.sm_clock_mhz, SampleRow.excluded)
-        .where(SampleRow.timing_id == row["id"])
-        .order_by(SampleRow.ordinal)
-    )
+    statement = "SELECT round, duration_ns, sm_clock_mhz, excluded FROM sample WHERE timing_id = :key ORDER BY ordinal"
+    samples = connection.execute(sa.text(statement), {"key": row["id"]})
     figures = {name: _number(row[name]) for name in _FIGURES}
     return Timing(
         measure=Measure(row["measure"]),

@@ -36,7 +36,7 @@ def words(section: str) -> set[str]:
 
 
 def test_every_table_view_and_column_is_explained(relations: dict[str, list[str]], sections: dict[str, str]) -> None:
-    views = {path.stem.partition("_")[2] for path in (bundled("db") / "views").glob("*.sql")}
+    views = {path.stem.partition("_")[2].partition(".")[0] for path in (bundled("db") / "views").glob("*.sql")}
     missing = []
     for name, columns in relations.items():
         if name == VERSION_TABLE:

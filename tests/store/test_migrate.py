@@ -31,9 +31,11 @@ from cuprof.project import bundled
 from cuprof.reading.queries import query
 from cuprof.records import Artifact, Energy, Measure
 from cuprof.store import Store, migrate
+from cuprof.store import schema as schema_module
 from cuprof.store import store as store_module
 from cuprof.store.counters import save_artifact
 from cuprof.store.models import REVISION, Base
+from cuprof.store.schema import View
 from tests.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
 OLD = Path(__file__).parents[1] / "data" / "db"
@@ -117,7 +119,7 @@ def test_views_follow_their_files(url: str, tmp_path: Path, monkeypatch: pytest.
     views = tmp_path / "db" / "views"
     (views / "53_counters_before_after.sql").unlink()
     (views / "90_mine.sql").write_text("CREATE VIEW mine AS SELECT COUNT(*) AS n FROM best;\n")
-    monkeypatch.setattr(migrate, "bundled", lambda name: tmp_path / name)
+    monkeypatch.setattr(schema_module, "bundled", lambda name: tmp_path / name)
     Store.open(url, read_only=True).close()  # a reader leaves them as they are
     assert "counters_before_after" in view_names(url)
     with Store.open(url):
@@ -133,7 +135,7 @@ def view_names(url: str) -> list[str]:
 
 def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        migrate, "list_views", lambda: [migrate.View("broken", "CREATE VIEW broken AS SELECT FROM nothing")]
+        migrate, "list_views", lambda database: [View("broken", "CREATE VIEW broken AS SELECT FROM nothing")]
     )
     with pytest.raises(StoreError):
         Store.open(url)
@@ -241,6 +243,11 @@ LATER_THAN_PASSWORDS = (
     "DROP TABLE station",
     "ALTER TABLE sweep_trial DROP COLUMN station_id",
     "ALTER TABLE run DROP COLUMN job",
+    "DELETE FROM property",
+    "DROP TABLE ranking",
+    "DROP TABLE samples",
+    "CREATE TABLE sample (timing_id INTEGER, ordinal INTEGER, round INTEGER, duration_ns DOUBLE PRECISION, "
+    "sm_clock_mhz DOUBLE PRECISION, excluded TEXT)",
 )
 """What takes back the revisions after 0004."""
 
@@ -260,6 +267,7 @@ def test_passwords_that_were_stored_are_taken_out(url: str) -> None:
             save_artifact(connection, Artifact("a.ncu-rep", "0" * 64, 1))
             for table, values in leaky.items():
                 connection.execute(sa.update(Base.metadata.tables[table]).values(values))
+            migrate.drop_views(connection)
             for undone in LATER_THAN_PASSWORDS:
                 connection.execute(sa.text(undone))
             connection.execute(sa.text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '0003'"))

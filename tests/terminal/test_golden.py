@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
-import pandas as pd
 import pytest
 
 from cuprof.commands import listing
 from cuprof.commands.diagnosis import Diagnosis, Health
 from cuprof.project import Project
+from cuprof.reading.rows import Rows
 from cuprof.terminal.comparison import comparison_lines
 from tests.conftest import Result
 from tests.terminal.test_comparison import comparison
@@ -42,8 +43,8 @@ def test_list(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_query(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = pd.DataFrame({"variant": ["last_warp", "sequential"], "median_us": [16.25, 1234.5678], "samples": [20, 9]})
-    monkeypatch.setattr("cuprof.reading.queries.query", lambda *_, **options: frame)
+    rows = Rows(("variant", "median_us", "samples"), [[("last_warp", 16.25, 20), ("sequential", 1234.5678, 9)]])
+    monkeypatch.setattr("cuprof.reading.queries.read", lambda *_, **options: nullcontext(rows))
     assert cli("query", "best").out == (
         "variant     median_us  samples\n"
         "──────────  ─────────  ───────\n"

@@ -8,9 +8,9 @@ import random
 import sys
 import unicodedata
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -21,6 +21,7 @@ from cuprof.comparison import Options, compare
 from cuprof.engine.preview import Preview, PreviewRow
 from cuprof.errors import UsageError
 from cuprof.project import Project
+from cuprof.reading.rows import Rows
 from cuprof.terminal.comparison import print_comparison
 from cuprof.terminal.counters import CounterRow, counter_lines
 from cuprof.terminal.output import print_json, print_lines, print_message
@@ -136,8 +137,8 @@ def test_messages(shown: Shown) -> None:
 @pytest.mark.parametrize("form", ["table", "csv", "json"])
 @pytest.mark.parametrize("width", ["40", "4000"])
 def test_query(cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch, form: str, width: str) -> None:
-    frame = pd.DataFrame({"n": range(len(HOSTILE)), "value": HOSTILE, HOSTILE[0]: HOSTILE}, dtype=object)
-    monkeypatch.setattr("cuprof.reading.queries.query", lambda *_, **options: frame)
+    rows = Rows(("n", "value", HOSTILE[0]), [[(place, each, each) for place, each in enumerate(HOSTILE)]])
+    monkeypatch.setattr("cuprof.reading.queries.read", lambda *_, **options: nullcontext(rows))
     monkeypatch.setenv("COLUMNS", width)
     result = cli("query", "best", "--format", form)
     assert result.exit_code == 0

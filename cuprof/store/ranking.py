@@ -1,0 +1,78 @@
+"""What views rank by, small enough to be read whole: one short row a timing instead of five long ones.
+
+A timing has a row for each sweep that goes by its run, and one under sweep 0 where it is the newest of its trial,
+measure and method. The rows are computed from the other tables; whoever changes those refreshes these in the
+same transaction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.records import State
+from cuprof.store.models import Ranking, Run, SweepTrial, Timing, Trial
+
+ALL_SWEEPS = 0
+_FACTS = (
+    *(Trial.problem_id, Trial.variant_id, Timing.measure, Timing.method, Timing.median_ns),
+    *(Trial.id.label("trial_id"), Timing.id.label("timing_id")),
+)
+
+
+def refresh(connection: Connection, trial_id: int | None = None) -> None:
+    """Rank the timings of a trial anew, of all trials when None."""
+    old, chosen = ([], []) if trial_id is None else ([Ranking.trial_id == trial_id], [Trial.id == trial_id])
+    connection.execute(sa.delete(Ranking).where(*old))
+    for rows in _newest(*chosen), _of_sweeps(*chosen):
+        connection.execute(_insert(rows))
+
+
+def refresh_sweep(connection: Connection, sweep_id: int) -> None:
+    """Rank the timings of the runs that a sweep goes by anew."""
+    connection.execute(sa.delete(Ranking).where(Ranking.sweep_id == sweep_id))
+    connection.execute(_insert(_of_sweeps(SweepTrial.sweep_id == sweep_id)))
+
+
+def _insert(rows: Any) -> sa.Insert:
+    return sa.insert(Ranking).from_select(list(rows.selected_columns.keys()), rows)
+
+
+def _newest(*chosen: sa.ColumnElement[bool]) -> Any:
+    is_ok, has_median = Run.state == State.OK.value, Timing.median_ns.is_not(None)
+    newest_first = (sa.case((is_ok, 0), else_=1), Run.recorded_at.desc(), Timing.id.desc())
+    place = sa.func.row_number().over(partition_by=(Trial.id, Timing.measure, Timing.method), order_by=newest_first)
+    ranked = (
+        sa.select(
+            sa.literal(ALL_SWEEPS).label("sweep_id"),
+            sa.literal(0).label("ordinal"),
+            sa.func.coalesce(Run.device_id, Trial.device_id, 0).label("device_id"),
+            sa.and_(is_ok, Trial.state == State.OK.value, has_median).label("is_right"),
+            *_FACTS,
+            place.label("place"),
+        )
+        .join(Run, Run.trial_id == Trial.id)
+        .join(Timing, Timing.run_id == Run.id)
+        .where(*chosen)
+        .subquery()
+    )
+    return sa.select(*(column for column in ranked.c if column.name != "place")).where(ranked.c.place == 1)
+
+
+def _of_sweeps(*chosen: sa.ColumnElement[bool]) -> Any:
+    is_ok, has_median = Run.state == State.OK.value, Timing.median_ns.is_not(None)
+    return (
+        sa.select(
+            SweepTrial.sweep_id,
+            SweepTrial.ordinal,
+            sa.func.coalesce(Run.device_id, SweepTrial.device_id, Trial.device_id, 0).label("device_id"),
+            sa.and_(is_ok, Trial.state != State.WRONG_RESULT.value, has_median).label("is_right"),
+            *_FACTS,
+        )
+        .join(Trial, Trial.id == SweepTrial.trial_id)
+        .join(Run, Run.id == SweepTrial.run_id)
+        .join(Timing, Timing.run_id == Run.id)
+        .where(*chosen)
+    )
