@@ -12,7 +12,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from cuprof.store.columns import BigId, Json, Real, Text, UtcTime, Whole
 
-REVISION = "0008"
+REVISION = "0006"
 """The newest migration; a database that says so needs no look at the migrations."""
 
 NAMING = {

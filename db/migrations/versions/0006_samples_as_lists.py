@@ -1,6 +1,6 @@
 """Samples become a list a timing, and views rank by a table of their own, since both are read by the hundred thousand.
 
-Revision: 0008, after 0005
+Revision: 0006, after 0005
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import groupby
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0008"
+revision = "0006"
 down_revision = "0005"
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
