@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cuprof.commands.arguments import CommandParser, add_rule, run_verdict
@@ -54,13 +55,11 @@ def _judge(argv: Sequence[str]) -> int:
 
     project = find_project()
     folder = _find_family(arguments.family, project.kernel_folders)
-    workshop = ScratchFolder()
-    candidates = tuple(check_file(_as_python(Path(path), workshop.path)) for path in arguments.candidates)
     config = hydra_app.compose([f"family={folder.name}", "measure.modes=[cold]", *arguments.settings], project)
     request = Request(
         config=config,
         family_folder=folder,
-        candidates=candidates,
+        candidates=(),
         baseline=arguments.baseline,
         like=arguments.like,
         rounds=arguments.rounds,
@@ -72,9 +71,11 @@ def _judge(argv: Sequence[str]) -> int:
         database=arguments.keep.absolute() if arguments.keep else None,
         counters=arguments.counters is not None,
     )
+    workshop = ScratchFolder()
     try:
+        files = tuple(check_file(_as_python(Path(path), workshop.path)) for path in arguments.candidates)
         with make_observer() as observer:
-            report = judge(request, project, observer)
+            report = judge(replace(request, candidates=files), project, observer)
     finally:
         workshop.cleanup()
     print_report(report, "json" if arguments.json else "table")

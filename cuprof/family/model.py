@@ -15,8 +15,9 @@ def plain(problem, tune):
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -370,7 +371,8 @@ class Family:
             if name in self.variants:
                 raise FamilyError(f"family {self.name} has two variants named {name!r}; give one another name")
             description = details.pop("description", "") or (inspect.getdoc(make) or "").partition("\n")[0]
-            known = [one.name for one in (*details.get("tunables", ()), *self.axes) if isinstance(one, Tunable | Axis)]
+            told = [each for each in (details.get("tunables", ()), self.axes) if isinstance(each, Iterable)]
+            known = [one.name for one in chain(*told) if isinstance(one, Tunable | Axis)]  # else `check_family` says it
             details["constraint"] = read_constraint(details.get("constraint"), known)
             self.variants[name] = Variant(name, backend, kind, make, description, **details)
             return make

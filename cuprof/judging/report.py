@@ -153,4 +153,5 @@ def _candidate(each: Candidate) -> dict[str, Any]:
 
 def _row(row: Row) -> dict[str, Any]:
     judged = {name: getattr(row.judgement, name) for name in ("ratio", "low", "high", "verdict")}
-    return {**{name: getattr(row, name) for name in ("problem", "measure", "base_ns", "new_ns")}, **judged}
+    timed = {name: getattr(row, name) for name in ("measure", "base_ns", "new_ns")}
+    return {"problem": dict(row.problem), **timed, **judged}

@@ -128,10 +128,11 @@ def test_the_report_as_data(court: Any) -> None:
     data = json.loads(json.dumps(as_data(report)))
     assert set(data) == {
         "schema", "family", "exit_code", "candidates", "rule", "rounds", "noise", "sandbox", "notes", "database",
+        "counters",
     }  # fmt: skip
     (each,) = data["candidates"]
     assert set(each) == {
-        "file", "variant", "backend", "baseline", "ruling", "exit_code", "message", "rows", "evidence",
+        "file", "variant", "backend", "baseline", "ruling", "exit_code", "message", "rows", "evidence", "counters",
     }  # fmt: skip
     assert set(each["rows"][0]) == {"problem", "measure", "base_ns", "new_ns", "ratio", "low", "high", "verdict"}
     assert each["rows"][0]["problem"] == {"n": 2**14, "dtype": "float32"}

@@ -167,7 +167,7 @@ def test_sqlite_is_set_up_as_documented(sqlite_url: str) -> None:
 
 def test_postgresql_speaks_utc_and_rows_need_their_owners(store: Store) -> None:
     with pytest.raises(exc.IntegrityError), store.engine.begin() as opened:
-        opened.execute(sa.text("INSERT INTO sample VALUES (99, 0, 0, 1.0, NULL, '')"))
+        opened.execute(sa.text("INSERT INTO samples (timing_id, durations_ns, rounds) VALUES (99, '[1.0]', '[0]')"))
     if store.engine.dialect.name == "postgresql":
         assert query(store.url, "SHOW TIME ZONE").iloc[0, 0] == "UTC"
 

@@ -212,6 +212,7 @@ def test_the_slowest_are_measured_against_the_best(studied: Store) -> None:
     assert frame["times_slower"][0] == pytest.approx(120 / 16)
 
 
+@pytest.mark.slow
 def test_views_stay_quick_with_thousands_of_trials(tmp_path: Path) -> None:
     names = ("interleaved", *(f"step{number}" for number in range(4)))
     trials = [make_trial(name, n, block) for n in range(1, 101) for name in names for block in (32, 64, 128, 256)]

@@ -499,7 +499,7 @@ def test_a_familys_constants_are_the_same_in_every_set_and_must_be_inputs(family
         Workload.make(family, make_job())
 
 
-@pytest.mark.parametrize(("free_bytes", "sets"), [(0, 1), (16 * 64, 2), (16 * 2 * 64, 3), (1 << 40, 3)])
+@pytest.mark.parametrize(("free_bytes", "sets"), [(0, 1), (16 * 64, 2), (16 * 2 * 64, 3), (1 << 40, 4)])
 def test_as_many_sets_are_drawn_as_memory_holds(
     family: Family, monkeypatch: pytest.MonkeyPatch, free_bytes: int, sets: int
 ) -> None:
