@@ -15,6 +15,7 @@ from cuprof.backends.build_cache import Built
 from cuprof.family import Array, Family, Launch, Point
 from cuprof.family.loader import load_family
 from cuprof.project import bundled
+from tests.kernels.often import seldom
 
 CompileVariant = Callable[..., Built]
 
@@ -151,7 +152,7 @@ def test_no_problem_on_the_axes_leaves_the_limits_of_a_launch(family: Family) ->
     assert 3 * largest.N**2 < 2**31  # the kernels index the image with 32 bits
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", seldom(ARCHITECTURES, ("sm_75", "sm_90")))
 @pytest.mark.parametrize("k", [1, 3, 7])
 @pytest.mark.parametrize("variant", [*WINDOWS, *COLUMNS])
 def test_kernels_compile_without_spills_and_keep_the_filter(

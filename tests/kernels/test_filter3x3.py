@@ -21,6 +21,7 @@ from cuprof.family import Family, Launch, Point
 from cuprof.family.loader import load_family
 from cuprof.project import bundled
 from cuprof.worker.check import compare
+from tests.kernels.often import seldom
 from tests.kernels.one_check import check_variant
 
 CompileVariant = Callable[..., Built]
@@ -101,7 +102,7 @@ def test_no_size_leaves_the_limits_of_a_launch_or_of_32_bit_indices(family: Fami
     assert largest**2 < 2**31
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", seldom(ARCHITECTURES, ("sm_75", "sm_90")))
 @pytest.mark.parametrize("variant", [*PLAIN, *COARSE, *VECTOR])
 def test_kernels_compile_without_spills(
     family: Family, compile_variant: CompileVariant, variant: str, arch: str
