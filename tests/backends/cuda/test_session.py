@@ -11,6 +11,7 @@ import pytest
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import Draw, InputSet, ReadingOptions, Tally
+from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.sealed import Sealed
@@ -348,3 +349,21 @@ def test_facts_and_calibration(backend: Any) -> None:
     found = backend.calibrate()
     assert 1e10 < found.read_bandwidth < 2e13
     assert 0 <= found.event_overhead_ns < 10_000
+
+
+def test_what_a_variant_leaves_of_the_contexts_settings_is_put_back(backend: Any) -> None:
+    driver = load_driver()
+    limits, configs = driver.CUlimit, driver.CUfunc_cache
+    changed = {limits.CU_LIMIT_STACK_SIZE: 4096, limits.CU_LIMIT_PERSISTING_L2_CACHE_SIZE: 1 << 20}
+
+    def read() -> list[int]:
+        found = [call(driver.cuCtxGetLimit(limit), "read a limit") for limit in changed]
+        return [*map(int, found), int(call(driver.cuCtxGetCacheConfig(), "read the cache configuration"))]
+
+    before = read()
+    for limit, value in changed.items():
+        call((*driver.cuCtxSetLimit(limit, value),), "change a limit")
+    call((*driver.cuCtxSetCacheConfig(configs.CU_FUNC_CACHE_PREFER_L1),), "change the cache configuration")
+    assert read() != before
+    backend.device.put_back()
+    assert read() == before
