@@ -196,7 +196,8 @@ def defines_json(program: Program) -> str:
     """Return the canonical JSON of a program's macros."""
     defines = program.defines
     if _INTEGERS.issuperset(map(type, defines.values())):
-        return _template(tuple(defines)) % defines
+        names, text = _template(tuple(defines))
+        return text % tuple(map(defines.__getitem__, names))
     return flat_json({name: str(value) for name, value in defines.items()})
 
 
@@ -204,9 +205,10 @@ _INTEGERS = frozenset({int})
 
 
 @lru_cache
-def _template(names: tuple[str, ...]) -> str:
-    """Return the canonical JSON of macros that are whole numbers, with a place for each."""
-    return "{" + ",".join(f'{canonical_json(name).replace("%", "%%")}:"%({name})d"' for name in sorted(names)) + "}"
+def _template(names: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Return macros that are whole numbers in canonical order, and their canonical JSON with a place for each."""
+    order = tuple(sorted(names))
+    return order, "{" + ",".join(f'{canonical_json(name).replace("%", "%%")}:"%d"' for name in order) + "}"
 
 
 def frame_json(program: Program) -> tuple[str, str]:
