@@ -135,6 +135,7 @@ def test_a_known_error_is_never_taken_for_slower(cli: Cli, url: str, monkeypatch
 QUICK = ("measure=quick", "measure.settle_seconds=0", "measure.max_seconds=0.1")
 
 
+@pytest.mark.slow
 def test_undecided_variants_are_timed_again_side_by_side(
     cli: Cli, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

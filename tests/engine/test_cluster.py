@@ -118,6 +118,7 @@ def postgres_url() -> Iterator[str]:
         server.stop()
 
 
+@pytest.mark.slow
 def test_processes_share_a_sweep_and_take_over_what_a_killed_one_had_claimed(
     tmp_path: Path, cli: Callable[..., Result]
 ) -> None:

@@ -312,6 +312,7 @@ def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, 
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_samples_of_what_is_stored_are_not_kept(bench: Any) -> None:
     class Counter(Observer):
         alive: ClassVar[list[int]] = []

@@ -228,6 +228,7 @@ def test_what_a_sandbox_keeps_in(court: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert not any(leftover.encode() in command for command in commands)
 
 
+@pytest.mark.slow
 def test_without_a_sandbox_it_is_said(court: Any, fake_ncu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.judging.court.find_refusal", lambda: "not today")
     file = court.write("honest.py", HONEST)

@@ -80,6 +80,7 @@ def test_a_worker_says_whether_a_trial_was_the_first_in_it(worker: WorkerProcess
     assert company("raises") == [True]
 
 
+@pytest.mark.slow
 def test_the_page_names_no_trial_once_a_job_is_done(worker: WorkerProcess) -> None:
     for _ in range(20):
         do(worker, make_job("wrong"))
