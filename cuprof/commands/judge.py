@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from cuprof.commands.arguments import CommandParser, add_rule, run_verdict
@@ -56,26 +55,25 @@ def _judge(argv: Sequence[str]) -> int:
     project = find_project()
     folder = _find_family(arguments.family, project.kernel_folders)
     config = hydra_app.compose([f"family={folder.name}", "measure.modes=[cold]", *arguments.settings], project)
-    request = Request(
-        config=config,
-        family_folder=folder,
-        candidates=(),
-        baseline=arguments.baseline,
-        like=arguments.like,
-        rounds=arguments.rounds,
-        rule=Rule(arguments.effect, arguments.error_rate),
-        noise=arguments.noise,
-        sandbox=arguments.sandbox,
-        memory_bytes=arguments.memory_limit,
-        time_limit_s=arguments.time_limit,
-        database=arguments.keep.absolute() if arguments.keep else None,
-        counters=arguments.counters is not None,
-    )
     workshop = ScratchFolder()
     try:
-        files = tuple(check_file(_as_python(Path(path), workshop.path)) for path in arguments.candidates)
+        request = Request(
+            config=config,
+            family_folder=folder,
+            candidates=tuple(check_file(_as_python(Path(path), workshop.path)) for path in arguments.candidates),
+            baseline=arguments.baseline,
+            like=arguments.like,
+            rounds=arguments.rounds,
+            rule=Rule(arguments.effect, arguments.error_rate),
+            noise=arguments.noise,
+            sandbox=arguments.sandbox,
+            memory_bytes=arguments.memory_limit,
+            time_limit_s=arguments.time_limit,
+            database=arguments.keep.absolute() if arguments.keep else None,
+            counters=arguments.counters is not None,
+        )
         with make_observer() as observer:
-            report = judge(replace(request, candidates=files), project, observer)
+            report = judge(request, project, observer)
     finally:
         workshop.cleanup()
     print_report(report, "json" if arguments.json else "table")

@@ -7,10 +7,10 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -183,17 +183,14 @@ def test_the_published_counts_are_there() -> None:
     assert len(EXACT) == (2 + 10) + (3 + 15)
 
 
-def ends_often(cases: Iterable[tuple[Any, ...]], place: int) -> list[Any]:
-    """Return the cases, those of factors between the ends as slow ones: taking a cubin apart costs a second.
-
-    Args:
-        place: where the factor stands in a case.
-    """
-    often = (1, FACTORS[0], FACTORS[-1])
-    return [each if each[place] in often else pytest.param(*each, marks=pytest.mark.slow) for each in cases]
+ENDS = (1, FACTORS[0], FACTORS[-1])
+"""Factors whose cubins are taken apart each time, which costs a second; the others seldom."""
+STAGED = list(read_published("LDG", COARSE[2:]))
 
 
-@pytest.mark.parametrize(("opcode", "variant", "cf", "published"), ends_often(EXACT, 2))
+@pytest.mark.parametrize(
+    ("opcode", "variant", "cf", "published"), seldom(EXACT, [each for each in EXACT if each[2] in ENDS])
+)
 def test_opcode_counts_equal_the_published_ones(
     family: Family,
     compile_variant: CompileVariant,
@@ -209,7 +206,7 @@ def test_opcode_counts_equal_the_published_ones(
     assert code.always[opcode] * WARPS // cf == published
 
 
-@pytest.mark.parametrize("cf", [FACTORS[0], FACTORS[-1]])
+@pytest.mark.parametrize("cf", seldom(FACTORS, ENDS))
 def test_without_vectors_every_pixel_is_a_store(
     family: Family, compile_variant: CompileVariant, tmp_path: Path, cf: int
 ) -> None:
@@ -217,7 +214,7 @@ def test_without_vectors_every_pixel_is_a_store(
     assert (code.always["STG"], code.branched["STG"]) == (cf, 0)
 
 
-@pytest.mark.parametrize(("variant", "cf", "published"), ends_often(read_published("LDG", COARSE[2:]), 1))
+@pytest.mark.parametrize(("variant", "cf", "published"), seldom(STAGED, [each for each in STAGED if each[1] in ENDS]))
 def test_staging_loads_exceed_the_published_ones_by_the_frame_outside_the_image(
     family: Family, compile_variant: CompileVariant, tmp_path: Path, variant: str, cf: int, published: int
 ) -> None:

@@ -63,7 +63,9 @@ def cache(tmp_path: Path) -> BuildCache:
     return BuildCache(tmp_path)
 
 
-@pytest.mark.parametrize("arch", [pytest.param("sm_75", marks=pytest.mark.slow), "sm_100"])
+@pytest.mark.parametrize(
+    "arch", [*(pytest.param(arch, marks=pytest.mark.slow) for arch in ("sm_75", "sm_90")), "sm_100"]
+)
 @pytest.mark.parametrize("text", [HALF, GROUPS, CUB, TENSOR, STANDARD_C], ids=["half", "groups", "cub", "tensor", "c"])
 def test_sources_may_include_cudas_own_headers(cache: BuildCache, text: str, arch: str) -> None:
     if len(find_headers().folders) < 3 and text is not STANDARD_C:
