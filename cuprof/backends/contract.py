@@ -23,6 +23,7 @@ import numpy as np
 
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
+from cuprof.backends.switches import put_back_switches
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Program, Signature, Tolerances, Variant
 from cuprof.point import Point
@@ -246,8 +247,17 @@ class Session(ABC, Generic[R]):
             LaunchError: as `run`.
         """
 
-    def put_back(self) -> None:
-        """Undo what a variant left changed of the device's own settings."""
+    def put_back(self, *, settings: bool = True) -> bool:
+        """Undo what a variant left changed of libraries' switches and of the device.
+
+        Args:
+            settings: also what a variant may need of the device as long as it runs: limits and preferences.
+
+        Returns:
+            Whether those were changed.
+        """
+        put_back_switches()
+        return False
 
     def find_outside(self, runnable: R) -> str:
         """Return what a runnable does outside of the frame in which it is timed, and how to mend it, or nothing."""

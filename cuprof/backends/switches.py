@@ -22,16 +22,12 @@ def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object
     What it turns when it prepares itself is turned again before each of its executions, and back after it, so that it
     runs as it was meant to and the others as if it had never been there.
     """
-    before = _read_all()
+    _read_all()
     function = prepare()
-    own = []
-    for name, (switch, now) in _read_all().items():
-        known = before[name][1] if name in before else now  # of a library loaded meanwhile: what it is is its default
-        if now is not known and now != known:
-            own.append((switch, now, known))
-            switch.write(known)
+    own = [(switch, now, known) for switch, now, known in _read_all() if now is not known and now != known]
     if not own:
         return function
+    put_back_switches()
 
     def run() -> None:
         for switch, mine, _ in own:
@@ -45,11 +41,23 @@ def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object
     return run
 
 
-def _read_all() -> dict[str, tuple[Switch, Any]]:
-    found = {}
+def put_back_switches() -> None:
+    """Turn each switch back to how it was first seen: before its library's first user, or after that had loaded it."""
+    for switch, now, known in _read_all():
+        if now is not known and now != known:
+            switch.write(known)
+
+
+_KNOWN: dict[str, Any] = {}
+
+
+def _read_all() -> list[tuple[Switch, Any, Any]]:
+    """Return each switch with what it is and what it first was."""
+    found = []
     for switch in list_switches():
         with contextlib.suppress(Exception):  # a library may refuse to tell what was set in another way
-            found[switch.name] = (switch, switch.read())
+            now = switch.read()
+            found.append((switch, now, _KNOWN.setdefault(switch.name, now)))
     return found
 
 

@@ -121,7 +121,7 @@ class Bench:
 
     def find_lateness(self, candidate: Candidate) -> str:
         """Return what is to be said of a call that is right only once everything has been waited for, or nothing."""
-        if candidate.runnable is None or (candidate.program is not None and not candidate.program.calls_host):
+        if candidate.runnable is None or not candidate.calls_host:
             return ""
         self.restore_inputs()
         self.session.poison(candidate.runnable, SECOND_POISON_BYTE)
@@ -168,13 +168,13 @@ class Bench:
         """Return whether an execution leaves changed what the next one has to find as it was."""
         return bool(self.workload.family.in_place or (candidate.program and candidate.program.setup))
 
-    def put_back(self) -> None:
-        """Undo what a variant left changed of the process and of the device's settings.
+    def put_back(self, candidate: Candidate) -> None:
+        """Undo what a candidate left changed of process and device, but for settings of the device known to be its own.
 
         Raises:
             DeviceLostError: part of it cannot be undone; nobody else is to be timed in this process.
         """
-        self.session.put_back()
+        candidate.changes_settings |= self.session.put_back(settings=not candidate.changes_settings)
         self.put_back_process()
 
     def put_back_process(self) -> None:
@@ -185,8 +185,7 @@ class Bench:
 
     def find_replaced(self, candidate: Candidate) -> tuple[str, ...]:
         """Return what of the judge has been replaced in this process, put back; a kernel's own code runs elsewhere."""
-        program = candidate.program
-        return self.integrity.mend() if program is None or program.calls_host else ()
+        return self.integrity.mend() if candidate.calls_host else ()
 
     def find_damage(self) -> str:
         """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""

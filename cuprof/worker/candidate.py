@@ -31,6 +31,7 @@ class Candidate:
         looks: how many of its results have been judged.
         begun: its own code has been run.
         opened: files that it opened while it prepared.
+        changes_settings: its own code sets limits or preferences of the device, which hold as long as it is alone.
     """
 
     index: int
@@ -46,6 +47,12 @@ class Candidate:
     started_ns: int = field(default_factory=time.monotonic_ns)
     timings: dict[Measure, Timing] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
+    changes_settings: bool = False
+
+    @property
+    def calls_host(self) -> bool:
+        """Return whether an execution runs code of its own on the host."""
+        return self.program is None or self.program.calls_host
 
     def attempt(self, phase: Phase, action: Callable[[Candidate], None], enter: Enter) -> Finished | None:
         """Carry out one step; return how it failed, or None."""

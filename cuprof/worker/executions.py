@@ -129,7 +129,10 @@ class Executions:
             if account.comparing_ns <= share * account.spent_ns and self._is_due(account):
                 self._note(account)
                 outputs = self._fetch(account, runnable)
-        if self.bench.on_host:  # what it leaves changed is what those sampled beside it would find
+        # What it leaves changed is what those sampled beside it would find.
+        if account.candidate.calls_host:
+            self.bench.session.put_back(settings=not account.candidate.changes_settings)
+        if self.bench.on_host:
             self.bench.put_back_process()
         if outputs is not None:
             self._compare(account, outputs)

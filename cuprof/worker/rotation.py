@@ -22,8 +22,8 @@ class Rotation:
         begin: called once for each candidate, before its own code is first run.
 
     Attributes:
-        apart: once `run` has ended, the candidates to begin anew, each by itself: one of them, nobody knows which, has
-            damaged what all were sampled on.
+        apart: once `run` has ended, the candidates to begin anew, each by itself: they change settings of the device,
+            or one of them, nobody knows which, has damaged what all were sampled on.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Rotation:
         """Yield a `Finished` for each candidate that can be answered; after one that is lost, nothing more can run."""
         right: list[Candidate] = []
         for candidate in self.candidates:
+            needs_own = candidate.changes_settings
             finished = self._check(candidate)
             finished = self._put_back(candidate) or finished
             replaced = self.bench.find_replaced(candidate)
@@ -48,7 +49,7 @@ class Rotation:
                 yield _tampered(candidate, replaced)
                 return
             if finished is None:
-                right.append(candidate)
+                (right if candidate.changes_settings == needs_own else self.apart).append(candidate)
                 continue
             yield finished
             if finished.lost:
@@ -75,7 +76,7 @@ class Rotation:
 
     def _put_back(self, candidate: Candidate) -> Finished | None:
         """Undo what the candidate left changed; return its answer where that cannot be done."""
-        return candidate.attempt(Phase.CHECK, lambda _: self.bench.put_back(), self.bench.enter)
+        return candidate.attempt(Phase.CHECK, self.bench.put_back, self.bench.enter)
 
     def _time(self, candidates: Sequence[Candidate], measures: Sequence[Measure]) -> Iterator[Finished]:
         """Take each measure of all candidates side by side, and answer each candidate after its last one."""
@@ -109,7 +110,7 @@ class Rotation:
                     if finished.lost:
                         return
                     if self.bench.mend_damage():
-                        self.apart = list(going.values())
+                        self.apart += going.values()
                         return
 
     def _examine(self, candidate: Candidate, *, is_last: bool) -> Finished:
@@ -148,7 +149,7 @@ class Rotation:
     def _find_tamperer(self, candidates: Sequence[Candidate], replaced: Sequence[str]) -> Iterator[Finished]:
         """Answer the one candidate that can have replaced something; of several, leave each to itself."""
         if len(candidates) > 1:
-            self.apart = list(candidates)
+            self.apart += candidates
         else:
             yield _tampered(candidates[0], replaced)
 
@@ -156,7 +157,7 @@ class Rotation:
         """Answer the one candidate that can have done the damage; of several, leave each to a rotation of its own."""
         self.bench.restore_inputs()
         if len(candidates) > 1:
-            self.apart = list(candidates)
+            self.apart += candidates
             return
         (culprit,) = candidates
         assert culprit.check is not None

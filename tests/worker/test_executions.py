@@ -66,6 +66,11 @@ class Device:
         self.last_wrong = False
         self.looked_at: list[int] = []
         """Which of the executions drawn were compared after their outputs were fetched."""
+        self.put_back_with: list[bool] = []
+
+    def put_back(self, *, settings: bool) -> bool:
+        self.put_back_with.append(settings)
+        return False
 
     def expect(self, runnable: Runnable, tolerances: Sequence[Tolerance | None]) -> bool:
         return self.in_place
@@ -164,6 +169,16 @@ def test_so_many_executions_are_compared_as_are_wanted(make: Callable[..., Desk]
     assert tally == Tally(len(desk.looked_at()), 0)
     assert WANTED <= tally.compared <= max(WANTED, samples)
     assert len(desk.device.drawn) == max(WANTED, samples)
+
+
+def test_what_code_on_the_host_left_changed_is_put_back_after_each_execution(make: Callable[..., Desk]) -> None:
+    desk = make()
+    desk.sample(3)
+    desk.candidate.changes_settings = True
+    desk.sample(2)
+    desk.candidate.program = SimpleNamespace(calls_host=False)  # type: ignore[assignment]
+    desk.sample(4)
+    assert desk.device.put_back_with == [True, True, True, False, False]
 
 
 def test_what_is_wrong_once_in_fifty_is_found_in_99_of_100_sweeps(make: Callable[..., Desk]) -> None:

@@ -317,8 +317,8 @@ class Refusing:
             raise BuildError("refused", "line 1: error\nline 2")
         return type("Runnable", (), {"build": None, "name": variant.name})
 
-    def put_back(self) -> None:
-        return None
+    def put_back(self, *, settings: bool = True) -> bool:
+        return False
 
     def poison(self, runnable: Any, byte: int = 0) -> None:
         return None

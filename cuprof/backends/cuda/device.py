@@ -17,6 +17,7 @@ from cuprof.backends.cuda.limits import SAID, Limits
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.errors import ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.family.program import is_extended
 
 LIMITS = (
     "STACK_SIZE", "PRINTF_FIFO_SIZE", "MALLOC_HEAP_SIZE", "MAX_L2_FETCH_GRANULARITY", "PERSISTING_L2_CACHE_SIZE",
@@ -44,8 +45,10 @@ class CudaDevice:
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
         self._comparison_modules: dict[tuple[str, ...], Any] = {}
         self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
-        self._limits = {limit: self._read_limit(limit) for limit in self._own_limits()}
+        kinds = [f"CU_LIMIT_{name}" for name in LIMITS if hasattr(self.driver.CUlimit, f"CU_LIMIT_{name}")]
+        self._limits = {limit: self._read_limit(limit) for limit in (getattr(self.driver.CUlimit, k) for k in kinds)}
         self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
+        self._no_window = self.driver.CUstreamAttrValue()
 
     @cached_property
     def limits(self) -> Limits:
@@ -75,28 +78,31 @@ class CudaDevice:
         if torch is not None and torch.cuda.is_initialized():
             torch.cuda.set_stream(torch.cuda.default_stream(self.index))
 
-    def put_back(self) -> None:
-        """Undo what a variant left changed: current context, limits, cache configuration, lines that persist in L2."""
-        driver = self.driver
+    def put_back(self, *, settings: bool = True) -> bool:
+        """Undo what a variant left changed: current context and stream, lines that persist in L2, and its settings.
+
+        Args:
+            settings: limits and cache configuration of the context too.
+
+        Returns:
+            Whether those were changed.
+        """
+        driver, changed = self.driver, False
         driver.cuCtxSetCurrent(self._context)
         self.claim()
-        for limit, known in self._limits.items():
+        for limit, known in self._limits.items() if settings else ():
             if known is not None and self._read_limit(limit) != known:
                 driver.cuCtxSetLimit(limit, known)
-        if driver.cuCtxGetCacheConfig()[1] != self._cache_config:
+                changed = True
+        if settings and driver.cuCtxGetCacheConfig()[1] != self._cache_config:
             driver.cuCtxSetCacheConfig(self._cache_config)
+            changed = True
+        window = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+        status, found = driver.cuStreamGetAttribute(self.stream.ptr, window)
+        if not int(status) and found.accessPolicyWindow.num_bytes:
+            driver.cuStreamSetAttribute(self.stream.ptr, window, self._no_window)
         driver.cuCtxResetPersistingL2Cache()
-
-    def _own_limits(self) -> list[Any]:
-        kinds = self.driver.CUlimit
-        names = (
-            "STACK_SIZE",
-            "PRINTF_FIFO_SIZE",
-            "MALLOC_HEAP_SIZE",
-            "MAX_L2_FETCH_GRANULARITY",
-            "PERSISTING_L2_CACHE_SIZE",
-        )
-        return [getattr(kinds, f"CU_LIMIT_{name}") for name in names if hasattr(kinds, f"CU_LIMIT_{name}")]
+        return changed
 
     def _read_limit(self, limit: Any) -> int | None:
         """Return a limit of the context; None where the device has none of the kind."""
@@ -171,9 +177,9 @@ def as_bits(array: np.ndarray) -> np.ndarray:
     Of structs the bytes of an element are a further, last axis.
     """
     kind = array.dtype
-    if kind.kind != "V":
-        return array
-    return array.view(f"u{kind.itemsize}") if kind.names is None else array[..., None].view(np.uint8)
+    if kind.names is not None:
+        return array[..., None].view(np.uint8)
+    return array.view(f"u{kind.itemsize}") if is_extended(kind) else array
 
 
 class CupyErrors:

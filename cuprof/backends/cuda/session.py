@@ -299,9 +299,10 @@ class CudaSession(Session[CudaRunnable]):
             arounds = [self._around(runnable, draw, timed=False) for draw in draws]
             self.device.timer.compare(runnable.enqueue, arounds)
 
-    def put_back(self) -> None:
+    def put_back(self, *, settings: bool = True) -> bool:
         """Make the device current again, with the limits, cache configuration and L2 cache it had."""
-        self.device.put_back()
+        super().put_back()
+        return self.device.put_back(settings=settings)
 
     def wait(self) -> None:
         """Wait for all streams of the context, and for what a thread may still put there."""

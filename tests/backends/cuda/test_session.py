@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -159,7 +160,7 @@ def test_arrays_of_any_shape_lie_between_sound_guards(backend: Any, shape: tuple
     for array in (opened.inputs["x"], opened.outputs["y"]):
         assert (array.shape, array.dtype, array.data.ptr % 256) == (shape, np.dtype(dtype), 0)
     assert np.array_equal(opened.inputs["x"].get(), given)
-    opened.poison(None)
+    opened.poison(SimpleNamespace(before=()))
     assert opened.overrun_arrays() == ()
     opened.close()
 
@@ -365,5 +366,26 @@ def test_what_a_variant_leaves_of_the_contexts_settings_is_put_back(backend: Any
         call((*driver.cuCtxSetLimit(limit, value),), "change a limit")
     call((*driver.cuCtxSetCacheConfig(configs.CU_FUNC_CACHE_PREFER_L1),), "change the cache configuration")
     assert read() != before
-    backend.device.put_back()
+    assert not backend.device.put_back(settings=False)
+    assert read() != before
+    assert backend.device.put_back()
     assert read() == before
+    assert not backend.device.put_back()
+
+
+def test_a_window_of_lines_that_persist_is_taken_off_the_stream(backend: Any) -> None:
+    driver, stream = load_driver(), backend.device.stream.ptr
+    kind, data = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, backend.device.cupy.zeros(1 << 20)
+    value = driver.CUstreamAttrValue()
+    value.accessPolicyWindow.base_ptr, value.accessPolicyWindow.num_bytes = data.data.ptr, data.nbytes
+    value.accessPolicyWindow.hitRatio = 1.0
+    value.accessPolicyWindow.hitProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_PERSISTING
+
+    def read() -> int:
+        found = call(driver.cuStreamGetAttribute(stream, kind), "read the window")
+        return int(found.accessPolicyWindow.num_bytes)
+
+    call((*driver.cuStreamSetAttribute(stream, kind, value),), "set a window")
+    assert read() == data.nbytes
+    backend.device.put_back(settings=False)
+    assert read() == 0
