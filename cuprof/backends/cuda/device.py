@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.contract import OUT_OF_MEMORY, DeviceLostError
+from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver
 from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.cuda.limits import SAID, Limits
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
 from cuprof.backends.cuda.timing import CudaTimer
-from cuprof.errors import ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
 
 LIMITS = (
     "STACK_SIZE", "PRINTF_FIFO_SIZE", "MALLOC_HEAP_SIZE", "MAX_L2_FETCH_GRANULARITY", "PERSISTING_L2_CACHE_SIZE",
@@ -89,14 +89,7 @@ class CudaDevice:
 
     def _own_limits(self) -> list[Any]:
         kinds = self.driver.CUlimit
-        names = (
-            "STACK_SIZE",
-            "PRINTF_FIFO_SIZE",
-            "MALLOC_HEAP_SIZE",
-            "MAX_L2_FETCH_GRANULARITY",
-            "PERSISTING_L2_CACHE_SIZE",
-        )
-        return [getattr(kinds, f"CU_LIMIT_{name}") for name in names if hasattr(kinds, f"CU_LIMIT_{name}")]
+        return [getattr(kinds, f"CU_LIMIT_{name}") for name in LIMITS if hasattr(kinds, f"CU_LIMIT_{name}")]
 
     def _read_limit(self, limit: Any) -> int | None:
         """Return a limit of the context; None where the device has none of the kind."""
@@ -195,7 +188,7 @@ class CupyErrors:
             if status in CONTEXT_LOST or "CUDA" in type(error).__name__:
                 raise error_for(status, self.what) from error
             raise LaunchError(f"{self.what}: {error}") from error
-        if isinstance(error, self.cupy.cuda.memory.OutOfMemoryError):
-            raise LaunchError(f"{self.what}: {OUT_OF_MEMORY}: {error}") from error
+        if type(error).__name__ == "OutOfMemoryError":  # so CuPy's and PyTorch's are called
+            raise DeviceMemoryError(self.what, error) from error
         if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
             raise DeviceLostError(f"{self.what}: {str(error).splitlines()[0]}") from error
