@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +16,15 @@ from cuprof.config.model import MeasureConfig, SearchConfig
 from cuprof.engine.duel import Duel, Ending, describe_ending
 from cuprof.engine.feed import LATER, Later, make_jobs
 from cuprof.engine.hints import find_hints
-from cuprof.engine.objective import Counting, evaluate
+from cuprof.engine.ledger import Ledger
+from cuprof.engine.objective import PROFILER, Counting, evaluate
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.measure.method import methods
 from cuprof.point import Coordinate, Point
-from cuprof.reading.earlier import EarlierRun
+from cuprof.profiling.registry import get_profiler
+from cuprof.project import Project
+from cuprof.reading.earlier import EarlierRun, list_earlier
 from cuprof.records import Measure, Outcome, State, Trial
 from cuprof.search.registry import make_strategy
 from cuprof.search.space import Space
@@ -43,6 +47,27 @@ LEAST_BUILT = 4
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
+
+
+def open_search(
+    prepared: Prepared, trials: Sequence[Trial], ledger: Ledger, collectors: ExitStack, project: Project
+) -> SearchFeed:
+    """Return the feed of a search, which knows what is stored of the family.
+
+    Args:
+        collectors: closes the profiler, where counters are to be small.
+    """
+    config, store, note = prepared.config, ledger.store, ledger.observer.note
+    with store.snapshot() as connection:
+        measure = Measure(config.measure.modes[0])
+        earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
+    ledger.members = {run.identity for run in earlier if run.sweep_id == ledger.sweep_id}
+    counting = None
+    if names := config.search.counters:
+        ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
+        collector = collectors.enter_context(get_profiler(PROFILER).open(replace(config, ncu=ncu), project))
+        counting = Counting(names, trials, collector, store, ledger.sweep_id)
+    return SearchFeed(prepared, trials, earlier, ledger.sweep_id, note, counting)
 
 
 class SearchFeed:
@@ -83,8 +108,7 @@ class SearchFeed:
         self.index = {trial.identity: number for number, trial in enumerate(trials)}
         space = Space([_columns(trial) for trial in trials], [numbers[trial.problem] for trial in trials])
         seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
-        checked = prepared.config.check.seed
-        self.seed = secrets.randbits(63) if checked is None else checked
+        self.seed = prepared.draw_seed()
         hints = find_hints(earlier, self.trials, self._value_of_run, note)
         self.strategy = make_strategy(self.settings.name, space, seed, hints)
         self.most_trials = self.settings.most_trials(space.size)
