@@ -32,8 +32,6 @@ from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 PHASES_MATTER_NS = 200_000.0
 """What the gaps between an execution's launches differ by, 0.9 µs on H200s, is less than half a percent of a longer
 one."""
-OUT_OF_MEMORY = "out of device memory"
-"""In the message of a `LaunchError`: another variant of the process may hold what is wanting."""
 POISON_BYTE = 0xFF
 """Outputs and scratch hold this byte everywhere before a checked run: NaN as any IEEE float, -1 as any integer."""
 SECOND_POISON_BYTE = 0x5A
@@ -317,7 +315,7 @@ class Backend(ABC, Generic[R]):
             scratch_bytes: size of the arena that the programs' scratch buffers are laid out in.
 
         Raises:
-            LaunchError: the device's memory does not suffice.
+            DeviceMemoryError: the device's memory does not suffice.
         """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -35,6 +35,8 @@ class Later(Enum):
 
 
 LATER = Later.LATER
+Claiming = Callable[[Station, Sequence[str]], Claim]
+"""Claim trials for a station; see `Store.claim`."""
 
 
 class Feed(Protocol):
@@ -76,7 +78,7 @@ class PlannedFeed:
         stations: int = 1,
         references: Mapping[tuple[Point, str], JobTrial] = MappingProxyType({}),
         is_host: Callable[[str], bool] = lambda backend: False,
-        claim: Callable[[Station, Sequence[str]], Claim] | None = None,
+        claim: Claiming | None = None,
     ) -> None:
         self.stations, self.references, self.claim = stations, references, claim
         shared: list[Job] = []
@@ -238,6 +240,21 @@ class EachFeed:
     def give_back(self, station: Station, job: Job) -> None:
         """Leave what a lost card has not done undone: no other one can do it in its place."""
         self._open.pop(station, None)
+
+
+def plan_feed(prepared: Prepared, trials: Sequence[Trial], stations: Sequence[Station], claim: Claiming | None) -> Feed:
+    """Return the feed that runs trials in the order of the plan; of several stations see `PlannedFeed`."""
+    seed, is_host = prepared.draw_seed(), stations[0].is_host
+    if prepared.on_each_card:
+        return EachFeed(list_jobs(prepared, trials, seed), stations, is_host)
+    if len(stations) > 1:
+        # What takes longest does not come last: at the end the others would wait for it.
+        weights = Counter[Point]()
+        for trial in trials:
+            weights[trial.problem] += trial.useful_bytes or 1
+        trials = sorted(trials, key=lambda trial: -weights[trial.problem])
+    jobs = list_jobs(prepared, trials, seed)
+    return PlannedFeed(jobs, len(stations), find_references(prepared), is_host, claim)
 
 
 def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:

@@ -5,10 +5,18 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cuprof.backends.contract import DeviceLostError, Runnable
-from cuprof.errors import BuildError, CuprofError, FamilyFault, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.errors import (
+    BuildError,
+    CuprofError,
+    DeviceMemoryError,
+    FamilyFault,
+    ImpossibleError,
+    LaunchError,
+    MissingDependencyError,
+)
 from cuprof.family import Program, Tolerances, Variant
 from cuprof.family.trace import describe
 from cuprof.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
@@ -79,7 +87,8 @@ class Candidate:
         if isinstance(error, LaunchError):
             self.timings = {}
             finished = self.finish(State.LAUNCH_ERROR, message, phase=name)
-            return Finished(self.index, finished.outcome, lost=isinstance(error, DeviceLostError))
+            lost, starved = isinstance(error, DeviceLostError), isinstance(error, DeviceMemoryError)
+            return replace(finished, lost=lost, starved=starved)
         log = excerpt("".join(traceback.format_exception(error)))
         return self.finish(State.LAUNCH_ERROR, describe(error), log, name)
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.contract import OUT_OF_MEMORY, DeviceLostError
+from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver
 from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.cuda.limits import SAID, Limits
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
 from cuprof.backends.cuda.timing import CudaTimer
-from cuprof.errors import ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.family.program import is_extended
 
 LIMITS = (
@@ -45,8 +45,7 @@ class CudaDevice:
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
         self._comparison_modules: dict[tuple[str, ...], Any] = {}
         self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
-        kinds = [f"CU_LIMIT_{name}" for name in LIMITS if hasattr(self.driver.CUlimit, f"CU_LIMIT_{name}")]
-        self._limits = {limit: self._read_limit(limit) for limit in (getattr(self.driver.CUlimit, k) for k in kinds)}
+        self._limits = {limit: self._read_limit(limit) for limit in self._own_limits()}
         self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
         self._no_window = self.driver.CUstreamAttrValue()
 
@@ -103,6 +102,10 @@ class CudaDevice:
             driver.cuStreamSetAttribute(self.stream.ptr, window, self._no_window)
         driver.cuCtxResetPersistingL2Cache()
         return changed
+
+    def _own_limits(self) -> list[Any]:
+        kinds = self.driver.CUlimit
+        return [getattr(kinds, f"CU_LIMIT_{name}") for name in LIMITS if hasattr(kinds, f"CU_LIMIT_{name}")]
 
     def _read_limit(self, limit: Any) -> int | None:
         """Return a limit of the context; None where the device has none of the kind."""
@@ -201,7 +204,7 @@ class CupyErrors:
             if status in CONTEXT_LOST or "CUDA" in type(error).__name__:
                 raise error_for(status, self.what) from error
             raise LaunchError(f"{self.what}: {error}") from error
-        if isinstance(error, self.cupy.cuda.memory.OutOfMemoryError):
-            raise LaunchError(f"{self.what}: {OUT_OF_MEMORY}: {error}") from error
+        if type(error).__name__ == "OutOfMemoryError":  # so CuPy's and PyTorch's are called
+            raise DeviceMemoryError(self.what, error) from error
         if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
             raise DeviceLostError(f"{self.what}: {str(error).splitlines()[0]}") from error

@@ -37,7 +37,7 @@ from cuprof.backends.cuda.refill import DeviceRefill, copying
 from cuprof.backends.cuda.steps import StepBinder
 from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
 from cuprof.backends.cuda.transfers import Transfers
-from cuprof.errors import LaunchError
+from cuprof.errors import DeviceMemoryError, LaunchError
 from cuprof.family import Array, Arrays, Launch, Point, Program, Reduced, Repeat, Signature, Tolerances, Variant
 from cuprof.records import BuildFacts, Check, Measure
 
@@ -260,7 +260,9 @@ class CudaSession(Session[CudaRunnable]):
                 self._refill = None
             found = self._refill.count if self._refill else 0
             if is_in_place and not found:
-                raise LaunchError("there is no memory for a copy of what is worked on in place")
+                raise DeviceMemoryError(
+                    "copy what is worked on in place", f"{len(sets)} sets asked for, no room for one"
+                )
             return found
 
     def restock(self, number: int, inputs: Arrays) -> None:

@@ -16,7 +16,7 @@ from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.sealed import Sealed
-from cuprof.errors import BuildError, LaunchError
+from cuprof.errors import BuildError, DeviceMemoryError, LaunchError
 from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.records import Measure
 
@@ -241,7 +241,7 @@ def test_refusals_name_what_was_asked(session: Any) -> None:
 
 
 def test_buffers_larger_than_the_device_are_refused_and_the_next_ones_are_not(backend: Any, inputs: Any) -> None:
-    with pytest.raises(LaunchError, match="out of device memory"):
+    with pytest.raises(DeviceMemoryError, match="out of device memory"):
         backend.open(SIGNATURE, inputs, ReadingOptions(), backend.facts().memory_bytes)
     backend.open(SIGNATURE, inputs, ReadingOptions()).close()
 
