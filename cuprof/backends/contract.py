@@ -42,7 +42,8 @@ SCRATCH_ALIGNMENT = 256
 
 
 CLOCKS_DISAGREE = "two clocks disagree"
-"""How a reading's `suspect` begins where the clocks that read it contradict one another."""
+NOT_COLD = "the caches were not flushed before it"
+"""How a reading's `suspect` begins where the clocks that read it contradict one another, or what is cold is not."""
 GRACE_S = 0.2
 """For so long somebody's thread is waited for."""
 

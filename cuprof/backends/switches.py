@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 
@@ -54,16 +54,19 @@ _KNOWN: dict[str, Any] = {}
 def _read_all() -> list[tuple[Switch, Any, Any]]:
     """Return each switch with what it is and what it first was."""
     found = []
-    for switch in list_switches():
-        with contextlib.suppress(Exception):  # a library may refuse to tell what was set in another way
+    for switch in list_switches(sys.modules.get("torch"), sys.modules.get("cupy")):
+        try:
             now = switch.read()
-            found.append((switch, now, _KNOWN.setdefault(switch.name, now)))
+        except Exception:  # a library may refuse to tell what was set in another way
+            continue
+        found.append((switch, now, _KNOWN.setdefault(switch.name, now)))
     return found
 
 
-def list_switches() -> Iterator[Switch]:
-    """Yield the switches of the libraries that are loaded."""
-    torch = sys.modules.get("torch")
+@cache
+def list_switches(torch: Any, cupy: Any) -> tuple[Switch, ...]:
+    """Return the switches of these libraries; None for one that is not loaded."""
+    found = []
     if torch is not None and hasattr(torch, "backends"):
         for owner, name in (
             (torch.backends.cuda.matmul, "allow_tf32"),
@@ -72,13 +75,15 @@ def list_switches() -> Iterator[Switch]:
             (torch.backends.cudnn, "deterministic"),
             (torch.backends.cudnn, "enabled"),
         ):
-            yield _of_attribute(owner, name)
-        yield Switch("torch default dtype", torch.get_default_dtype, torch.set_default_dtype)
-        yield Switch("torch threads", torch.get_num_threads, torch.set_num_threads)
-        yield Switch("torch gradients", torch.is_grad_enabled, torch.set_grad_enabled)
-    cupy = sys.modules.get("cupy")
+            found.append(_of_attribute(owner, name))
+        found += [
+            Switch("torch default dtype", torch.get_default_dtype, torch.set_default_dtype),
+            Switch("torch threads", torch.get_num_threads, torch.set_num_threads),
+            Switch("torch gradients", torch.is_grad_enabled, torch.set_grad_enabled),
+        ]
     if cupy is not None and hasattr(cupy, "cuda"):
-        yield Switch("cupy allocator", cupy.cuda.get_allocator, cupy.cuda.set_allocator)
+        found.append(Switch("cupy allocator", cupy.cuda.get_allocator, cupy.cuda.set_allocator))
+    return tuple(found)
 
 
 def _of_attribute(owner: Any, name: str) -> Switch:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cuprof.backends.contract import CLOCKS_DISAGREE, PHASES_MATTER_NS, Draw, Reading, Runnable, Session
+from cuprof.backends.contract import CLOCKS_DISAGREE, NOT_COLD, PHASES_MATTER_NS, Draw, Reading, Runnable, Session
 from cuprof.backends.device_state import DeviceState, StateMonitor
 from cuprof.measure.stopping import StoppingRule
 from cuprof.records import DOUBT, Measure, Sample, Timing
@@ -167,7 +167,9 @@ class Sampler:
             return None
         doubt = ""
         if all(sample.excluded for sample in samples):
-            doubt = next((sample.excluded for sample in samples if sample.excluded.startswith(CLOCKS_DISAGREE)), "")
+            doubt = next(
+                (sample.excluded for sample in samples if sample.excluded.startswith((CLOCKS_DISAGREE, NOT_COLD))), ""
+            )
             samples = tuple(replace(sample, excluded="") for sample in samples)
             reason = "excluded"
         details: dict[str, Any] = {"batch": subject.batch, "tick_ns": tick_ns, "sampling_ns": round(subject.spent_ns)}

@@ -183,9 +183,9 @@ class Bench:
         if left:
             raise DeviceLostError(f"it leaves changed what cannot be put back for those after it: {', '.join(left)}")
 
-    def find_replaced(self, candidate: Candidate) -> tuple[str, ...]:
-        """Return what of the judge has been replaced in this process, put back; a kernel's own code runs elsewhere."""
-        return self.integrity.mend() if candidate.calls_host else ()
+    def find_replaced(self, *candidates: Candidate) -> tuple[str, ...]:
+        """Return what of the judge any of these has replaced, put back; a kernel's own code runs elsewhere."""
+        return self.integrity.mend() if any(candidate.calls_host for candidate in candidates) else ()
 
     def find_damage(self) -> str:
         """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""

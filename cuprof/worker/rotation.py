@@ -90,7 +90,7 @@ class Rotation:
                         if measure is not measures[-1]:
                             continue
                         self.rounds.attend(candidate.index)
-                        replaced = self.bench.find_replaced(candidate)
+                        replaced = self.bench.find_replaced(*going.values())
                         if replaced:
                             yield from self._find_tamperer(list(going.values()), replaced)
                             return

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.contract import Draw, InputSet, ReadingOptions, Tally
+from cuprof.backends.contract import NOT_COLD, Draw, InputSet, ReadingOptions, Tally
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
@@ -350,6 +350,13 @@ def test_facts_and_calibration(backend: Any) -> None:
     found = backend.calibrate()
     assert 1e10 < found.read_bandwidth < 2e13
     assert 0 <= found.event_overhead_ns < 10_000
+
+
+def test_a_reading_without_its_flush_is_suspect(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    timer = backend.device.timer
+    assert timer.cold(lambda: None).suspect == ""
+    monkeypatch.setattr(timer, "_flush", lambda stream: None)
+    assert timer.cold(lambda: None).suspect.startswith(NOT_COLD)
 
 
 def test_what_a_variant_leaves_of_the_contexts_settings_is_put_back(backend: Any) -> None:
