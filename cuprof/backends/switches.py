@@ -54,7 +54,7 @@ _KNOWN: dict[str, Any] = {}
 def _read_all() -> list[tuple[Switch, Any, Any]]:
     """Return each switch with what it is and what it first was."""
     found = []
-    for switch in list_switches(sys.modules.get("torch"), sys.modules.get("cupy")):
+    for switch in list_switches(_loaded("torch", "backends"), _loaded("cupy", "cuda")):
         try:
             now = switch.read()
         except Exception:  # a library may refuse to tell what was set in another way
@@ -63,11 +63,17 @@ def _read_all() -> list[tuple[Switch, Any, Any]]:
     return found
 
 
+def _loaded(name: str, part: str) -> Any:
+    """Return a module, or None where it is not loaded as far as this part of it."""
+    module = sys.modules.get(name)
+    return module if hasattr(module, part) else None
+
+
 @cache
 def list_switches(torch: Any, cupy: Any) -> tuple[Switch, ...]:
     """Return the switches of these libraries; None for one that is not loaded."""
     found = []
-    if torch is not None and hasattr(torch, "backends"):
+    if torch is not None:
         for owner, name in (
             (torch.backends.cuda.matmul, "allow_tf32"),
             (torch.backends.cudnn, "allow_tf32"),
@@ -81,7 +87,7 @@ def list_switches(torch: Any, cupy: Any) -> tuple[Switch, ...]:
             Switch("torch threads", torch.get_num_threads, torch.set_num_threads),
             Switch("torch gradients", torch.is_grad_enabled, torch.set_grad_enabled),
         ]
-    if cupy is not None and hasattr(cupy, "cuda"):
+    if cupy is not None:
         found.append(Switch("cupy allocator", cupy.cuda.get_allocator, cupy.cuda.set_allocator))
     return tuple(found)
 
