@@ -159,7 +159,7 @@ class _VariantPlanner:
         unavailable = self.unavailable
         if unavailable is None and self.device is not None and needed > self.device.memory_bytes:
             unavailable = explain_excess(self.family, problem.point, needed, self.device)
-        identity = self.identifier.identify_json(problem.point, tunables_json, content)
+        identity = self.identifier.identify(problem.point, tunables_json, content)
         return self._template(problem).at(tunables, identity, label, unavailable)
 
     def _read_program(self, problem: _Problem, tunables: Point, label: str) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.backends.cuda.nvrtc import compile_source, load_nvrtc
+from cuprof.backends.cuda.nvrtc import NvrtcBuild, load_nvrtc
 from cuprof.engine.sweep import SweepResult
 from cuprof.errors import BuildError, MissingDependencyError
 from cuprof.family import Family, Point, Program
@@ -76,7 +76,7 @@ def test_the_faults_compile(family: Family, arch: str) -> None:
         load_nvrtc()
     except MissingDependencyError as error:
         pytest.skip(str(error))
-    cubin = compile_source((FAULTY / "faults.cu").read_text(), name="faults.cu", arch=arch)
+    cubin = NvrtcBuild((FAULTY / "faults.cu").read_text(), name="faults.cu", arch=arch).run()
     launched = {
         step.kernel
         for name in ALL
@@ -85,7 +85,7 @@ def test_the_faults_compile(family: Family, arch: str) -> None:
     }
     assert launched - set(cubin.kernels) == {"absent"}
     with pytest.raises(BuildError, match=r"broken\.cu\(2\): error: identifier .undeclared. is undefined"):
-        compile_source((FAULTY / "broken.cu").read_text(), name="broken.cu", arch=arch)
+        NvrtcBuild((FAULTY / "broken.cu").read_text(), name="broken.cu", arch=arch).run()
 
 
 @pytest.fixture(scope="module")
