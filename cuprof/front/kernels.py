@@ -98,12 +98,12 @@ class Kernel:
         arrays = {**sample.signature.inputs, **sample.signature.outputs}
         known: dict[str, Any] = {**arrays, **problem, **scalars, **tunables}
         for name, function in self.derived.items():
-            value = call_by_name(function, known, f"{name} of kernel {self.symbol}")
+            value = self._call(function, known, name)
             known[name] = value.item() if hasattr(value, "item") else value
         defines = {name: known[name] for name in (*tunables, *self.derived)}
         block = self._block(known) if self.jit is None else (1,)
         threads = self._sizes("threads", self.threads, known)
-        grid = self._sizes("grid", self.grid, {**known, "meta": known, "META": known} if self.jit else known)
+        grid = self._sizes("grid", self.grid, known)
         if not block or not (grid or threads):
             what = (
                 "grid= (in blocks) or threads= (in all)" if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
@@ -112,7 +112,7 @@ class Kernel:
         if not grid:
             grid = tuple(-(-size // width) for size, width in zip(threads, (*block, 1, 1), strict=False))
         arguments = tuple(
-            sample.scalars[name].read() if name in sample.scalars else known[name] if name in problem else name
+            sample.scalars[name].read() if name in sample.scalars else name if name in arrays else known.get(name, name)
             for name in self.args or self._list_arguments(known, defines) or sample.arguments
         )
         shared = self._sizes("shared_bytes", self.shared_bytes, known)[0]
@@ -141,11 +141,15 @@ class Kernel:
         names = [one.name for one in parameters if not one.is_constexpr]
         return names if all(name in known for name in names) else []
 
+    def _call(self, function: Callable[..., Any], known: Mapping[str, Any], what: str) -> Any:
+        """Call a function with what it names; `meta` is all of it, as in Triton."""
+        return call_by_name(function, {**known, "meta": known, "META": known}, f"{what} of kernel {self.symbol}")
+
     def _block(self, known: Mapping[str, Any]) -> tuple[int, ...]:
         return self._sizes("block", self.block or tuple(name for name in BLOCK_NAMES if name in self.tunables), known)
 
     def _sizes(self, what: str, sizes: Sizes, known: Mapping[str, Any]) -> tuple[int, ...]:
-        given: Any = call_by_name(sizes, known, f"{what} of kernel {self.symbol}") if callable(sizes) else sizes
+        given: Any = self._call(sizes, known, what) if callable(sizes) else sizes
         if given is None:
             return ()
         found = []
@@ -193,7 +197,7 @@ def kernel(
         name: the variant's; the function's or the symbol where it is left out.
         source: CUDA C++ or OpenCL C: a file, or the text itself.
         backend: of a source, "cuda" or "opencl".
-        grid: blocks; from `threads` and `block` where it is left out. Of a Triton function it may take `meta`.
+        grid: blocks; from `threads` and `block` where it is left out; a function of it may take all by name as `meta`.
         block: threads a block; the tunables block_size_x, _y, _z where it is left out.
         threads: threads in all, rounded up to whole blocks.
         shared_bytes: dynamic shared memory a block.
@@ -223,7 +227,7 @@ def kernel(
         options=tuple(options),
         files=(files,) if isinstance(files, str) else tuple(files),
         constraint=constraint,
-        tunables={key: _values(key, given) for key, given in tunables.items() if not callable(given)},
+        tunables={key: read_values(key, given) for key, given in tunables.items() if not callable(given)},
         derived={key: given for key, given in tunables.items() if callable(given)},
         scratch=dict(scratch or {}),
         results=dict(results or {}),
@@ -243,14 +247,19 @@ def _of_function(described: Kernel, function: Callable[..., Any]) -> Kernel:
     if layers := list_layers(function):
         return replace(described, symbol=layers[-1].fn.__name__, jit=function)
     for key, given in described.derived.items():
-        _values(key, given)
+        read_values(key, given)
     launch = {key: getattr(described, key) for key in ("grid", "block", "threads", "shared_bytes", "args", "options")}
-    more = {key: _values(key, given) for key, given in launch.items() if given != getattr(Kernel, key)}
+    more = {key: read_values(key, given) for key, given in launch.items() if given != getattr(Kernel, key)}
     plain = {key: getattr(Kernel, key) for key in launch}
     return replace(described, function=function, tunables={**described.tunables, **more}, **plain)
 
 
-def _values(name: str, given: Any) -> tuple[Coordinate, ...]:
+def read_values(name: str, given: Any) -> tuple[Coordinate, ...]:
+    """Return the values of a tunable, given as one or several.
+
+    Raises:
+        UsageError: they are neither numbers nor texts.
+    """
     values = tuple(given) if isinstance(given, list | tuple | range) else (given,)
     values = tuple(value.item() if hasattr(value, "item") else value for value in values)
     if not values or not all(isinstance(value, int | float | str | bool) for value in values):
