@@ -408,7 +408,8 @@ class Sweep:
         elif trial.variant not in self._replanned:
             return trial, outcome
         if trial.variant not in self._replanned:
-            selection = replace(plan.selection, variants=(trial.variant,))
+            given = plan.selection
+            selection = replace(given, variants=(trial.variant,), optional=frozenset(given.tune))
             again = make_plan(family, selection, self.prepared.devices).trials
             self._replanned[trial.variant] = {(one.problem, one.tunables): one for one in again}
         run = self._replanned[trial.variant][trial.problem, trial.tunables]
