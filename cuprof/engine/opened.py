@@ -73,6 +73,7 @@ class Replanner:
             files = OpenedFiles(self.project, family)
             files.learn(name, unforeseen)
             files.add_to(family)
-            again = plan(family, replace(self.plan.selection, variants=(name,)), self.devices).trials
+            selection = replace(self.plan.selection, variants=(name,), optional=frozenset(self.plan.selection.tune))
+            again = plan(family, selection, self.devices).trials
             self._again[name] = {(one.problem, one.tunables): one for one in again}
         return self._again[name][trial.problem, trial.tunables] if name in self._again else trial
