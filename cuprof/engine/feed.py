@@ -200,7 +200,7 @@ class PlannedFeed:
         """
         open_trials = sum(len(each.trials) for jobs in self._problems for each in jobs) + len(job.trials)
         least = LEAST_BLOCK_S / self._trial_s if self._trial_s else open_trials
-        size = math.ceil(max(open_trials / (BLOCKS_A_STATION * self.stations), least))
+        size = max(math.ceil(open_trials / (BLOCKS_A_STATION * self.stations)), int(least))
         key = (job.problem, job.backend)
         reference = self.references.get(key)
         is_large = len(job.trials) > size if key in self._cut else len(job.trials) > max(LEAST_CUT, size)
