@@ -91,7 +91,7 @@ class PlannedFeed:
         self._begun: dict[Station, deque[Job]] = {}
         self._held: dict[Station, Job] = {}
         self._since: dict[Station, float] = {}
-        self._trial_s = math.inf
+        self._spent_s, self._done = 0.0, 0
         self._alone_at: Station | None = None
         self._cut: set[tuple[Point, str]] = set()
         self._last: dict[Station, tuple[Point, str]] = {}
@@ -103,7 +103,8 @@ class PlannedFeed:
     def take(self, station: Station) -> Job | Later | None:
         """Return the next job of the station's problem, or the first of the next problem that it has a device for."""
         if done := self._held.pop(station, None):
-            self._trial_s = (self.clock() - self._since[station]) / len(done.trials)
+            self._spent_s += self.clock() - self._since[station]
+            self._done += len(done.trials)
         if self._alone_at is station:
             self._alone_at = None
         while self._alone_at is None:
@@ -199,8 +200,8 @@ class PlannedFeed:
         reference once.
         """
         open_trials = sum(len(each.trials) for jobs in self._problems for each in jobs) + len(job.trials)
-        least = LEAST_BLOCK_S / self._trial_s if self._trial_s else open_trials
-        size = max(math.ceil(open_trials / (BLOCKS_A_STATION * self.stations)), int(least))
+        least = int(LEAST_BLOCK_S * self._done / self._spent_s) if self._spent_s else 1
+        size = max(math.ceil(open_trials / (BLOCKS_A_STATION * self.stations)), least)
         key = (job.problem, job.backend)
         reference = self.references.get(key)
         is_large = len(job.trials) > size if key in self._cut else len(job.trials) > max(LEAST_CUT, size)
