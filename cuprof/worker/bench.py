@@ -31,8 +31,9 @@ LATE = (
     "; its result is there a moment later: it works on a stream that nobody waits for, or in a thread. Launch on the "
     "current stream (the default one), make it wait for yours (event.record, wait_event), or join the thread"
 )
-ENOUGH_COMPARED = 2
-"""So many timed executions that were right, on inputs that differ, are as good as a further check."""
+ENOUGH_COMPARED = 1
+"""So many timed executions that were right, the first of them on inputs that differ from the check's, are as good as a
+further check."""
 
 
 BeSeen = Callable[[int, float, Callable[[int, bool], object]], None]
@@ -135,7 +136,7 @@ class Bench:
         """Check once more, after timing where there is any: a variant that is right only the first time is wrong.
 
         Args:
-            compared: executions since that were right; where there are several, only what they damaged is looked at.
+            compared: executions since that were right; where there are any, only what they damaged is looked at.
         """
         again = self.check if compared < ENOUGH_COMPARED else self.blame_for_damage
         failed = candidate.attempt(Phase.CHECK, again, self.enter)

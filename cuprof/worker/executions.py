@@ -48,6 +48,7 @@ class _Account:
 
     Attributes:
         in_place: the session compares; otherwise its outputs are fetched and compared here.
+        compared_on: sets of inputs that it was compared on, the first of them by the check.
         right: digests of results that were compared and found right, by the set's number.
         first_wrong: message of the first result that was found wrong here.
     """
@@ -59,7 +60,7 @@ class _Account:
     comparing_ns: int = 0
     dealt_count: int = 0
     dealt_to_compare: int = 0
-    compared_on: set[int] = field(default_factory=set)
+    compared_on: set[int] = field(default_factory=lambda: {0})
     compared: int = 0
     wrong: int = 0
     right: dict[int, set[bytes]] = field(default_factory=dict)

@@ -120,9 +120,9 @@ def _walk(roots: Sequence[object]) -> Iterator[object]:
     left: list[object] = list(roots)
     while left:
         each = left.pop()
-        if id(each) in seen:
+        if (key := id(each)) in seen:  # asking is an event, which a hook of `opened` hears
             continue
-        seen.add(id(each))
+        seen.add(key)
         if isinstance(each, list | tuple):
             left += each
         elif isinstance(each, Mapping):

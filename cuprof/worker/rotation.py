@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from cuprof.records import DOUBT, Measure, State
+from cuprof.records import DOUBT, Measure, State, Timing
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.energy_meter import EnergyMeter
@@ -84,9 +84,8 @@ class Rotation:
         for measure in measures:
             while untimed := [candidate for candidate in going.values() if measure not in candidate.timings]:
                 try:
-                    for candidate, timing in self.rounds.sample(untimed, measure):
-                        wants_energy = measure is measures[0] and self._measures_energy
-                        candidate.timings[measure] = self.energy.add(candidate, timing) if wants_energy else timing
+                    for candidate, timing in self._sample(untimed, measure, measure is measures[0]):
+                        candidate.timings[measure] = timing
                         if measure is not measures[-1]:
                             continue
                         self.rounds.attend(candidate.index)
@@ -112,6 +111,22 @@ class Rotation:
                     if self.bench.mend_damage():
                         self.apart += going.values()
                         return
+
+    def _sample(
+        self, candidates: Sequence[Candidate], measure: Measure, is_first: bool
+    ) -> Iterable[tuple[Candidate, Timing]]:
+        """Return each candidate with its timing, as it comes; of the first measure with the energy of each, after all.
+
+        Energies follow one another at once, so that a step of the counter ends one and begins the next.
+        """
+        timed = self.rounds.sample(candidates, measure)
+        if not (is_first and self._measures_energy):
+            return timed
+        found = []
+        for candidate, timing in [*timed]:
+            self.rounds.attend(candidate.index)
+            found.append((candidate, self.energy.add(candidate, timing)))
+        return found
 
     def _examine(self, candidate: Candidate, *, is_last: bool) -> Finished:
         """Answer a candidate by what the executions that were timed say of it, and a last check.
