@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from subprocess import DEVNULL
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy.engine import URL, Connection, make_url
 
+from cuprof.engine import launch
 from cuprof.project import Project
 from cuprof.store import migrate
 from cuprof.store.models import REVISION
+from tests.forked_workers import start_worker
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fork the workers that tests start in this process; those of GPU tests, and marked ones, import all themselves."""
+    forks = not {"gpu", "own_workers"} & item.keywords.keys()
+    launch.subprocess = SimpleNamespace(Popen=start_worker, DEVNULL=DEVNULL) if forks else subprocess  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session", autouse=True)
