@@ -33,9 +33,13 @@ def start_worker(command: Sequence[str], **settings: Any) -> Forked:
 
 @cache
 def _nursery() -> Nursery:
-    made = Nursery()
-    atexit.register(made.close)
-    return made
+    return Nursery()
+
+
+@atexit.register  # at the import, so that workers that commands started ahead are ended before it
+def _close() -> None:
+    if _nursery.cache_info().currsize:
+        _nursery().close()
 
 
 class Nursery:
