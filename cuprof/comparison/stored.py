@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 from sqlalchemy.engine import Connection, Engine
 
@@ -92,6 +93,7 @@ class Shelf:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._found: dict[int, SampleArrays] = {}
+        finalize(self, engine.dispose)
 
     def read(self, timing_ids: Iterable[int]) -> None:
         """Read the samples of these timings."""
@@ -99,7 +101,6 @@ class Shelf:
         if missing:
             with explained(self._engine.url), self._engine.connect() as connection:
                 self._found.update(iter_samples(connection.execution_options(**{READING: True}), missing))
-            self._engine.dispose()
 
     def take(self, timing_id: int) -> SampleArrays:
         """Return the samples of a timing, which are then forgotten here."""
