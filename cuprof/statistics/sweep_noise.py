@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.statistics.contrast import ONE_SIGMA, Contrast
+from cuprof.statistics.contrast import ONE_SIGMA, Contrast, foresee
 from cuprof.statistics.noise import Noise, NoiseModel
 
 MANY_CONTROLS = 8
@@ -96,6 +96,7 @@ def estimate_scale(contrasts: Sequence[Contrast], deviations: Sequence[float], t
         trials: that the contrasts are of; two measures of one trial vary together and are one degree of freedom.
     """
     units = math.sqrt(2.0) * np.array(deviations)
+    foresee(contrasts, ONE_SIGMA)
     sizes = np.abs([each.log_ratio for each in contrasts]) / units
     if trials < MANY_CONTROLS:
         return Noise(math.sqrt(float(np.mean(np.square(sizes)))), trials, 1.0)
