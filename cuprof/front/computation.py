@@ -38,6 +38,7 @@ from cuprof.front.frameworks import HOMES, Home, home_of, to_host, widen
 from cuprof.front.inputs import Inputs, blamed
 from cuprof.front.kernels import Kernel, call_by_name
 from cuprof.front.origins import find_import, list_parameters, origin_of, unwrap
+from cuprof.front.triton_source import source_of
 from cuprof.front.values import as_scalar, describe, digest_of
 
 VERSION = 2
@@ -334,6 +335,11 @@ class Computation:
         if one.function is None:
             is_text = "\n" in one.source
             shared |= {"text": one.source} if is_text else {"source": one.source}
+            if one.jit is not None:
+                text, files = source_of(one.jit)
+                name = self.place.name if self.place.is_file() else FAMILY_FILE
+                shared |= {"text": text, "source": name, "requires": ("triton",)}
+                shared["files"] = (*shared["files"], *files)
             make = partial(self._make_program, one)
             return Variant(one.name, one.backend, "kernel", make, f"kernel {one.symbol}", **shared)
         content = self._content(one.function)
