@@ -23,6 +23,7 @@ import numpy as np
 
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
+from cuprof.backends.switches import put_back_switches
 from cuprof.errors import LaunchError
 from cuprof.family import Arrays, Program, Signature, Tolerances, Variant
 from cuprof.point import Point
@@ -31,8 +32,6 @@ from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 PHASES_MATTER_NS = 200_000.0
 """What the gaps between an execution's launches differ by, 0.9 µs on H200s, is less than half a percent of a longer
 one."""
-OUT_OF_MEMORY = "out of device memory"
-"""In the message of a `LaunchError`: another variant of the process may hold what is wanting."""
 POISON_BYTE = 0xFF
 """Outputs and scratch hold this byte everywhere before a checked run: NaN as any IEEE float, -1 as any integer."""
 SECOND_POISON_BYTE = 0x5A
@@ -43,7 +42,8 @@ SCRATCH_ALIGNMENT = 256
 
 
 CLOCKS_DISAGREE = "two clocks disagree"
-"""How a reading's `suspect` begins where the clocks that read it contradict one another."""
+NOT_COLD = "the caches were not flushed before it"
+"""How a reading's `suspect` begins where the clocks that read it contradict one another, or what is cold is not."""
 GRACE_S = 0.2
 """For so long somebody's thread is waited for."""
 
@@ -246,8 +246,17 @@ class Session(ABC, Generic[R]):
             LaunchError: as `run`.
         """
 
-    def put_back(self) -> None:
-        """Undo what a variant left changed of the device's own settings."""
+    def put_back(self, *, settings: bool = True) -> bool:
+        """Undo what a variant left changed of libraries' switches and of the device.
+
+        Args:
+            settings: also what a variant may need of the device as long as it runs: limits and preferences.
+
+        Returns:
+            Whether those were changed.
+        """
+        put_back_switches()
+        return False
 
     def find_outside(self, runnable: R) -> str:
         """Return what a runnable does outside of the frame in which it is timed, and how to mend it, or nothing."""
@@ -307,7 +316,7 @@ class Backend(ABC, Generic[R]):
             scratch_bytes: size of the arena that the programs' scratch buffers are laid out in.
 
         Raises:
-            LaunchError: the device's memory does not suffice.
+            DeviceMemoryError: the device's memory does not suffice.
         """
 
 

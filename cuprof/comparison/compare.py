@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, match
 from cuprof.comparison.noise import find_noises, noise_between, noise_within
+from cuprof.comparison.stored import read_samples
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
 from cuprof.statistics.contrast import contrast
@@ -141,6 +142,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
+    read_samples(side.series[measure] for pair, measure in pairs for side in (pair.base, pair.new))
     noises = find_noises(pairs, options.noise)
     contrasts = [
         contrast(

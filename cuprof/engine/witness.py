@@ -15,6 +15,8 @@ And no longer, since a busy host takes the processor away for some milliseconds 
 ROUNDS, MOST_ROUNDS = 3, 200
 """So often it looks, the shortest counts; more often while that contradicts the worker."""
 MOST_EXECUTIONS = 1 << 20
+LITTLE = 0.05
+"""Where the writing of inputs and outputs takes no larger part of an execution, it looks once."""
 TIMES_LONGER, LONGER_NS = 2.0, 3_000.0
 """By so much an execution may take longer, just after its inputs were written, than the worker says that it does."""
 
@@ -51,7 +53,7 @@ class Witness:
             else:
                 wanted = math.ceil(1.2 * self._count * LEAST_NS / max(elapsed_ns, 1))
                 self._count = min(wanted, 64 * self._count, MOST_EXECUTIONS)
-            if self._rounds >= (MOST_ROUNDS if self._contradicts(self._index) else ROUNDS):
+            if self._rounds >= self._wanted_rounds():
                 return Execute(0)
         self._started = perf_counter_ns()
         return Execute(self._count, self._only_write)
@@ -74,6 +76,12 @@ class Witness:
             f"{self._seen_ns[finished.index] / 1e3:.4g} µs by the engine's clock"
         )
         return replace(outcome, state=State.IMPLAUSIBLE, message=message)
+
+    def _wanted_rounds(self) -> int:
+        if self._contradicts(self._index):
+            return MOST_ROUNDS
+        # Writing that seems to take longer than it does makes an execution seem shorter, by this at most.
+        return 1 if self._least_ns[True] <= LITTLE * self._claimed_ns[self._index] else ROUNDS
 
     def _contradicts(self, index: int) -> bool:
         return self._seen_ns[index] > TIMES_LONGER * self._claimed_ns[index] + LONGER_NS

@@ -11,7 +11,7 @@ import numpy as np
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, choose_measures, match
 from cuprof.comparison.noise import find_noises, noise_between
-from cuprof.comparison.stored import read_entries
+from cuprof.comparison.stored import read_entries, read_samples
 from cuprof.judging.report import ACCEPTED, Row
 from cuprof.point import Point
 from cuprof.records import FAILED, NOT_RUN, Measure
@@ -40,7 +40,9 @@ class Legs:
     def read(self, store: Store, sweep_id: int) -> None:
         """Take the entries of one more leg."""
         with store.snapshot() as connection:
-            self.legs.append(read_entries(connection, [sweep_id], [self.variant]))
+            entries = read_entries(connection, [sweep_id], [self.variant])
+        read_samples(series for entry in entries for series in entry.series.values())  # before anything else runs
+        self.legs.append(entries)
 
     @property
     def failed(self) -> list[Entry]:

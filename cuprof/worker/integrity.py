@@ -7,7 +7,8 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from types import FunctionType
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 WATCHED = frozenset(
@@ -18,6 +19,7 @@ WATCHED = frozenset(
 OWN = "cuprof"
 PLAIN = (int, float, str, bytes, bool, frozenset, tuple)
 """Types of constants: what is bound to a name of theirs changes only when the name is bound anew."""
+FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial)
 
 
 class Integrity:
@@ -29,6 +31,7 @@ class Integrity:
         self._modules: dict[str, Any] = {}
         self._objects: list[tuple[object, type]] = []
         self._frozen: list[tuple[object, str, Any]] = []
+        self._held: list[tuple[object, str, Any]] = []
         for name, module in list(sys.modules.items()):
             if module is None or name.partition(".")[0] not in WATCHED:
                 continue
@@ -45,9 +48,16 @@ class Integrity:
     def watch(self, *roots: object) -> None:
         """Remember the objects of our own that are reached from these, in the place of those known so far.
 
-        What is frozen keeps its values; and none gets another class, or a method that its class does not give it.
+        What is frozen keeps its values, others keep the functions and the objects of our own that they hold; and none
+        gets another class, or a method that its class does not give it.
         """
         self._objects = [(each, type(each)) for each in _walk(roots)]
+        self._held = [
+            (each, name, value)
+            for each, _ in self._objects
+            for name, value in _attributes(each).items()
+            if isinstance(value, FUNCTIONS) or _is_own(value)
+        ]
         self._frozen = [
             (each, part.name, getattr(each, part.name))
             for each, _ in self._objects
@@ -75,7 +85,7 @@ class Integrity:
             if not all(one is other for one, other in zip(now, (code, defaults, named), strict=True)):
                 replaced.append(f"{function.__module__}.{function.__qualname__}")
                 function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, named
-        for each, attribute, value in self._frozen:
+        for each, attribute, value in (*self._frozen, *self._held):
             if getattr(each, attribute, None) is not value:
                 replaced.append(f"{type(each).__name__}.{attribute}")
                 object.__setattr__(each, attribute, value)
@@ -83,7 +93,7 @@ class Integrity:
             if type(each) is not kind:
                 replaced.append(f"the class of a {kind.__name__}")
                 object.__setattr__(each, "__class__", kind)
-            for attribute in [name for name in vars(each) if isinstance(vars(kind).get(name), FunctionType)]:
+            for attribute in [name for name in getattr(each, "__dict__", ()) if _is_method(kind, name)]:
                 replaced.append(f"{kind.__name__}.{attribute}")
                 del vars(each)[attribute]
         return tuple(dict.fromkeys(replaced))
@@ -110,13 +120,28 @@ def _walk(roots: Sequence[object]) -> Iterator[object]:
     left: list[object] = list(roots)
     while left:
         each = left.pop()
-        if id(each) in seen:
+        if (key := id(each)) in seen:  # asking is an event, which a hook of `opened` hears
             continue
-        seen.add(id(each))
+        seen.add(key)
         if isinstance(each, list | tuple):
             left += each
         elif isinstance(each, Mapping):
             left += each.values()
-        elif type(each).__module__.partition(".")[0] == OWN and isinstance(getattr(each, "__dict__", None), dict):
+        elif _is_own(each):
             yield each
-            left += vars(each).values()
+            left += _attributes(each).values()
+
+
+def _is_own(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == OWN and bool(_attributes(value))
+
+
+def _is_method(kind: type, name: str) -> bool:
+    return isinstance(vars(kind).get(name), FunctionType)
+
+
+def _attributes(each: object) -> dict[str, Any]:
+    """Return the attributes of an object's own, in a dict or in slots."""
+    slots = [name for name in getattr(type(each), "__slots__", ()) if hasattr(each, name)]
+    own = getattr(each, "__dict__", None)
+    return {**(own if isinstance(own, dict) else {}), **{name: getattr(each, name) for name in slots}}

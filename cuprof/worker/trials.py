@@ -152,4 +152,5 @@ class TrialRunner:
                     return
             for candidate in rotation.candidates:
                 candidate.release()
+            session.put_back()
             waiting.extendleft([candidate] for candidate in reversed(rotation.apart))

@@ -294,9 +294,20 @@ def test_warm_up_runs_as_often_as_asked_and_leaves_no_sample(bench: Callable[...
 
 
 def test_warm_up_of_long_executions_is_cut_short(bench: Callable[..., Bench]) -> None:
-    kernel = Kernel([3e9])
-    bench(warmup=50, rule=StoppingRule(patience_ns=1e9)).sample(kernel)
-    assert len(kernel.batches) == 2
+    kernel = Kernel([3e8])
+    bench(warmup=50, rule=StoppingRule(patience_ns=2e8)).sample(kernel)
+    assert len(kernel.batches) == 3
+
+
+@pytest.mark.parametrize(("patience_ns", "count"), [(3e9, 1), (9e9, 3)])
+def test_an_execution_that_is_longer_than_warming_up_counts(
+    bench: Callable[..., Bench], patience_ns: float, count: int
+) -> None:
+    kernel = Kernel([3e9, 4e9, 5e9])
+    ((_, timing),) = bench(rule=StoppingRule(patience_ns=patience_ns)).sample(kernel)
+    assert [sample.duration_ns for sample in timing.samples] == [3e9, 4e9, 5e9][:count]
+    assert [sample.round for sample in timing.samples] == [-1, 0, 1][:count]
+    assert len(kernel.batches) == count
 
 
 def test_the_device_works_for_a_while_before_the_first_sample(bench: Callable[..., Bench]) -> None:
