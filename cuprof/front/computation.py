@@ -7,6 +7,7 @@ and a first result is computed. That is done in a worker (`Family.sample`); this
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -360,7 +361,7 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Return the implementations, each with a name of its own: one that is taken gets its module's before it."""
     named: dict[str, Kernel] = {}
     for one in kernels:
-        origin = one.symbol or origin_of(one.function)
+        origin = re.sub(r"\W+", "_", one.symbol).strip("_") or origin_of(one.function)
         short = origin.rpartition(".")[2].replace("<lambda>", "function")
         candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
         name = next((each for each in candidates if each not in named and "<" not in each), "")

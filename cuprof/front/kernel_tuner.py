@@ -72,7 +72,6 @@ class _Call:
         options = [one for one in self.given.get("compiler_options") or () if "-arch" not in one]
         symbol = str(self.given["kernel_name"])
         return Kernel(
-            name=symbol.partition("<")[0],
             symbol=symbol,
             source=self.file or f"{self.text}\n",
             backend=self._find_backend(),
@@ -198,7 +197,7 @@ class _Call:
             if answer is None:
                 found[name] = np.ma.masked_array(own, True)
             else:
-                found[name] = np.asarray(answer).reshape(own.shape)
+                found[name] = to_host(answer, f"the answer for {name}").reshape(own.shape)
         return found
 
     def _verify(self, results: dict[str, Any], inputs: dict[str, Any]) -> bool:
