@@ -15,6 +15,7 @@ from cuprof.statistics.contrast import contrast
 from cuprof.statistics.noise import PREPARED
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
+from cuprof.wording import list_first
 
 
 @dataclass(frozen=True)
@@ -265,8 +266,5 @@ def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Compared
     return tuple(dict.fromkeys(texts))
 
 
-def _names(entries: Sequence[Entry], most: int = 3) -> str:
-    labels = [entry.label for entry in entries]
-    if not labels:
-        return "none"
-    return "; ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")
+def _names(entries: Sequence[Entry]) -> str:
+    return list_first([entry.label for entry in entries], 3, "; ") or "none"
