@@ -104,11 +104,10 @@ def first_draw() -> Draw:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many executions were compared, how many of them were wrong, and which was the first (counted from 0)."""
+    """How many executions were compared, and how many of them were wrong."""
 
     compared: int = 0
     wrong: int = 0
-    first_wrong: int | None = None
 
 
 @dataclass(frozen=True)
