@@ -48,7 +48,7 @@ class OpenClRunnable:
     setup: tuple[Enqueue, ...] = ()
     parts: Mapping[str, tuple[Reduced, Array]] = field(default_factory=dict)
     """Outputs that are left in parts, and what they lie in."""
-    phases: int = 1
+    launch_phases: int = 1
 
     @property
     def steps(self) -> int:
