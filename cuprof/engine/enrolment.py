@@ -90,7 +90,7 @@ def _withdraw(station: Station, first: Station, backend: str, taken: set[str]) -
         reason = f"the first station has no {backend} device"
     elif device.identity != wanted.identity:
         reason = f"{device.name} is not equal to the first device, {wanted.name}"
-    elif not is_host(backend, device.details) and lock_name(device) in taken:
+    elif not is_host(device) and lock_name(device) in taken:
         reason = f"its {backend} device is another station's"
     if reason:
         station.devices = {**station.devices, backend: Unavailable(reason)}

@@ -161,7 +161,7 @@ class Executions:
                 self._compare(account, self._fetch(account, candidate.runnable))
         if account.in_place:
             return session.tally(candidate.runnable)
-        return Tally(account.compared, account.wrong, None)
+        return Tally(account.compared, account.wrong)
 
     def first_wrong(self, candidate: Candidate) -> str:
         """Return what was wrong with the first wrong result, where that was looked at here."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cuprof.records import DOUBT, Measure, State, Timing
+from cuprof.wording import list_first
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.energy_meter import EnergyMeter
@@ -188,7 +189,7 @@ class Rotation:
 
 def _tampered(candidate: Candidate, replaced: Sequence[str]) -> Finished:
     """Return the answer to a candidate that replaced what judges it; its process is believed no more."""
-    named = ", ".join(replaced[:3]) + (f" and {len(replaced) - 3} more" if len(replaced) > 3 else "")
     candidate.timings = {}
-    finished = candidate.finish(State.IMPLAUSIBLE, f"it replaced {named}, which checks and times it", phase="check")
+    message = f"it replaced {list_first(replaced, 3)}, which checks and times it"
+    finished = candidate.finish(State.IMPLAUSIBLE, message, phase="check")
     return replace(finished, lost=True)

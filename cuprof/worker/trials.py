@@ -126,8 +126,7 @@ class TrialRunner:
         self, session: Session[Runnable], stocked: int, candidates: Sequence[Candidate]
     ) -> Iterator[Finished]:
         """Give the candidates to the device a few at a time; those that a rotation leaves to themselves go next."""
-        facts = self.backend.facts()
-        on_host = is_host(facts.backend, facts.details)
+        on_host = is_host(self.backend.facts())
         bench = Bench(
             self.job,
             self.workload,
