@@ -41,13 +41,15 @@ class Integrity:
                     self._remember_class(value)
                 elif isinstance(value, FunctionType) and value.__module__ == name:
                     self._remember_code(value)
+        self._own = [*_walk((self._known, self._code))]  # a tenth of a second, so not for each job
 
     def watch(self, *roots: object) -> None:
         """Remember the objects of our own that are reached from these, in the place of those known so far.
 
         What is frozen keeps its values; and none gets another class, or a method that its class does not give it.
         """
-        self._objects = [(each, type(each)) for each in _walk(roots)]
+        known = (self._modules, self._known, self._code, self._own, self._objects, self._frozen)
+        self._objects = [(each, type(each)) for each in (*self._own, *_walk(roots, known))]
         self._frozen = [
             (each, part.name, getattr(each, part.name))
             for each, _ in self._objects
@@ -104,9 +106,9 @@ class Integrity:
         self._code.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
 
 
-def _walk(roots: Sequence[object]) -> Iterator[object]:
+def _walk(roots: Sequence[object], passed_over: Sequence[object] = ()) -> Iterator[object]:
     """Yield each object of our own classes that is reached through attributes and containers, once."""
-    seen: set[int] = set()
+    seen: set[int] = {id(each) for each in passed_over}
     left: list[object] = list(roots)
     while left:
         each = left.pop()
