@@ -44,6 +44,7 @@ class Integrity:
                     self._remember_class(value)
                 elif isinstance(value, FunctionType) and value.__module__ == name:
                     self._remember_code(value)
+        self._own = [*_walk((self._known, self._code))]  # a tenth of a second, so not for each job
 
     def watch(self, *roots: object) -> None:
         """Remember the objects of our own that are reached from these, in the place of those known so far.
@@ -51,10 +52,12 @@ class Integrity:
         What is frozen keeps its values, others keep the functions and the objects of our own that they hold; and none
         gets another class, or a method that its class does not give it.
         """
-        self._objects = [(each, type(each)) for each in _walk(roots)]
+        known = (self._modules, self._known, self._code, self._own, self._objects, self._frozen, self._held)
+        reached = [*_walk(roots, known)]
+        self._objects = [(each, type(each)) for each in (*self._own, *reached)]
         self._held = [
             (each, name, value)
-            for each, _ in self._objects
+            for each in reached
             for name, value in _attributes(each).items()
             if isinstance(value, FUNCTIONS) or _is_own(value)
         ]
@@ -114,9 +117,9 @@ class Integrity:
         self._code.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
 
 
-def _walk(roots: Sequence[object]) -> Iterator[object]:
+def _walk(roots: Sequence[object], passed_over: Sequence[object] = ()) -> Iterator[object]:
     """Yield each object of our own classes that is reached through attributes and containers, once."""
-    seen: set[int] = set()
+    seen: set[int] = {id(each) for each in passed_over}
     left: list[object] = list(roots)
     while left:
         each = left.pop()
@@ -133,7 +136,10 @@ def _walk(roots: Sequence[object]) -> Iterator[object]:
 
 
 def _is_own(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == OWN and bool(_attributes(value))
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == OWN and (
+        hasattr(value, "__dict__") or bool(kind.__dict__.get("__slots__"))
+    )
 
 
 def _is_method(kind: type, name: str) -> bool:
