@@ -8,15 +8,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 WATCHED = frozenset(
-    {"builtins", "cuprof", "gc", "hashlib", "json", "math", "msgspec", "numpy", "os", "random", "secrets", "statistics",
-     "struct", "time"}
+    {"builtins", "concurrent", "cuprof", "gc", "hashlib", "json", "math", "msgspec", "numpy", "os", "pynvml",
+     "random", "scipy", "secrets", "statistics", "struct", "time"}
 )  # fmt: skip
 """Packages whose functions stand between a variant's execution and what is stored of it."""
 OWN = "cuprof"
+WHOLE = (OWN, "concurrent")
+"""Of these their classes, methods and constants too; the latter's threads empty the caches."""
 PLAIN = (int, float, str, bytes, bool, frozenset, tuple)
 """Types of constants: what is bound to a name of theirs changes only when the name is bound anew."""
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial)
@@ -28,6 +30,7 @@ class Integrity:
     def __init__(self) -> None:
         self._known: list[tuple[Any, str, Any]] = []
         self._code: list[tuple[FunctionType, Any, Any, Any]] = []
+        self._names: list[tuple[dict[str, Any], str, Any]] = []
         self._modules: dict[str, Any] = {}
         self._objects: list[tuple[object, type]] = []
         self._frozen: list[tuple[object, str, Any]] = []
@@ -35,7 +38,7 @@ class Integrity:
         for name, module in list(sys.modules.items()):
             if module is None or name.partition(".")[0] not in WATCHED:
                 continue
-            own = name.partition(".")[0] == OWN
+            own = name.partition(".")[0] in WHOLE
             self._modules[name] = module
             for attribute, value in list(vars(module).items()):
                 if callable(value) or (own and isinstance(value, PLAIN) and not attribute.startswith("__")):
@@ -68,6 +71,25 @@ class Integrity:
             for part in fields(each)
         ]
 
+    def trust(self, function: object) -> None:
+        """Remember a family's own function that judges: its code, what its names stand for, and the code of those."""
+        left, seen = [function], set[int]()
+        while left:
+            each = left.pop()
+            if not isinstance(each, FunctionType) or id(each) in seen:
+                continue
+            seen.add(id(each))
+            self._remember_code(each)
+            places = [each.__globals__]
+            for name in each.__code__.co_names:  # of a.b.c each part is looked up in the one before
+                for place in [one for one in places if name in one]:
+                    value = place[name]
+                    if isinstance(value, ModuleType):
+                        places.append(vars(value))
+                    if callable(value) or isinstance(value, (*PLAIN, ModuleType)):
+                        self._names.append((place, name, value))
+                        left.append(value)
+
     def hide(self) -> None:
         """Take all objects there are out of the sight of the garbage collector, by which code finds what is others'."""
         gc.freeze()
@@ -83,6 +105,10 @@ class Integrity:
             if vars(owner).get(attribute) is not value:
                 replaced.append(f"{owner.__name__}.{attribute}")
                 setattr(owner, attribute, value)
+        for place, name, value in self._names:
+            if place.get(name) is not value:
+                replaced.append(f"{place.get('__name__', 'the family')}.{name}")
+                place[name] = value
         for function, code, defaults, named in self._code:
             now = function.__code__, function.__defaults__, function.__kwdefaults__
             if not all(one is other for one, other in zip(now, (code, defaults, named), strict=True)):
