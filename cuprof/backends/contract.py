@@ -169,6 +169,9 @@ class Session(ABC, Generic[R]):
     def poison(self, runnable: R, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch with a byte."""
 
+    def spoil(self, runnable: R, share: float, byte: int) -> None:
+        """Overwrite one element of each result, so far along, with a byte; nothing where none is timed back to back."""
+
     def run(self, runnable: R) -> None:
         """Execute once and wait.
 
@@ -184,6 +187,10 @@ class Session(ABC, Generic[R]):
         Raises:
             LaunchError: as `run`.
         """
+
+    def clocked(self, runnable: R, count: int = 1) -> float:
+        """Execute so often on what is there, and return the ns of the host's clock, where that is what times it."""
+        raise NotImplementedError
 
     def watch_inputs(self) -> None:
         """Remember what the inputs hold, for `damaged_inputs`; nothing where that is kept anyhow."""

@@ -146,6 +146,9 @@ class Rotation:
             message += f": {first}" if first else ""
             candidate.timings = {}
             return candidate.finish(State.WRONG_RESULT, message + self.bench.find_lateness(candidate), phase="time")
+        if skipping := executions.find_skipping(candidate):
+            candidate.timings = {}
+            return candidate.finish(State.WRONG_RESULT, skipping, phase="time")
         doubts = [executions.find_memory(candidate)] + [
             str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
         ]
@@ -160,7 +163,11 @@ class Rotation:
 
     def _show(self, candidate: Candidate) -> Finished | None:
         """Let the engine's clock see the candidate; return how it failed, or None."""
-        return candidate.attempt(Phase.TIME, self.bench.show, self.bench.enter)
+        failed, check = candidate.attempt(Phase.TIME, self.bench.show, self.bench.enter), candidate.check
+        if failed or check is None or check.passed:
+            return failed
+        candidate.timings = {}
+        return candidate.finish(State.WRONG_RESULT, f"wrong under the engine's clock: {check.message}", phase="time")
 
     def _find_tamperer(self, candidates: Sequence[Candidate], replaced: Sequence[str]) -> Iterator[Finished]:
         """Answer the one candidate that can have replaced something; of several, leave each to itself."""

@@ -134,6 +134,7 @@ class TrialRunner:
             self.enter,
             stocked,
             on_host,
+            int(facts.details.get("last_level_cache_bytes") or 0),
             self.state,
             self.integrity,
             self.be_seen if self.backend.spec.is_host else None,

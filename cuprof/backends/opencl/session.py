@@ -214,6 +214,17 @@ class OpenClSession(Session[OpenClRunnable]):
                 step([])
             self.device.queue.finish()
 
+    def spoil(self, runnable: OpenClRunnable, share: float, byte: int) -> None:
+        """Overwrite one element of each result."""
+        with self.device.errors("spoil the results", waiting=True):
+            for name, buffer in runnable.results.items():
+                spec = self.signature.outputs[name]
+                size = spec.type.itemsize
+                place = int(share * (spec.nbytes // size)) * size
+                if spec.nbytes:
+                    self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), place, size)
+            self.device.queue.finish()
+
     def repeat(self, runnable: OpenClRunnable, count: int) -> None:
         """Execute back to back and wait."""
         with self.device.errors("launch"):
