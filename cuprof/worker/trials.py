@@ -135,10 +135,10 @@ class TrialRunner:
             self.enter,
             stocked,
             on_host,
-            int(facts.details.get("last_level_cache_bytes") or 0),
             self.state,
             self.integrity,
             self.be_seen if self.backend.spec.is_host else None,
+            int(facts.details.get("last_level_cache_bytes") or 0),
         )
         executions = Executions(bench, stocked)
         rounds, energy = Rounds(bench, self.backend, self.monitor, executions), EnergyMeter(bench, self.monitor)
