@@ -222,6 +222,7 @@ TRICKS = (
     Trick("one_in_fifty_on_device", "skipped in one of fifty", TIMED_CHECKED, (WRONG,), samples=250),
     # On the GPU from Python: honest work, and the device left changed.
     Trick("l2_persisting_left", "lines left persisting in L2", PUT_BACK, NO_RANK_OR_TRUE, n=2**20),
+    Trick("l2_window_prepared", "window prepared in L2", PUT_BACK, NO_RANK_OR_TRUE, n=2**20),
     Trick("stack_limit_left", "device limits left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("cache_config_left", "cache configuration left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("context_left", "current context left", PUT_BACK, NO_RANK_OR_TRUE),
@@ -256,7 +257,7 @@ HONEST = {
         "triton_default_stream", "triton_current_stream", "launched_in_pieces", "copied_then_added",
         "workspace_in_prepare", "compiled_at_first_launch", "tuned_at_first_launch", "descriptor_kept", "handle_kept",
         "allocator_put_back", "host_callback", "own_blocking_stream", "prefetched_beside", "slow_to_launch",
-        "waits_itself", "device_probe",
+        "waits_itself", "stack_raised", "device_probe",
     ),
 }  # fmt: skip
 """Variants that are timed in full and accused of nothing, by back end."""

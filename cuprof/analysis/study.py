@@ -10,7 +10,7 @@ from typing import Any
 from cuprof.analysis.experiment import Experiment
 from cuprof.analysis.load_counters import Counters
 from cuprof.analysis.published import PublishedValue
-from cuprof.analysis.trials import RANKING, StudyTrial, best_of_tunables, by_time, grouped
+from cuprof.analysis.trials import RANKING, StudyTrial, best_of_tunables, by_time
 from cuprof.comparison.compare import ComparedTrial, Options
 from cuprof.comparison.pairs import VariantComparisons
 from cuprof.config.model import MeasureConfig
@@ -122,9 +122,8 @@ class Study:
             against: a variant that takes the baseline's place.
         """
         name = against or self.stand_in or self.baseline
-        found = [each for each in self._by_problem.get(trial.problem, ()) if name in (each.variant, each.contender)]
-        same = [each for each in found if each.device == trial.device]
-        return min(same or found, key=by_time, default=None)
+        found = self._fastest.get((trial.problem, name), {})
+        return found.get(trial.device) or min(found.values(), key=by_time, default=None)
 
     def speedup(self, trial: StudyTrial, against: str = "") -> float | None:
         """Return how many times as fast a right trial is as the baseline at its problem, None where either is missing.
@@ -160,8 +159,13 @@ class Study:
         return VariantComparisons([trial.entry for trial in self.trials if trial.entry is not None], self.options)
 
     @cached_property
-    def _by_problem(self) -> dict[Point, list[StudyTrial]]:
-        return grouped(self.right, lambda trial: trial.problem)
+    def _fastest(self) -> dict[tuple[Point, str], dict[str, StudyTrial]]:
+        """Return problem and variant or contender → device → its fastest right trial."""
+        found: dict[tuple[Point, str], dict[str, StudyTrial]] = {}
+        for trial in sorted(self.right, key=by_time):
+            for name in (trial.variant, trial.contender):
+                found.setdefault((trial.problem, name), {}).setdefault(trial.device, trial)
+        return found
 
 
 def _shared_measure(base: StudyTrial, new: StudyTrial) -> Measure | None:

@@ -6,20 +6,23 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Engine
 
 from cuprof.backends.registry import is_host
 from cuprof.comparison.entries import Entry
 from cuprof.measure.method import relevant_settings
 from cuprof.reading.devices import DeviceRow, list_devices
-from cuprof.reading.references import Reference, list_references
+from cuprof.reading.references import list_references
 from cuprof.reading.samples import SampleArrays, iter_samples
-from cuprof.reading.sweeps import read_configurations
-from cuprof.reading.trials import TimingRow, TrialRow, list_trials
+from cuprof.reading.sweeps import list_sources, read_configurations
+from cuprof.reading.trials import TimingRow, TrialRow, iter_trials
 from cuprof.records import Measure, State
 from cuprof.statistics.series import Series
+from cuprof.store.connection import READING, checking, explained
 
 FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
@@ -37,92 +40,153 @@ def read_entries(
 ) -> list[Entry]:
     """Return the trials of some sweeps; of a trial in several of them, the last one's.
 
+    Their samples are read when they are asked for; `read_samples` reads those of many at once.
+
     Args:
         sweep_ids: the later ones win.
         variants: only these, all when empty.
         trials: what `list_trials` returns of them, where it is known.
     """
     devices = {device.id: device for device in list_devices(connection, sweep_ids)}
-    rows: dict[tuple[Any, ...], TrialRow] = {}
-    for row in list_trials(connection, sweep_ids, variants) if trials is None else trials:
-        device = devices.get(row.device_id or 0)
-        key = (row.family, row.variant, row.backend, row.problem, row.tunables, device and device.facts.name)
-        rows.pop(key, None)
-        rows[key] = row
-    configurations = read_configurations(connection, {row.run.sweep_id for row in rows.values() if row.run})
-    timings = [timing.id for row in rows.values() for timing in _timings(row).values()]
-    measured_in = {row.run.sweep_id for row in rows.values() if row.run}
-    references: dict[tuple[int, str], list[Reference]] = defaultdict(list)
-    for reference in list_references(connection, sorted(measured_in)):
-        references[reference.sweep_id, reference.job].append(reference)
-    timings += [each.timing_id for of_job in references.values() for each in of_job]
-    samples = dict(iter_samples(connection, timings))
+    measured_in = list_sources(connection, sweep_ids)
+    configurations = read_configurations(connection, measured_in)
+    shelf = Shelf(connection.engine)
+    references: dict[tuple[int, str], tuple[str, dict[Measure, Series]]] = {}
+    for each in list_references(connection, measured_in):
+        _, series = references.setdefault((each.sweep_id, each.job), (each.identity, {}))
+        series[each.measure] = StoredSeries(shelf, each.timing_id, each.median_ns)
 
     @cache
-    def settings(sweep_id: int, measure: Measure, version: str) -> Mapping[str, Any]:
+    def settings(sweep_id: int, timed: tuple[tuple[Measure, str], ...]) -> dict[Measure, Mapping[str, Any]]:
         measuring = configurations.get(sweep_id, {}).get("measure") or {}
-        return {**relevant_settings(measure, measuring), "version": version}
+        return {measure: {**relevant_settings(measure, measuring), "version": version} for measure, version in timed}
 
-    return [
-        _refer(_entry(row, devices.get(row.device_id or 0), samples, settings), row, references, samples)
-        for row in rows.values()
-    ]
-
-
-def _refer(
-    entry: Entry,
-    row: TrialRow,
-    references: Mapping[tuple[int, str], Sequence[Reference]],
-    samples: Mapping[int, SampleArrays],
-) -> Entry:
-    """Return the entry with what its job measured of the reference."""
-    if row.run is None or not row.run.job:
-        return entry
-    found = references.get((row.run.sweep_id, row.run.job), ())
-    series = {
-        each.measure: Series(samples[each.timing_id].durations_ns, samples[each.timing_id].rounds)
-        for each in found
-        if each.timing_id in samples and (samples[each.timing_id].durations_ns > 0).all()
-    }
-    return replace(entry, job=row.run.job, reference=found[0].identity if found else "", references=series)
+    entries: dict[tuple[Any, ...], Entry] = {}
+    with checking(connection.engine.url):
+        for row in iter_trials(connection, sweep_ids, variants) if trials is None else trials:
+            entry = _entry(row, devices.get(row.device_id or 0), shelf, settings)
+            if row.run is not None and row.run.job:
+                identity, series = references.get((row.run.sweep_id, row.run.job), ("", {}))
+                entry = replace(entry, job=row.run.job, reference=identity, references=series)
+            key = (row.family, row.variant, row.backend, row.problem, row.tunables, entry.device)
+            entries.pop(key, None)
+            entries[key] = entry
+    return list(entries.values())
 
 
-def _timings(row: TrialRow) -> Mapping[Measure, TimingRow]:
-    return row.timings if row.state is State.OK else {}
+def read_samples(series: Iterable[Series]) -> None:
+    """Read what is not read yet of the samples of many series, in few queries."""
+    wanted: dict[Shelf, list[int]] = defaultdict(list)
+    for each in series:
+        if isinstance(each, StoredSeries):
+            wanted[each.shelf].append(each.timing_id)
+    for shelf, timing_ids in wanted.items():
+        shelf.read(timing_ids)
+
+
+def forget_samples(series: Iterable[Series]) -> None:
+    """Forget the samples of stored series, which are read again when they are asked for again."""
+    for each in series:
+        if isinstance(each, StoredSeries):
+            for name in ("durations", "rounds", "spread", "quartiles"):
+                vars(each).pop(name, None)
+
+
+class Shelf:
+    """The samples of stored timings, read once; those of a timing never change."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._found: dict[int, SampleArrays] = {}
+        finalize(self, engine.dispose)
+
+    def read(self, timing_ids: Iterable[int]) -> None:
+        """Read the samples of these timings."""
+        missing = [each for each in timing_ids if each not in self._found]
+        if missing:
+            with explained(self._engine.url), self._engine.connect() as connection:
+                self._found.update(iter_samples(connection.execution_options(**{READING: True}), missing))
+
+    def take(self, timing_id: int) -> SampleArrays:
+        """Return the samples of a timing, which are then forgotten here."""
+        self.read([timing_id])
+        with checking(self._engine.url):
+            return self._found.pop(timing_id)
+
+
+class StoredSeries(Series):
+    """The samples of a stored timing that have a logarithm; they are read when they are first asked for.
+
+    Args:
+        median_ns: as it is stored; 0 where it is of samples without a logarithm too.
+    """
+
+    def __init__(
+        self, shelf: Shelf, timing_id: int, median_ns: float, together: str = "", tick_ns: float = 0.0
+    ) -> None:
+        known = {
+            "shelf": shelf,
+            "timing_id": timing_id,
+            "stored_ns": median_ns,
+            "together": together,
+            "tick_ns": tick_ns,
+        }
+        for name, value in known.items():
+            object.__setattr__(self, name, value)
+
+    if TYPE_CHECKING:
+        shelf: Shelf
+        timing_id: int
+        stored_ns: float
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("durations", "rounds"):
+            raise AttributeError(name)
+        samples = self.shelf.take(self.timing_id)
+        positive = samples.durations_ns > 0
+        chosen = slice(None) if positive.all() else positive
+        object.__setattr__(self, "durations", samples.durations_ns[chosen])
+        object.__setattr__(self, "rounds", samples.rounds[chosen])
+        return vars(self)[name]
+
+    @property
+    def median_ns(self) -> float:
+        """Return the median of the samples."""
+        return self.stored_ns or super().median_ns
 
 
 def _entry(
     row: TrialRow,
     device: DeviceRow | None,
-    samples: Mapping[int, SampleArrays],
-    settings: Callable[[int, Measure, str], Mapping[str, Any]],
+    shelf: Shelf,
+    settings: Callable[[int, tuple[tuple[Measure, str], ...]], dict[Measure, Mapping[str, Any]]],
 ) -> Entry:
-    timings, series = {}, {}
-    for measure, timing in _timings(row).items():
-        if timing.id in samples and (found := _series(timing, samples[timing.id])):
-            timings[measure], series[measure] = timing, found
+    timings = {
+        measure: timing
+        for measure, timing in (row.timings.items() if row.state is State.OK else ())
+        if timing.summary.count and timing.summary.max_ns > 0
+    }
+    versions = tuple(
+        (measure, str(timing.details.get("version") or FIRST_VERSION)) for measure, timing in timings.items()
+    )
     sweep_id = row.run.sweep_id if row.run else 0
     return Entry(
-        **{name: getattr(row, name) for name in SAME},
+        **dict(zip(SAME, _what(row), strict=True)),
         device=device.facts.name if device else "",
         device_identity=device.comparable if device else "",
-        on_host=device is not None and is_host(row.backend, device.facts.details),
+        on_host=is_host(device.facts if device else None),
         several_launches=Measure.COLD in timings and int(timings[Measure.COLD].details.get("batch") or 1) > 1,
         run=f"{row.identity} {row.run.started_at} {row.run.duration_ns}" if row.run else "",
-        settings={
-            measure: settings(sweep_id, measure, str(timing.details.get("version") or FIRST_VERSION))
-            for measure, timing in timings.items()
-        },
+        settings=settings(sweep_id, versions),
         methods={measure: timing.method for measure, timing in timings.items()},
-        series=series,
+        series={measure: _series(timing, shelf) for measure, timing in timings.items()},
     )
 
 
-def _series(timing: TimingRow, samples: SampleArrays) -> Series | None:
-    """Return the samples that have a logarithm; None where there are none."""
-    durations, rounds = samples.durations_ns, samples.rounds
-    positive = durations > 0
-    if not positive.all():
-        durations, rounds = durations[positive], rounds[positive]
+_what = attrgetter(*SAME)
+
+
+def _series(timing: TimingRow, shelf: Shelf) -> Series:
+    summary = timing.summary
     tick_ns = float(timing.details.get("tick_ns") or 0.0)
-    return Series(durations, rounds, timing.rotation, tick_ns=tick_ns) if durations.size else None
+    return StoredSeries(shelf, timing.id, summary.median_ns if summary.min_ns > 0 else 0.0, timing.rotation, tick_ns)

@@ -17,6 +17,8 @@ ROUNDS, MOST_ROUNDS = 3, 200
 SHARP, SHARPENING_NS = 1.2, 50_000_000
 """And for so long while the two shortest of a kind differ by more than this factor: on a busy host few are true."""
 MOST_EXECUTIONS = 1 << 20
+LITTLE = 0.05
+"""Where the writing of inputs and outputs takes no larger part of an execution, it looks once."""
 TIMES_LONGER, LONGER_NS = 2.0, 3_000.0
 """By so much an execution may take longer, just after its inputs were written, than the worker says that it does: when
 it was timed, and of these very executions."""
@@ -60,7 +62,7 @@ class Witness:
             else:
                 wanted = math.ceil(1.2 * self._count * LEAST_NS / max(elapsed_ns, 1))
                 self._count = min(wanted, 64 * self._count, MOST_EXECUTIONS)
-            if self._rounds >= ROUNDS and not self._wants_more(now):
+            if not self._wants_more(now):
                 return Execute(0)
         self._started = perf_counter_ns()
         return Execute(self._count, self._only_write)
@@ -87,8 +89,12 @@ class Witness:
     def _wants_more(self, now: int) -> bool:
         if self._contradicts(self._index):
             return self._rounds < MOST_ROUNDS
+        writing_ns = self._least_ns[True][0]
+        # Writing that seems to take longer than it does makes an execution seem shorter, by this at most.
+        if self._rounds and writing_ns <= LITTLE * self._claimed_ns[self._index]:
+            return False
         is_sharp = all(second <= SHARP * first for first, second in self._least_ns)
-        return not is_sharp and now - self._began < SHARPENING_NS
+        return self._rounds < ROUNDS or (not is_sharp and now - self._began < SHARPENING_NS)
 
     def _contradicts(self, index: int) -> bool:
         return self._seen_ns[index] > TIMES_LONGER * self._said_ns(index) + LONGER_NS

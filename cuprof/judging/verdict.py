@@ -11,11 +11,11 @@ import numpy as np
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, choose_measures, match
 from cuprof.comparison.noise import find_noises, noise_between
-from cuprof.comparison.stored import read_entries
+from cuprof.comparison.stored import read_entries, read_samples
 from cuprof.judging.report import ACCEPTED, Row
 from cuprof.point import Point
 from cuprof.records import FAILED, NOT_RUN, Measure
-from cuprof.statistics.contrast import Contrast, contrast
+from cuprof.statistics.contrast import Pair, contrast_all
 from cuprof.statistics.series import Series
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, judge
@@ -40,7 +40,9 @@ class Legs:
     def read(self, store: Store, sweep_id: int) -> None:
         """Take the entries of one more leg."""
         with store.snapshot() as connection:
-            self.legs.append(read_entries(connection, [sweep_id], [self.variant]))
+            entries = read_entries(connection, [sweep_id], [self.variant])
+        read_samples(series for entry in entries for series in entry.series.values())  # before anything else runs
+        self.legs.append(entries)
 
     @property
     def failed(self) -> list[Entry]:
@@ -123,7 +125,7 @@ def compare_legs(
     baselines = {id(base): base for base, _ in pairs}.values()
     controls = [(pair, measure) for base in baselines for pair in base.controls() for measure in pair.base.series]
     noises = find_noises([*((pair, measure) for _, pair, measure in found), *controls], noise)
-    contrasts = [_contrast(pairs[number], pair, measure, noises) for number, pair, measure in found]
+    contrasts = contrast_all([_pair(pairs[number], pair, measure, noises) for number, pair, measure in found])
     choices = sum(pair.choices for _, pair, _ in found)
     judged = zip(found, judge(contrasts, rule, choices), strict=True)
     rows: list[list[Row]] = [[] for _ in pairs]
@@ -139,10 +141,10 @@ def is_accepted(rows: Sequence[Row]) -> bool:
     return bool(rows) and all(row.judgement.verdict in ACCEPTED for row in rows)
 
 
-def _contrast(pair: tuple[Legs, Legs], matched: Match, measure: Measure, noises: Mapping[str, SweepNoise]) -> Contrast:
+def _pair(pair: tuple[Legs, Legs], matched: Match, measure: Measure, noises: Mapping[str, SweepNoise]) -> Pair:
     fewest = min(len(side.legs) for side in pair)
     noise = noise_between(noises[matched.device], matched, measure).times(1 / math.sqrt(fewest))
-    return contrast(matched.base.series[measure], matched.new.series[measure], noise)
+    return Pair(matched.base.series[measure], matched.new.series[measure], noise)
 
 
 def _pool(entries: Sequence[Entry]) -> Entry:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,6 +15,9 @@ from sqlalchemy.engine import Connection
 from cuprof.store.connection import checking
 from cuprof.store.models import Samples
 from cuprof.store.rows import chunks
+
+TOGETHER = 1000
+"""Timings whose lists are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +35,10 @@ class SampleArrays:
 
 def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, SampleArrays]]:
     """Yield (timing, its samples) by rising number of the timing; those without a counted sample are left out."""
-    for chunk in chunks(sorted(set(timing_ids))):
-        for timing_id, *lists in connection.execute(_LISTS.where(Samples.timing_id.in_(chunk))).all():
-            with checking(connection.engine.url):
-                arrays = _arrays(*lists)
-            if arrays.rounds.size:
-                yield timing_id, arrays
+    for chunk in chunks(sorted(set(timing_ids)), TOGETHER):
+        rows = connection.execute(_LISTS.where(Samples.timing_id.in_(chunk))).all()
+        with checking(connection.engine.url):
+            yield from _arrays([row for row in rows if row[1] != "[]"])
 
 
 # as text, which is read faster here than by the driver
@@ -48,14 +50,23 @@ _durations = msgspec.json.Decoder(list[float | None])
 _exclusions = msgspec.json.Decoder(list[str])
 
 
-def _arrays(durations: str, rounds: str, exclusions: str | None) -> SampleArrays:
-    every = np.array(_durations.decode(durations), dtype=np.float64)  # of no value: NaN
-    counted = ~np.isnan(every)
-    if exclusions:
-        counted &= np.array(_exclusions.decode(exclusions)) == ""
-    if counted.all():
-        return SampleArrays(_rounds(rounds), every)
-    return SampleArrays(_rounds(rounds)[counted], every[counted])
+def _arrays(rows: Sequence[Any]) -> Iterator[tuple[int, SampleArrays]]:
+    """Yield the samples of timings that have some; a list of all durations is read in less time than many lists."""
+    joined = ",".join([durations[1:-1] for _, durations, *_ in rows])
+    every = np.array(_durations.decode(f"[{joined}]"), dtype=np.float64)  # of no value: NaN
+    is_whole = not np.isnan(every).any()
+    ends = np.cumsum([durations.count(",") + 1 for _, durations, *_ in rows], dtype=np.int64).tolist()
+    for (timing_id, _, rounds, exclusions), start, end in zip(rows, [0, *ends], ends, strict=False):
+        arrays = SampleArrays(_rounds(rounds), every[start:end])
+        if arrays.rounds.size != arrays.durations_ns.size:
+            raise ValueError(f"timing {timing_id} has {end - start} durations and {arrays.rounds.size} rounds")
+        if exclusions or not is_whole:
+            counted = ~np.isnan(arrays.durations_ns)
+            if exclusions:
+                counted &= np.array(_exclusions.decode(exclusions)) == ""
+            arrays = SampleArrays(arrays.rounds[counted], arrays.durations_ns[counted])
+        if arrays.rounds.size:
+            yield timing_id, arrays
 
 
 @lru_cache(maxsize=4096)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import json
 from sqlalchemy.engine import Connection
 
 from cuprof.point import Point
 from cuprof.reading.intact import intact
 from cuprof.records import BuildFacts, Check, Energy, Measure, State, Summary, Unavailable
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Trial, Variant
+from cuprof.store.rows import CHUNK, among
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,39 +116,44 @@ class TrialRow:
 
 @intact
 def list_trials(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> list[TrialRow]:
-    """Return the trials of some sweeps: sweep by sweep in the order given, each in its own order.
+    """Return the trials of some sweeps; see `iter_trials`."""
+    return list(iter_trials(connection, sweep_ids, variants))
+
+
+def iter_trials(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> Iterator[TrialRow]:
+    """Yield the trials of some sweeps: sweep by sweep in the order given, each in its own order.
 
     Args:
         variants: only those of these names, all when empty.
     """
     chosen = [SweepTrial.sweep_id.in_(sweep_ids), *([Variant.name.in_(variants)] if variants else [])]
-    families = {
-        row.id: {name: getattr(row, name) for name in _OF_VARIANT}
-        for row in connection.execute(_VARIANTS.where(Variant.id.in_(_of(Trial.variant_id, chosen))))
+    facts = {
+        key: row for key, *row in connection.execute(_VARIANTS.where(Variant.id.in_(_of(Trial.variant_id, chosen))))
     }
     points = connection.execute(_PROBLEMS.where(Problem.id.in_(_of(Trial.problem_id, chosen))))
     problems = {key: Point(coordinates) for key, coordinates in points}
-    runs = {row.id: row for row in connection.execute(_RUNS.where(Run.id.in_(_of(SweepTrial.run_id, chosen)))).all()}
-    timings: dict[int, dict[Measure, TimingRow]] = {}
-    for row in connection.execute(_TIMINGS.where(Timing.run_id.in_(_of(SweepTrial.run_id, chosen)))).all():
-        timing = _timing(row)
-        timings.setdefault(timing.run_id, {})[timing.measure] = timing
-    found: dict[int, list[TrialRow]] = {sweep_id: [] for sweep_id in sweep_ids}
-    for row in connection.execute(_MEMBERS.where(*chosen)).all():
-        run = None if row.run_id is None else _run(runs[row.run_id])
-        reason = row.unavailable_reason
-        trial = TrialRow(
-            **{name: getattr(row, name) for name in _OF_TRIAL},
-            **families[row.variant_id],
-            problem=problems[row.problem_id],
-            tunables=Point(row.tunables),
-            device_id=next(filter(None, (run and run.device_id, row.device_id, row.trial_device_id)), None),
-            unavailable=None if reason is None else Unavailable(reason, row.unavailable_remedy or ""),
-            run=run,
-            timings=timings.get(row.run_id, {}),
-        )
-        found[row.sweep_id].append(trial)
-    return [trial for trials in found.values() for trial in trials]
+    tunables = lru_cache(maxsize=None)(
+        lambda text: Point(json.decode(text, type=dict[str, Any]))
+    )  # few for many trials
+    for sweep_id in dict.fromkeys(sweep_ids):
+        of_sweep = _MEMBERS.where(*chosen, SweepTrial.sweep_id == sweep_id)
+        for members in connection.execute(of_sweep).partitions(CHUNK):
+            run_ids = [member.run_id for member in members if member.run_id is not None]
+            runs = {row[0]: _run(row) for row in connection.execute(_RUNS.where(among(connection, Run.id, run_ids)))}
+            timings: dict[int, dict[Measure, TimingRow]] = {}
+            for row in connection.execute(_TIMINGS.where(among(connection, Timing.run_id, run_ids))):
+                timing = _timing(row)
+                timings.setdefault(timing.run_id, {})[timing.measure] = timing
+            for (key, ordinal, device_id, run_id, reason, remedy, identity, variant_id, problem_id, planned_device,
+                 text, label, useful_bytes, flops) in members:  # fmt: skip
+                run = None if run_id is None else runs[run_id]
+                device_id = (run and run.device_id) or device_id or planned_device or None
+                unavailable = None if reason is None else Unavailable(reason, remedy or "")
+                values: tuple[Any, ...] = (
+                    *(key, sweep_id, ordinal, identity, label, *facts[variant_id], problems[problem_id]),
+                    *(tunables(text), useful_bytes, flops, device_id, unavailable, run, timings.get(run_id or 0, {})),
+                )
+                yield TrialRow(*values)
 
 
 def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> list[str]:
@@ -168,9 +176,10 @@ def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, f
     return found
 
 
-_OF_VARIANT = ("family", "variant", "order", "kind", "backend", "expected", "description", "origin")
-_OF_TRIAL = ("id", "sweep_id", "ordinal", "identity", "label", "useful_bytes", "flops")
-_VARIANTS = sa.select(*Variant.__table__.c, Variant.name.label("variant"), Variant.ordinal.label("order"))
+_VARIANTS = sa.select(
+    *(Variant.id, Variant.family, Variant.name, Variant.ordinal, Variant.kind, Variant.backend),
+    *(Variant.expected, Variant.description, Variant.origin),
+)
 _PROBLEMS = sa.select(Problem.id, Problem.coordinates)
 _RUNS = sa.select(
     *(Run.id, Run.sweep_id, Run.device_id, Run.state, Run.phase, Run.message, Run.log, Run.started_at, Run.duration_ns),
@@ -184,7 +193,12 @@ _TIMINGS = sa.select(
     *(Timing.details, Timing.rotation, Timing.energy_j, Timing.mean_w, Timing.idle_w),
 ).order_by(Timing.id)
 _MEMBERS = (
-    sa.select(*SweepTrial.__table__.c, *Trial.__table__.c, Trial.device_id.label("trial_device_id"))
+    sa.select(
+        *(Trial.id, SweepTrial.ordinal, SweepTrial.device_id, SweepTrial.run_id),
+        *(SweepTrial.unavailable_reason, SweepTrial.unavailable_remedy, Trial.identity, Trial.variant_id),
+        *(Trial.problem_id, Trial.device_id, sa.cast(Trial.tunables, sa.Text), Trial.label),
+        *(Trial.useful_bytes, Trial.flops),
+    )
     .join(Trial, Trial.id == SweepTrial.trial_id)
     .join(Variant, Variant.id == Trial.variant_id)
     .order_by(SweepTrial.ordinal)

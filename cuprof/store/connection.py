@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.engine import URL, Engine, make_url
@@ -25,6 +26,8 @@ PIECE_SECONDS = 0.2
 """How long a writer waits before it looks whether it was asked to stop."""
 READING = "cuprof_reading"
 """Execution option of a connection that only reads: on SQLite its transactions take no lock that keeps writers off."""
+
+_AS_JSON = {"json_serializer": to_json, "json_deserializer": msgspec.json.decode}
 
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
 _QUOTING = "write @ : / ? # & % and spaces of a password as %40 %3A %2F %3F %23 %26 %25 %20, or keep it in ~/.pgpass"
@@ -111,7 +114,7 @@ def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True)
     try:
         if url.get_backend_name() == "sqlite":
             return _make_sqlite(url, read_only, foreign_keys)
-        engine = sa.create_engine(url, json_serializer=to_json, pool_pre_ping=True)
+        engine = sa.create_engine(url, **_AS_JSON, pool_pre_ping=True)
     except ImportError:
         backend = url.get_backend_name()
         raise MissingDependencyError(f"the driver for {backend} ({DRIVERS[backend]})", REMEDIES[backend]) from None
@@ -128,7 +131,7 @@ def _make_sqlite(url: URL, read_only: bool, foreign_keys: bool) -> Engine:
     if path is None:
         raise StoreError("a database in memory cannot be shared by cuprof's processes; use sqlite:///FILE")
     connect = partial(connect_file, path, read_only=read_only, foreign_keys=foreign_keys)
-    engine = sa.create_engine(url, creator=connect, poolclass=sa.pool.QueuePool, json_serializer=to_json)
+    engine = sa.create_engine(url, creator=connect, poolclass=sa.pool.QueuePool, **_AS_JSON)
 
     # The driver would begin transactions by itself, too late for a read that decides what is written, and never
     # before DDL; so the driver is left in autocommit mode and SQLAlchemy begins.

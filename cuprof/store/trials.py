@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,12 @@ from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial
 from cuprof.store import ranking
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow
-from cuprof.store.rows import chunks, columns_of, fingerprint, upsert
+from cuprof.store.rows import among, chunks, columns_of, fingerprint, upsert
 from cuprof.store.sweeps import save_device
 
 VARIANT_KEY = ("family", "name", "backend", "kind", "source_hash")
+DESCRIPTIVE = ("label", "useful_bytes", "flops")
+"""What may be told differently of one trial; the latest counts."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +50,22 @@ def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial], first
     devices = _save_devices(connection, trials)
     variants = _save_variants(connection, trials)
     problems = _save_problems(connection, trials)
+    known = _find_described(connection, [trial.identity for trial in trials])
     rows = [
         {
-            **{name: getattr(trial, name) for name in ("identity", "tunables", "label", "useful_bytes", "flops")},
+            **{name: getattr(trial, name) for name in ("identity", "tunables", *DESCRIPTIVE)},
             "variant_id": variants[_variant_key(trial)],
             "problem_id": problems[trial.family, trial.problem],
             "device_id": devices.get(id(trial.device)),
             "tunables_label": trial.tunables.label,
         }
         for trial in trials
+        if not _is_known(known.get(trial.identity), trial)
     ]
-    upsert(connection, TrialRow, rows, key=["identity"], update=["label", "useful_bytes", "flops"], keep=["device_id"])
-    keys = find_keys(connection, [trial.identity for trial in trials])
+    upsert(connection, TrialRow, rows, key=["identity"], update=DESCRIPTIVE, keep=["device_id"])
+    keys = {identity: row[0] for identity, row in known.items()} | find_keys(
+        connection, [row["identity"] for row in rows]
+    )
     members = [
         {
             "sweep_id": sweep_id,
@@ -101,26 +107,29 @@ def reuse(connection: Connection, sweep_id: int, reused: Sequence[StoredTrial]) 
     Raises:
         StoreError: a trial was not enlisted for this sweep.
     """
-    keys = find_keys(connection, [entry.identity for entry in reused])
-    members: set[int] = set()
-    for chunk in chunks(list(keys.values())):
-        members |= set(
-            connection.execute(
-                sa.select(SweepTrial.trial_id).where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id.in_(chunk))
-            ).scalars()
-        )
+    if not reused:
+        return
+    members: dict[str, int] = dict(
+        connection.execute(
+            sa.select(TrialRow.identity, TrialRow.id)
+            .join(SweepTrial, SweepTrial.trial_id == TrialRow.id)
+            .where(SweepTrial.sweep_id == sweep_id)
+        ).all()
+    )
     for entry in reused:
-        if keys.get(entry.identity) not in members:
+        if entry.identity not in members:
             raise StoreError(f"trial {entry.identity} is not among those enlisted for sweep {sweep_id}")
-    made_here = sa.select(Run.sweep_id == sweep_id).where(Run.id == sa.bindparam("run")).scalar_subquery()
     statement = (
         sa.update(SweepTrial)
         .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == sa.bindparam("trial"))
-        .values(run_id=sa.bindparam("run"), reused=~made_here)
+        .values(run_id=sa.bindparam("run"), reused=sa.bindparam("elsewhere"))
     )
-    if reused:
-        connection.execute(statement, [{"trial": keys[entry.identity], "run": entry.run_id} for entry in reused])
-        ranking.refresh_sweep(connection, sweep_id)
+    values = [
+        {"trial": members[entry.identity], "run": entry.run_id, "elsewhere": entry.sweep_id != sweep_id}
+        for entry in reused
+    ]
+    connection.execute(statement, values)
+    ranking.refresh_sweep(connection, sweep_id)
 
 
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
@@ -129,50 +138,56 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
     A trial is complete when its newest run failed (it would fail again), or one ok run has a timing of every
     measure by the method wanted. A skipped trial is never complete.
     """
-    wanted = {(str(measure), method) for measure, method in methods.items()}
-    found: dict[str, StoredTrial] = {}
-    for chunk in chunks(list(dict.fromkeys(identities))):
-        runs = connection.execute(
-            sa.select(TrialRow.identity, Run.id, Run.state, Run.message, Run.sweep_id)
-            .join(Run, Run.trial_id == TrialRow.id)
-            .where(TrialRow.identity.in_(chunk))
-            .order_by(Run.recorded_at, Run.id)  # of merged databases the keys tell no order
-        ).all()
-        timed: dict[int, set[tuple[str, str]]] = {}
-        for run_id, measure, method in connection.execute(
-            sa.select(Timing.run_id, Timing.measure, Timing.method)
-            .join(Run, Run.id == Timing.run_id)
-            .join(TrialRow, TrialRow.id == Run.trial_id)
-            .where(TrialRow.identity.in_(chunk), Run.state == State.OK.value)
-        ):
-            timed.setdefault(run_id, set()).add((measure, method))
-        by_trial: dict[str, list[Any]] = {}
-        for run in runs:
-            by_trial.setdefault(run.identity, []).append(run)
-        for identity, history in by_trial.items():
-            found[identity] = _judge(identity, history, timed, wanted)
-    return found
+    chosen = among(connection, TrialRow.identity, set(identities))
+    wanted = [sa.and_(Timing.measure == str(measure), Timing.method == method) for measure, method in methods.items()]
+    timed = (
+        sa.select(Run.id)
+        .join(TrialRow, TrialRow.id == Run.trial_id)
+        .outerjoin(Timing, sa.and_(Timing.run_id == Run.id, sa.or_(sa.false(), *wanted)))
+        .where(chosen, Run.state == State.OK.value)
+        .group_by(Run.id)
+        .having(sa.func.count(Timing.id) == len(wanted))
+    )
+    whole = set(connection.scalars(timed))
+    by_trial: dict[str, list[Any]] = {}
+    for run in connection.execute(
+        sa.select(TrialRow.identity, Run.id, Run.state, Run.message, Run.sweep_id)
+        .join(Run, Run.trial_id == TrialRow.id)
+        .where(chosen)
+        .order_by(Run.recorded_at, Run.id)  # of merged databases the keys tell no order
+    ):
+        by_trial.setdefault(run.identity, []).append(run)
+    return {identity: _judge(identity, history, whole) for identity, history in by_trial.items()}
 
 
 def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, int]:
     """Return the trial rows' keys by identity; identities that are not stored are left out."""
-    keys: dict[str, int] = {}
-    for chunk in chunks(list(dict.fromkeys(identities))):
-        statement = sa.select(TrialRow.identity, TrialRow.id).where(TrialRow.identity.in_(chunk))
-        keys.update((identity, key) for identity, key in connection.execute(statement))
-    return keys
+    chosen = among(connection, TrialRow.identity, identities)
+    return dict(connection.execute(sa.select(TrialRow.identity, TrialRow.id).where(chosen)).all())
 
 
-def _judge(
-    identity: str, history: Sequence[Any], timed: Mapping[int, set[tuple[str, str]]], wanted: set[tuple[str, str]]
-) -> StoredTrial:
+def _find_described(connection: Connection, identities: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Return each stored trial's key, its device, and what may be told differently of it."""
+    columns = (getattr(TrialRow, name) for name in ("identity", "id", "device_id", *DESCRIPTIVE))
+    rows = connection.execute(sa.select(*columns).where(among(connection, TrialRow.identity, identities)))
+    return {identity: tuple(row) for identity, *row in rows}
+
+
+def _is_known(row: tuple[Any, ...] | None, trial: Trial) -> bool:
+    """Return whether nothing of a stored trial is to be changed."""
+    if row is None or (row[1] is None and trial.device is not None):
+        return False
+    return row[2:] == (trial.label, trial.useful_bytes, trial.flops)
+
+
+def _judge(identity: str, history: Sequence[Any], whole: Collection[int]) -> StoredTrial:
     newest = next((run for run in reversed(history) if run.state != State.SKIPPED), history[-1])
     state = State(newest.state)
     if state in FAILED or state is State.IMPOSSIBLE:
         return StoredTrial(identity, state, True, newest.id, newest.message, newest.sweep_id)
     if state is State.OK:
         for run in reversed(history):
-            if run.state == State.OK and wanted <= timed.get(run.id, set()):
+            if run.id in whole:
                 return StoredTrial(identity, state, True, run.id, run.message, run.sweep_id)
     return StoredTrial(identity, state, False, newest.id, newest.message, newest.sweep_id)
 

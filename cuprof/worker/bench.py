@@ -32,8 +32,9 @@ LATE = (
     "; its result is there a moment later: it works on a stream that nobody waits for, or in a thread. Launch on the "
     "current stream (the default one), make it wait for yours (event.record, wait_event), or join the thread"
 )
-ENOUGH_COMPARED = 2
-"""So many timed executions that were right, on inputs that differ, are as good as a further check."""
+ENOUGH_COMPARED = 1
+"""So many timed executions that were right, the first of them on inputs that differ from the check's, are as good as a
+further check."""
 
 
 MOST_KEPT = 3
@@ -127,7 +128,7 @@ class Bench:
 
     def find_lateness(self, candidate: Candidate) -> str:
         """Return what is to be said of a call that is right only once everything has been waited for, or nothing."""
-        if candidate.runnable is None or (candidate.program is not None and not candidate.program.calls_host):
+        if candidate.runnable is None or not candidate.calls_host:
             return ""
         self.restore_inputs()
         self.session.poison(candidate.runnable, SECOND_POISON_BYTE)
@@ -141,7 +142,7 @@ class Bench:
         """Check once more, after timing where there is any: a variant that is right only the first time is wrong.
 
         Args:
-            compared: executions since that were right; where there are several, only what they damaged is looked at.
+            compared: executions since that were right; where there are any, only what they damaged is looked at.
         """
         again = self.check if compared < ENOUGH_COMPARED else self.blame_for_damage
         failed = candidate.attempt(Phase.CHECK, again, self.enter)
@@ -204,13 +205,13 @@ class Bench:
         """Return whether an execution leaves changed what the next one has to find as it was."""
         return bool(self.workload.family.in_place or (candidate.program and candidate.program.setup))
 
-    def put_back(self) -> None:
-        """Undo what a variant left changed of the process and of the device's settings.
+    def put_back(self, candidate: Candidate) -> None:
+        """Undo what a candidate left changed of process and device, but for settings of the device known to be its own.
 
         Raises:
             DeviceLostError: part of it cannot be undone; nobody else is to be timed in this process.
         """
-        self.session.put_back()
+        candidate.changes_settings |= self.session.put_back(settings=not candidate.changes_settings)
         self.put_back_process()
 
     def put_back_process(self) -> None:
@@ -219,10 +220,9 @@ class Bench:
         if left:
             raise DeviceLostError(f"it leaves changed what cannot be put back for those after it: {', '.join(left)}")
 
-    def find_replaced(self, candidate: Candidate) -> tuple[str, ...]:
-        """Return what of the judge has been replaced in this process, put back; a kernel's own code runs elsewhere."""
-        program = candidate.program
-        return self.integrity.mend() if program is None or program.calls_host else ()
+    def find_replaced(self, *candidates: Candidate) -> tuple[str, ...]:
+        """Return what of the judge any of these has replaced, put back; a kernel's own code runs elsewhere."""
+        return self.integrity.mend() if any(candidate.calls_host for candidate in candidates) else ()
 
     def find_damage(self) -> str:
         """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""

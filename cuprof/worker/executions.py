@@ -53,6 +53,7 @@ class _Account:
 
     Attributes:
         in_place: the session compares; otherwise its outputs are fetched and compared here.
+        compared_on: sets of inputs that it was compared on, the first of them by the check.
         right: digests of results that were compared and found right, by the set's number.
         first_wrong: message of the first result that was found wrong here.
     """
@@ -64,7 +65,7 @@ class _Account:
     comparing_ns: int = 0
     dealt_count: int = 0
     dealt_to_compare: int = 0
-    compared_on: set[int] = field(default_factory=set)
+    compared_on: set[int] = field(default_factory=lambda: {0})
     compared: int = 0
     wrong: int = 0
     right: dict[int, set[bytes]] = field(default_factory=dict)
@@ -134,7 +135,10 @@ class Executions:
             if account.comparing_ns <= share * account.spent_ns and self._is_due(account):
                 self._note(account)
                 outputs = self._fetch(account, runnable)
-        if self.bench.on_host:  # what it leaves changed is what those sampled beside it would find
+        # What it leaves changed is what those sampled beside it would find.
+        if account.candidate.calls_host:
+            self.bench.session.put_back(settings=not account.candidate.changes_settings)
+        if self.bench.on_host:
             self.bench.put_back_process()
         if outputs is not None:
             self._compare(account, outputs)
@@ -162,7 +166,7 @@ class Executions:
                 self._compare(account, self._fetch(account, candidate.runnable))
         if account.in_place:
             return session.tally(candidate.runnable)
-        return Tally(account.compared, account.wrong, None)
+        return Tally(account.compared, account.wrong)
 
     def find_skipping(self, candidate: Candidate) -> str:
         """Return what is wrong where a variant that was timed back to back meets its result; empty where nothing is.

@@ -127,14 +127,13 @@ class TrialRunner:
     ) -> Iterator[Finished]:
         """Give the candidates to the device a few at a time; those that a rotation leaves to themselves go next."""
         facts = self.backend.facts()
-        on_host = is_host(facts.backend, facts.details)
         bench = Bench(
             self.job,
             self.workload,
             session,
             self.enter,
             stocked,
-            on_host,
+            is_host(facts),
             self.state,
             self.integrity,
             self.be_seen if self.backend.spec.is_host else None,
@@ -153,4 +152,5 @@ class TrialRunner:
                     return
             for candidate in rotation.candidates:
                 candidate.release()
+            session.put_back()
             waiting.extendleft([candidate] for candidate in reversed(rotation.apart))

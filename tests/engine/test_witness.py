@@ -51,6 +51,13 @@ def test_a_true_time_is_believed(monkeypatch: pytest.MonkeyPatch, real_ns: float
     assert looks <= 8 + ROUNDS
 
 
+def test_a_long_execution_is_looked_at_once_where_writing_is_a_small_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = [watch(monkeypatch, 3e9, 3e9, write_ns=write_ns)[1] for write_ns in (1e8, 3e8)]
+    assert looks == [1, ROUNDS]
+
+
 @pytest.mark.parametrize("real_ns", [3e4, 3e5, 3e8])
 def test_a_time_that_is_shorter_than_what_it_took_is_not(monkeypatch: pytest.MonkeyPatch, real_ns: float) -> None:
     seen, looks = watch(monkeypatch, real_ns, real_ns / 1000)

@@ -81,7 +81,7 @@ def test_sweeps_come_in_the_order_asked_for_and_variants_are_chosen(store: Store
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("UPDATE trial SET tunables = '{\"block\": '", "JSON|Expecting"),
+        ("UPDATE trial SET tunables = '{\"block\": '", "JSON|truncated"),
         ("UPDATE run SET state = 'fine'", "'fine' is not a valid State"),
         ("UPDATE run SET started_at = 'yesterday'", "yesterday"),
         ("UPDATE run SET check_seed = 'x'", "'x'"),

@@ -79,6 +79,34 @@ def test_objects_keep_their_class_their_methods_and_what_is_frozen(known: Integr
     assert holder.answer() == 1
 
 
+class Slotted:
+    """An object of the judge's without a dict, which can be called."""
+
+    __slots__ = ("launch",)
+
+    def __init__(self) -> None:
+        self.launch = abs
+
+    def __call__(self) -> int:
+        """Return something."""
+        return self.launch(-1)
+
+
+Slotted.__module__ = "cuprof.worker.holder"
+
+
+def test_objects_keep_the_functions_and_objects_that_they_hold(known: Integrity) -> None:
+    holder, flush = Holder([]), Slotted()
+    holder.flush, holder.count = flush, 1  # type: ignore[attr-defined]
+    known.watch(holder)
+    holder.count = 2  # type: ignore[attr-defined]
+    assert known.mend() == ()
+    flush.launch = lambda _: 0  # type: ignore[assignment]
+    holder.flush = lambda: None  # type: ignore[attr-defined]
+    assert {*known.mend()} == {"Holder.flush", "Slotted.launch"}
+    assert (holder.flush(), flush.launch) == (1, abs)  # type: ignore[attr-defined]
+
+
 def test_what_is_hidden_is_not_found_by_the_garbage_collector(known: Integrity) -> None:
     holder = Holder([])
     assert any(each is holder for each in gc.get_objects())

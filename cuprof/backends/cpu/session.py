@@ -42,7 +42,7 @@ class CpuRunnable:
     """Brings results that it returned into the outputs; see `cuprof.family.Call`."""
     build: BuildFacts = field(default_factory=BuildFacts)
     steps: int = 1
-    phases: int = 1
+    launch_phases: int = 1
 
 
 class CpuSession(Session[CpuRunnable]):
