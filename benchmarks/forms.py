@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.copytree(FORMS, project / "kernels" / "forms")
         (project / "cuprof.toml").touch()
         by_events = sweep(project, "measure.modes=[cold,total]")
-        by_cupti = {form(trial): trial for trial in sweep(project, "measure.modes=[cold]", "measure.timer=cupti")}
+        recorded = ("measure.modes=[cold]", "measure.timer=cupti", "device.backends=[cuda]")
+        by_cupti = {form(trial): trial for trial in sweep(project, *recorded)}
     rows = [make_row(trial, by_cupti.get(form(trial), {})) for trial in by_events]
     absolute, relative = BOUNDS["CUPTI"]
     launching = [row for trial, row in zip(by_events, rows, strict=True) if is_recorded(trial)]

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.config.build import build_config
+from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import prepare
-from cuprof.engine.sweep import open_stations
 from cuprof.project import Project
 from cuprof.records import SweepFacts, Trial
 from cuprof.store import Store, ranking

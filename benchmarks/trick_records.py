@@ -148,6 +148,11 @@ TRICKS = (
     Trick("error_that_errs", "error whose text is one", APART, GONE, caught_today=True),
     Trick("child_takes_over", "child goes on as the worker", APART, NO_RANK_OR_TRUE, caught_today=True),
     Trick("spins_beside", "thread that slows those beside", ISOLATED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("works_ahead", "works while caches are emptied", INSIDE, NO_RANK_OR_TRUE, n=2**20, caught_today=True),
+    Trick("clock_slowed", "clock slowed while it is read", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("put_later", "work where results are delivered", CHECKED, (REFUSED,), caught_today=True),
+    Trick("allocation_hooked", "allocator of copies hooked", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("executor_hollow", "threads of the judge's replaced", APART, NO_RANK_OR_TRUE, caught_today=True),
     # On the CPU: honest work, and the process left changed.
     Trick("limits_left", "limits left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("alarm_left", "alarm left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
@@ -217,6 +222,7 @@ TRICKS = (
     Trick("one_in_fifty_on_device", "skipped in one of fifty", TIMED_CHECKED, (WRONG,), samples=250),
     # On the GPU from Python: honest work, and the device left changed.
     Trick("l2_persisting_left", "lines left persisting in L2", PUT_BACK, NO_RANK_OR_TRUE, n=2**20),
+    Trick("l2_window_prepared", "window prepared in L2", PUT_BACK, NO_RANK_OR_TRUE, n=2**20),
     Trick("stack_limit_left", "device limits left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("cache_config_left", "cache configuration left", PUT_BACK, NO_RANK_OR_TRUE),
     Trick("context_left", "current context left", PUT_BACK, NO_RANK_OR_TRUE),
@@ -233,6 +239,9 @@ TRICKS = (
     Trick("torch_clock_replaced", "libraries' clocks replaced", BOUND, NO_RANK_OR_TRUE),
     Trick("not_a_number_on_device", "no number", CHECKED, (WRONG,), caught_today=True),
     Trick("named_like_the_judge", "kernel named like the judge's", INSIDE, NO_RANK_OR_TRUE),
+    Trick("put_later_on_device", "work where results are delivered", CHECKED, (REFUSED,)),
+    Trick("waiting_removed", "waiting removed", INSIDE, NO_RANK_OR_TRUE),
+    Trick("download_replaced", "download replaced", APART, GONE),
 )
 """Whoever makes the judge catch one more sets its `caught_today`; a test holds the two together."""
 
@@ -248,7 +257,7 @@ HONEST = {
         "triton_default_stream", "triton_current_stream", "launched_in_pieces", "copied_then_added",
         "workspace_in_prepare", "compiled_at_first_launch", "tuned_at_first_launch", "descriptor_kept", "handle_kept",
         "allocator_put_back", "host_callback", "own_blocking_stream", "prefetched_beside", "slow_to_launch",
-        "waits_itself", "device_probe",
+        "waits_itself", "stack_raised", "device_probe",
     ),
 }  # fmt: skip
 """Variants that are timed in full and accused of nothing, by back end."""

@@ -3,6 +3,7 @@
     python -m benchmarks.triton_autotune --out FOLDER
 
 Both begin without anything compiled. The sweep checks every configuration besides; one of them does not fit the device.
+What the autotuner chose and compiled it keeps on disk, from where the last sweep takes it: its winner is that very one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     require_gpu()
     with tempfile.TemporaryDirectory() as folder:
         work, project = Path(folder), copy_project(Path(folder, "project"))
-        tuner = ask("benchmarks.tools.autotune_matmul", work, environment={"TRITON_CACHE_DIR": str(work / "autotune")})
+        kept = {"TRITON_CACHE_DIR": str(work / "autotune"), "TRITON_CACHE_AUTOTUNING": "1"}
+        tuner = ask("benchmarks.tools.autotune_matmul", work, environment=kept)
         fresh = {
             "TRITON_CACHE_DIR": str(work / "triton"),
             "CUPROF_CACHE": str(work / "cubin"),
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         started = time.perf_counter()
         every = sweep(project, fresh, "variants=every", *(f"tune.{name}=all" for name in TUNABLES))
         wall_s = time.perf_counter() - started
-        chosen = sweep(project, fresh, "variants=chosen,every", *best(every))
+        chosen = sweep(project, fresh | kept, "variants=chosen,every", *best(every))
         compared = cuprof(project, fresh, "compare", "triton_matmul/chosen", "triton_matmul/every", "--json")
     rows = [
         {

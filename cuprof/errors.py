@@ -12,7 +12,8 @@ CuprofError                 root; `exit_code` is what the command line ends with
 ├── MissingDependencyError  an optional package or program is absent; carries what mends it (exit code 2)
 ├── BuildError              a compiler refused a source; carries the compiler's log
 ├── LaunchError             a launch or a device operation failed
-│   └── ImpossibleError     a configuration asks for more than the device has; no failure
+│   ├── ImpossibleError     a configuration asks for more than the device has; no failure
+│   └── DeviceMemoryError   the device's memory does not suffice; others of the process may hold it
 ├── WorkerError             a worker process could not be started or broke its protocol
 └── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
 """
@@ -58,16 +59,7 @@ class SelectionError(UsageError):
 
 
 class FamilyError(UsageError):
-    """Report a family.py that cannot be imported or does not describe a valid family.
-
-    Args:
-        message: one line.
-        trace: where the family's own code raised: the traceback without anybody else's frames, or empty.
-    """
-
-    def __init__(self, message: str, trace: str = "") -> None:
-        self.trace = trace
-        super().__init__(message)
+    """Report a family.py that cannot be imported or does not describe a valid family."""
 
 
 class FamilyFault(FamilyError):  # noqa: N818
@@ -124,6 +116,13 @@ class LaunchError(CuprofError):
 
 class ImpossibleError(LaunchError):
     """Report that a configuration asks for more than the device has: threads, registers, shared memory, a cluster."""
+
+
+class DeviceMemoryError(LaunchError):
+    """Report that there is too little memory on the device now; another variant of the process may be holding it."""
+
+    def __init__(self, what: str, said: object) -> None:
+        super().__init__(f"{what}: out of device memory: {said}")
 
 
 class WorkerError(CuprofError):

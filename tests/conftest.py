@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from subprocess import DEVNULL
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from hydra._internal.hydra import Hydra
 from sqlalchemy.engine import URL, Connection, make_url
 
+from cuprof.engine import launch
+from cuprof.engine.worker_process import WorkerProcess
 from cuprof.project import Project
 from cuprof.store import migrate
 from cuprof.store.models import REVISION
+from cuprof.worker.messages import Calibrate, Calibrated
+from tests.forked_workers import start_worker
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if reason:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fork the workers that tests start in this process; those of GPU tests, and marked ones, import all themselves."""
+    forks = not {"gpu", "own_workers"} & item.keywords.keys()
+    launch.subprocess = SimpleNamespace(Popen=start_worker, DEVNULL=DEVNULL) if forks else subprocess  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _composed_once() -> Iterator[None]:
+    """Spare Hydra a first composition by which it asks whether a file sets its mode: none does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hydra, "get_mode", lambda *_, **__: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _calibrated_once() -> Iterator[None]:
+    """Measure once what the host can do: half a second of a processor for each sweep that has a database of its own."""
+    measured: list[Calibrated] = []
+
+    def answer(worker: WorkerProcess, question: Any, kind: type, *limit: float) -> Any:
+        if question != Calibrate("cpu"):
+            return ask(worker, question, kind, *limit)
+        if not measured:
+            measured.append(ask(worker, question, kind, *limit))
+        return measured[0]
+
+    ask = WorkerProcess.ask
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerProcess, "ask", answer)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

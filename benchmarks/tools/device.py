@@ -10,9 +10,9 @@ import numpy as np
 
 from cuprof.backends.contract import Reading
 from cuprof.backends.cuda.backend import CudaBackend
+from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.driver import PackedLaunch, call
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
-from cuprof.backends.cuda.session import CudaRunnable
 from cuprof.backends.device_state import StateMonitor
 from cuprof.family import Launch
 from cuprof.family.program import as_scalar

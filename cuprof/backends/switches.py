@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 
@@ -22,16 +22,12 @@ def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object
     What it turns when it prepares itself is turned again before each of its executions, and back after it, so that it
     runs as it was meant to and the others as if it had never been there.
     """
-    before = _read_all()
+    _read_all()
     function = prepare()
-    own = []
-    for name, (switch, now) in _read_all().items():
-        known = before[name][1] if name in before else now  # of a library loaded meanwhile: what it is is its default
-        if now is not known and now != known:
-            own.append((switch, now, known))
-            switch.write(known)
+    own = [(switch, now, known) for switch, now, known in _read_all() if now is not known and now != known]
     if not own:
         return function
+    put_back_switches()
 
     def run() -> None:
         for switch, mine, _ in own:
@@ -45,18 +41,39 @@ def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object
     return run
 
 
-def _read_all() -> dict[str, tuple[Switch, Any]]:
-    found = {}
-    for switch in list_switches():
-        with contextlib.suppress(Exception):  # a library may refuse to tell what was set in another way
-            found[switch.name] = (switch, switch.read())
+def put_back_switches() -> None:
+    """Turn each switch back to how it was first seen: before its library's first user, or after that had loaded it."""
+    for switch, now, known in _read_all():
+        if now is not known and now != known:
+            switch.write(known)
+
+
+_KNOWN: dict[str, Any] = {}
+
+
+def _read_all() -> list[tuple[Switch, Any, Any]]:
+    """Return each switch with what it is and what it first was."""
+    found = []
+    for switch in list_switches(_loaded("torch", "backends"), _loaded("cupy", "cuda")):
+        try:
+            now = switch.read()
+        except Exception:  # a library may refuse to tell what was set in another way
+            continue
+        found.append((switch, now, _KNOWN.setdefault(switch.name, now)))
     return found
 
 
-def list_switches() -> Iterator[Switch]:
-    """Yield the switches of the libraries that are loaded."""
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "backends"):
+def _loaded(name: str, part: str) -> Any:
+    """Return a module, or None where it is not loaded as far as this part of it."""
+    module = sys.modules.get(name)
+    return module if hasattr(module, part) else None
+
+
+@cache
+def list_switches(torch: Any, cupy: Any) -> tuple[Switch, ...]:
+    """Return the switches of these libraries; None for one that is not loaded."""
+    found = []
+    if torch is not None:
         for owner, name in (
             (torch.backends.cuda.matmul, "allow_tf32"),
             (torch.backends.cudnn, "allow_tf32"),
@@ -64,13 +81,15 @@ def list_switches() -> Iterator[Switch]:
             (torch.backends.cudnn, "deterministic"),
             (torch.backends.cudnn, "enabled"),
         ):
-            yield _of_attribute(owner, name)
-        yield Switch("torch default dtype", torch.get_default_dtype, torch.set_default_dtype)
-        yield Switch("torch threads", torch.get_num_threads, torch.set_num_threads)
-        yield Switch("torch gradients", torch.is_grad_enabled, torch.set_grad_enabled)
-    cupy = sys.modules.get("cupy")
-    if cupy is not None and hasattr(cupy, "cuda"):
-        yield Switch("cupy allocator", cupy.cuda.get_allocator, cupy.cuda.set_allocator)
+            found.append(_of_attribute(owner, name))
+        found += [
+            Switch("torch default dtype", torch.get_default_dtype, torch.set_default_dtype),
+            Switch("torch threads", torch.get_num_threads, torch.set_num_threads),
+            Switch("torch gradients", torch.is_grad_enabled, torch.set_grad_enabled),
+        ]
+    if cupy is not None:
+        found.append(Switch("cupy allocator", cupy.cuda.get_allocator, cupy.cuda.set_allocator))
+    return tuple(found)
 
 
 def _of_attribute(owner: Any, name: str) -> Switch:

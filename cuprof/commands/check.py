@@ -34,12 +34,12 @@ def main(argv: Sequence[str]) -> int:
     """Compile and print; return the exit code."""
     arguments = _parse(argv)
     from cuprof.commands import hydra_app
-    from cuprof.commands.hydra_arguments import quoted
+    from cuprof.commands.hydra_arguments import as_family, quoted
     from cuprof.engine.building import prepare_building
     from cuprof.project import find_project
 
     project = find_project()
-    settings = [f"family={quoted(arguments.family)}", *arguments.settings]
+    settings = [f"family={quoted(as_family(arguments.family))}", *arguments.settings]
     config = hydra_app.compose(settings, project)
     building = prepare_building(replace(config, tune={"all": ("all",), **config.tune}), project)
     refused: dict[str, list[Built]] = {}

@@ -74,7 +74,16 @@ def _family_setting(word: str) -> str:
         from cuprof.definitions.entry import write_family
 
         word = str(write_family(word))
+    elif "=" not in word and word.endswith(".py"):
+        word = as_family(word)
     return f"family={quoted(word)}" if word.endswith(".py") and "=" not in word else word
+
+
+def as_family(word: str) -> str:
+    """Return a family's name or file; for a script of Kernel Tuner's the file that stands for it."""
+    from cuprof.definitions.tuner_script import is_tuner_script, write_family
+
+    return str(write_family(Path(word))) if word.endswith(".py") and is_tuner_script(Path(word)) else word
 
 
 def quoted(text: str) -> str:

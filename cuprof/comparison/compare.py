@@ -16,6 +16,7 @@ from cuprof.statistics.contrast import Contrast, Pair, contrast_all
 from cuprof.statistics.noise import PREPARED, Noise
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
+from cuprof.wording import list_first
 
 AT_ONCE = 10_000
 """Pairs whose samples are held at one time."""
@@ -280,8 +281,5 @@ def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Compared
     return tuple(dict.fromkeys(texts))
 
 
-def _names(entries: Sequence[Entry], most: int = 3) -> str:
-    labels = [entry.label for entry in entries]
-    if not labels:
-        return "none"
-    return "; ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")
+def _names(entries: Sequence[Entry]) -> str:
+    return list_first([entry.label for entry in entries], 3, "; ") or "none"

@@ -174,7 +174,7 @@ def _entry(
         **dict(zip(SAME, _what(row), strict=True)),
         device=device.facts.name if device else "",
         device_identity=device.comparable if device else "",
-        on_host=device is not None and is_host(row.backend, device.facts.details),
+        on_host=is_host(device.facts if device else None),
         several_launches=Measure.COLD in timings and int(timings[Measure.COLD].details.get("batch") or 1) > 1,
         run=f"{row.identity} {row.run.started_at} {row.run.duration_ns}" if row.run else "",
         settings=settings(sweep_id, versions),

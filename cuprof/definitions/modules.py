@@ -6,6 +6,7 @@ import ast
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import sys
@@ -43,10 +44,19 @@ def load_function(solution: Solution) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
+def takes_outputs(solution: Solution, function: Callable[..., Any], inputs: int) -> bool:
+    """Return whether a solution's function is given the outputs behind so many inputs."""
+    stated = solution.spec.destination_passing_style
+    if stated is not None or solution.spec.is_compiled:
+        return stated is not False
+    kinds = [one.kind.name for one in inspect.signature(function).parameters.values()]
+    return "VAR_POSITIONAL" in kinds or len(kinds) > inputs
+
+
 def list_modules(solution: Solution) -> tuple[str, ...]:
     """Return the installed modules that a solution needs; what its own sources are named is none of them."""
     if solution.spec.is_compiled:
-        return ("tvm_ffi", "ninja") if solution.spec.binding == "tvm-ffi" else ("torch", "ninja")
+        return ("tvm_ffi", "ninja") if solution.binding == "tvm-ffi" else ("torch", "ninja")
     own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
     found: set[str] = set()
     for source in solution.sources:
@@ -123,7 +133,7 @@ def _load_compiled(folder: Path, file: str, solution: Solution) -> Any:
     sources = [folder / source.path for source in solution.sources if source.path.endswith(SUFFIXES)]
     (folder / "build").mkdir(exist_ok=True)
     try:
-        if solution.spec.binding == "tvm-ffi":
+        if solution.binding == "tvm-ffi":
             cpp = importlib.import_module("tvm_ffi.cpp")
             library = cpp.build(
                 name=name,

@@ -88,12 +88,16 @@ class CompileOptions(msgspec.Struct):
 
 
 class Spec(msgspec.Struct):
-    """How a solution is built and called."""
+    """How a solution is built and called.
+
+    Where it does not say whether it is given the outputs, a Python function's parameters tell; others are given them,
+    and what they return counts. Of a compiled one the entry point's file says nothing: it is one module.
+    """
 
     entry_point: str
     language: str = ""
     languages: list[str] = []
-    destination_passing_style: bool = True
+    destination_passing_style: bool | None = None
     binding: str | None = None
     compile_options: CompileOptions | None = None
 
@@ -112,6 +116,11 @@ class Solution(msgspec.Struct):
     sources: list[Source]
     author: str = ""
     description: str | None = None
+
+    @property
+    def binding(self) -> str:
+        """Return by what a compiled one is made a module: as it says, or as its sources do."""
+        return self.spec.binding or ("tvm-ffi" if any("tvm/ffi" in one.content for one in self.sources) else "torch")
 
 
 class Input(msgspec.Struct):
@@ -218,7 +227,8 @@ def _check(path: Path, found: Solution) -> Solution:
         if place.is_absolute() or ".." in place.parts:
             raise UsageError(f"{path}: source {source.path} must be a relative path without ..")
     file, separator, function = found.spec.entry_point.partition("::")
-    if not separator or not function.isidentifier() or file not in {source.path for source in found.sources}:
+    is_there = found.spec.is_compiled or file in {source.path for source in found.sources}
+    if not separator or not function.isidentifier() or not is_there:
         paths = ", ".join(source.path for source in found.sources)
         raise UsageError(f"{path}: entry_point {found.spec.entry_point} must be FILE::FUNCTION with one of {paths}")
     if found.spec.binding not in (None, "torch", "tvm-ffi"):

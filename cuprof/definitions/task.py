@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import importlib
@@ -17,9 +18,10 @@ import msgspec
 import numpy as np
 
 from cuprof.definitions.files import Files
-from cuprof.definitions.modules import content_of, list_modules, load_function
+from cuprof.definitions.modules import content_of, list_modules, load_function, takes_outputs
 from cuprof.definitions.schema import (
     Bounds,
+    Definition,
     Solution,
     Source,
     Spec,
@@ -61,6 +63,7 @@ class Task:
             what = "solution" if self.workloads else "workload"
             raise UsageError(f"{files.definition}: no {what} names definition {definition.name}")
         modules = {module for each in self.solutions for module in list_modules(each)}
+        self.changed = list_changed(definition)
         self.on_device = not modules.isdisjoint({"torch", "triton", "tvm_ffi", "cupy"})
         self._numbers: dict[Point, dict[str, Any]] = {}
 
@@ -78,6 +81,7 @@ class Task:
             constraint=self.explain_absence,
             presets={each.uuid: dict(point) for point, each in self.problems.items()},
             baseline=REFERENCE,
+            in_place=self.changed,
             verify=self.verify if self._counts_shares else None,
             contract={"definition": partial(_stand_for, VERSION, self._content)},
             usual={"problem": {"preset": tuple(each.uuid for each in self.problems.values())}},
@@ -103,7 +107,9 @@ class Task:
     def signature(self, problem: Point) -> Signature:
         """Return the arrays; numbers among the inputs are no part of it."""
         axes, definition = self.problems[problem].axes, self.definition
-        return Signature(definition.arrays(definition.inputs, axes), definition.arrays(definition.outputs, axes))
+        inputs = definition.arrays(definition.inputs, axes)
+        changed = {name: inputs.pop(name) for name in self.changed}
+        return Signature(inputs, {**definition.arrays(definition.outputs, axes), **changed})
 
     def explain_absence(self, problem: Point) -> str | None:
         """Return why a problem is none, or None. Constraints on what inputs hold are not looked at."""
@@ -119,7 +125,8 @@ class Task:
 
     def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return the inputs as the workload says: drawn anew, read from a file, or of the definition's function."""
-        workload, specs = self.problems[problem], self.signature(problem).inputs
+        workload = self.problems[problem]
+        specs = self.definition.arrays(self.definition.inputs, workload.axes)
         if self._is_custom(workload):
             made = self._make_custom(workload, rng)
             self._numbers[problem] = {name: made[name] for name in self.definition.inputs if name not in specs}
@@ -129,13 +136,14 @@ class Task:
     def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
         """Return what the definition's reference gives for these inputs, floating-point numbers as float64."""
         specs = self.signature(problem)
+        types = {name: str(spec.dtype) for name, spec in (*specs.inputs.items(), *specs.outputs.items())}
         arrays = {
-            name: to_device(array, specs.inputs[name].dtype) if self.on_device else array.copy()
-            for name, array in inputs.items()
+            name: to_device(array, types[name]) if self.on_device else array.copy() for name, array in inputs.items()
         }
         found = by_name(load_function(self.reference)(*self._arguments(problem, arrays)), self.definition.outputs)
-        expected = {}
-        for name, spec in specs.outputs.items():
+        expected: dict[str, np.ndarray] = {name: np.ma.masked_array(inputs[name], True) for name in self.changed}
+        for name in self.definition.outputs:
+            spec = specs.outputs[name]
             wide = "float64" if spec.type.kind not in "biu" else spec.dtype
             expected[name] = to_host(found[name], Array(spec.shape, wide))
         return expected
@@ -153,7 +161,8 @@ class Task:
     def verify(self, problem: Point, inputs: Arrays, outputs: Arrays, expected: Arrays) -> str | None:
         """Return why too few elements are near the reference, or None."""
         bounds = self._bounds(self.problems[problem])
-        for name, right in expected.items() if bounds.required_matched_ratio < 1 else ():
+        for name in self.definition.outputs if bounds.required_matched_ratio < 1 else ():
+            right = expected[name]
             error = np.abs(outputs[name].astype(np.float64) - right)
             share = float(np.mean(error <= bounds.max_atol + bounds.max_rtol * np.abs(right))) if right.size else 1.0
             if share < bounds.required_matched_ratio:
@@ -170,10 +179,14 @@ class Task:
 
         given = {name: view(name, array) for name, array in inputs.items()}
         results = {name: view(name, outputs[name]) for name in self.definition.outputs}
+        given |= {name: view(name, outputs[name]) for name in self.changed}
         arguments, function = self._arguments(problem, given), load_function(solution)
+        if not takes_outputs(solution, function, len(self.definition.inputs)):
+            return Call(partial(function, *arguments), partial(_deliver, results, solution is self.reference))
+        run = partial(function, *arguments, *results.values())
         if solution.spec.destination_passing_style:
-            return partial(function, *arguments, *results.values())
-        return Call(partial(function, *arguments), partial(_deliver, results, solution is self.reference))
+            return run
+        return Call(run, lambda returned: None if returned is None else _deliver(results, False, returned))
 
     @property
     def _axes(self) -> tuple[Axis, ...]:
@@ -261,6 +274,25 @@ class Task:
             return given.value
         spec = self.definition.arrays({name: msgspec.structs.replace(self.definition.inputs[name], shape=[])}, {})[name]
         return draw(spec, np.random.default_rng(0)).item()
+
+
+def list_changed(definition: Definition) -> tuple[str, ...]:
+    """Return the arrays among the inputs that the reference works on in place, as far as its text tells.
+
+    Those are written anew before each execution, as both benchmarks give each one a copy; nobody looks at what is left
+    in them.
+    """
+    found = set()
+    for node in ast.walk(ast.parse(definition.reference)):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            targets = [node.func.value] if node.func.attr.endswith("_") and node.func.attr[-2:-1] != "_" else []
+        elif isinstance(node, ast.Assign):
+            targets = [one.value for one in node.targets if isinstance(one, ast.Subscript)]
+        elif isinstance(node, ast.AugAssign):
+            targets = [node.target.value if isinstance(node.target, ast.Subscript) else node.target]
+        found |= {one.id for one in targets if isinstance(one, ast.Name)}
+    return tuple(name for name, one in definition.inputs.items() if name in found and one.shape is not None)
 
 
 def by_name(returned: Any, outputs: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from cuprof.errors import UsageError
 from cuprof.family import Array
+from cuprof.family.program import is_extended, read_dtype
 
 LARGEST = {"int8": 128, "int16": 1024, "int32": 1024, "int64": 1024, "uint8": 255}
 """Random whole numbers are drawn between minus this and this, as both benchmarks draw them."""
@@ -61,7 +62,7 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
 def as_tensor(array: Any, dtype: str) -> Any:
     """Return a PyTorch tensor on the memory of a session's CuPy array; types that CuPy lacks lie in it as bits."""
     torch = importlib.import_module("torch")
-    is_foreign = dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+    is_foreign = is_extended(read_dtype(dtype))
     seen = torch.from_dlpack(array.view(BITS[array.dtype.itemsize]) if is_foreign else array)
     return seen.view(getattr(torch, dtype)) if is_foreign else seen
 
@@ -69,7 +70,7 @@ def as_tensor(array: Any, dtype: str) -> Any:
 def to_device(array: np.ndarray, dtype: str) -> Any:
     """Return a PyTorch tensor on the device with the content of a NumPy array."""
     torch = importlib.import_module("torch")
-    is_foreign = array.dtype.kind == "V" or dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+    is_foreign = is_extended(read_dtype(dtype))
     seen = torch.from_numpy(np.array(array.view(BITS[array.dtype.itemsize]) if is_foreign else array)).cuda()
     return seen.view(getattr(torch, dtype)) if is_foreign else seen
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import find_builder
 from cuprof.config.model import SweepConfig
+from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import prepare
-from cuprof.engine.sweep import open_stations
 from cuprof.errors import BuildError, ImpossibleError
 from cuprof.family import Family, Program, Variant
 from cuprof.family.includes import relocate

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.fleet import open_stations
+from cuprof.engine.ledger import Ledger
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import CollectResult, collect
-from cuprof.engine.sweep import Sweep, SweepResult, open_stations, store_url
+from cuprof.engine.sweep import Sweep, SweepResult
 from cuprof.profiling.contract import Collector
 from cuprof.project import Project
 from cuprof.reading.counters import NewestCounter, list_newest_counters
@@ -41,7 +43,7 @@ def profile_selection(
         ProfilerError: the profiler cannot work here; what was stored until then stays.
         KeyboardInterrupt: after the sweep has been marked as interrupted.
     """
-    with Store.open(store_url(config, project)) as store:
+    with Store.open(config.store.url or project.database_url) as store:
         collector.check()  # what cannot work is found before anything is built and checked
         checked = check_trials(config, project, store, observer, collector.profiler.backends)
         sweep_id, state = checked.result.sweep_id, "interrupted"
@@ -96,7 +98,7 @@ def check_trials(
         planned = prepared.plan.trials
         wanted = tuple(trial for trial in planned if trial.backend in backends)
         part = replace(prepared, plan=replace(prepared.plan, trials=wanted))
-        result = Sweep(part, project, store, fleet, observer).run()
+        result = Sweep(Ledger(part, project, store, fleet, observer), project).run()
     known = part.stored(store)
     outcomes = {
         identity: Outcome(identity, stored.state, stored.message)

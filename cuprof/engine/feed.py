@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -22,6 +22,8 @@ from cuprof.worker.messages import Job, JobTrial
 BLOCKS_A_STATION = 1.5
 """A block is what is left, divided by so many times the stations, so blocks get smaller towards the end (guided
 self-scheduling: Polychronopoulos & Kuck, IEEE Transactions on Computers C-36, 1987)."""
+LEAST_BLOCK_S = 1.0
+"""A block lasts at least about so long, as far as trials so far tell: a station needs half a second to begin one."""
 ASK_AGAIN_S = 1.0
 """How often it is asked whether other processes have done, or lost, what they have claimed."""
 LEAST_CUT = 32
@@ -35,6 +37,8 @@ class Later(Enum):
 
 
 LATER = Later.LATER
+Claiming = Callable[[Station, Sequence[str]], Claim]
+"""Claim trials for a station; see `Store.claim`."""
 
 
 class Feed(Protocol):
@@ -68,6 +72,7 @@ class PlannedFeed:
         references: problem and back end → the trial that blocks share.
         is_host: whether a back end's device is the host's own processor.
         claim: asks for trials that other processes may ask for, too; None where there can be none.
+        clock: tells seconds.
     """
 
     def __init__(
@@ -76,9 +81,10 @@ class PlannedFeed:
         stations: int = 1,
         references: Mapping[tuple[Point, str], JobTrial] = MappingProxyType({}),
         is_host: Callable[[str], bool] = lambda backend: False,
-        claim: Callable[[Station, Sequence[str]], Claim] | None = None,
+        claim: Claiming | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.stations, self.references, self.claim = stations, references, claim
+        self.stations, self.references, self.claim, self.clock = stations, references, claim, clock
         shared: list[Job] = []
         self._alone: deque[Job] = deque()
         for job in jobs:
@@ -86,6 +92,8 @@ class PlannedFeed:
         self._problems = [deque(of_problem) for _, of_problem in groupby(shared, key=lambda job: job.problem)]
         self._begun: dict[Station, deque[Job]] = {}
         self._held: dict[Station, Job] = {}
+        self._since: dict[Station, float] = {}
+        self._spent_s, self._done = 0.0, 0
         self._alone_at: Station | None = None
         self._cut: set[tuple[Point, str]] = set()
         self._last: dict[Station, tuple[Point, str]] = {}
@@ -96,7 +104,9 @@ class PlannedFeed:
 
     def take(self, station: Station) -> Job | Later | None:
         """Return the next job of the station's problem, or the first of the next problem that it has a device for."""
-        self._held.pop(station, None)
+        if done := self._held.pop(station, None):
+            self._spent_s += self.clock() - self._since[station]
+            self._done += len(done.trials)
         if self._alone_at is station:
             self._alone_at = None
         while self._alone_at is None:
@@ -115,7 +125,7 @@ class PlannedFeed:
                 return None
             claimed = self._claim(station, job)
             if claimed.trials:
-                self._held[station] = claimed
+                self._held[station], self._since[station] = claimed, self.clock()
                 self._last[station] = (job.problem, job.backend)
                 return claimed
             self._alone_at = None
@@ -158,9 +168,9 @@ class PlannedFeed:
     def _ask_again(self, station: Station) -> bool:
         """Ask what other processes have claimed and not done; return whether anything has come of it."""
         assert self.claim is not None
-        if time.monotonic() - self._asked_at < ASK_AGAIN_S:
+        if self.clock() - self._asked_at < ASK_AGAIN_S:
             return False
-        self._asked_at = time.monotonic()
+        self._asked_at = self.clock()
         before = len(self._elsewhere)
         found = self.claim(station, list(self._elsewhere))
         free = [job for identity, job in self._elsewhere.items() if identity in found.granted]
@@ -192,7 +202,8 @@ class PlannedFeed:
         reference once.
         """
         open_trials = sum(len(each.trials) for jobs in self._problems for each in jobs) + len(job.trials)
-        size = math.ceil(open_trials / (BLOCKS_A_STATION * self.stations))
+        least = int(LEAST_BLOCK_S * self._done / self._spent_s) if self._spent_s else 1
+        size = max(math.ceil(open_trials / (BLOCKS_A_STATION * self.stations)), least)
         key = (job.problem, job.backend)
         reference = self.references.get(key)
         is_large = len(job.trials) > size if key in self._cut else len(job.trials) > max(LEAST_CUT, size)
@@ -238,6 +249,21 @@ class EachFeed:
     def give_back(self, station: Station, job: Job) -> None:
         """Leave what a lost card has not done undone: no other one can do it in its place."""
         self._open.pop(station, None)
+
+
+def plan_feed(prepared: Prepared, trials: Sequence[Trial], stations: Sequence[Station], claim: Claiming | None) -> Feed:
+    """Return the feed that runs trials in the order of the plan; of several stations see `PlannedFeed`."""
+    seed, is_host = prepared.draw_seed(), stations[0].is_host
+    if prepared.on_each_card:
+        return EachFeed(list_jobs(prepared, trials, seed), stations, is_host)
+    if len(stations) > 1:
+        # What takes longest does not come last: at the end the others would wait for it.
+        weights = Counter[Point]()
+        for trial in trials:
+            weights[trial.problem] += trial.useful_bytes or 1
+        trials = sorted(trials, key=lambda trial: -weights[trial.problem])
+    jobs = list_jobs(prepared, trials, seed)
+    return PlannedFeed(jobs, len(stations), find_references(prepared), is_host, claim)
 
 
 def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from threading import Event, Thread, current_thread
 from typing import Any, NoReturn, TypeVar
 
+from cuprof.config.model import SweepConfig
+from cuprof.engine.enrolment import make_stations
 from cuprof.engine.feed import Feed, Later
 from cuprof.engine.runner import StoppedError
 from cuprof.engine.station import Station
@@ -133,6 +135,11 @@ def open_fleet(stations: Sequence[Station]) -> Iterator[Fleet]:
         for station in stations:
             stack.enter_context(station.runner)
         yield Fleet(stations)
+
+
+def open_stations(config: SweepConfig) -> AbstractContextManager[Fleet]:
+    """Open a station for each GPU that is asked for; no worker is started yet."""
+    return open_fleet(make_stations(config))
 
 
 def _raise(error: BaseException) -> NoReturn:

@@ -12,12 +12,15 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from cuprof.family import Family
+from cuprof.plan import Plan, plan
+from cuprof.point import Point
 from cuprof.project import Project
+from cuprof.records import DeviceFacts, Trial, Unavailable
 
 
 class OpenedFiles:
@@ -48,3 +51,29 @@ class OpenedFiles:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 json.dump(self._known, stream)
             Path(temporary).replace(self._file)
+
+
+class Replanner:
+    """Tell which trial was run, of a plan in which its variant did not yet name the files that it opens.
+
+    Args:
+        devices: those that the plan was made with.
+    """
+
+    def __init__(self, project: Project, planned: Plan, devices: Mapping[str, DeviceFacts | Unavailable]) -> None:
+        self.project, self.plan, self.devices = project, planned, devices
+        self._again: dict[str, dict[tuple[Point, Point], Trial]] = {}
+
+    def find(self, trial: Trial, opened: Iterable[str]) -> Trial:
+        """Return the trial, or another one of the same problem and tunables, and remember its variant's files."""
+        family, name = self.plan.family, trial.variant
+        folder = family.folder or self.project.root
+        named = {str((folder / file).absolute()) for file in family.variant(name).files}
+        if unforeseen := set(opened) - named:
+            files = OpenedFiles(self.project, family)
+            files.learn(name, unforeseen)
+            files.add_to(family)
+            selection = replace(self.plan.selection, variants=(name,), optional=frozenset(self.plan.selection.tune))
+            again = plan(family, selection, self.devices).trials
+            self._again[name] = {(one.problem, one.tunables): one for one in again}
+        return self._again[name][trial.problem, trial.tunables] if name in self._again else trial

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -54,6 +55,16 @@ class Prepared:
         """Return whether every GPU measures everything, so that cards are compared."""
         return self.config.device.cuda == ("each",) and bool(self.methods)
 
+    @property
+    def is_search(self) -> bool:
+        """Return whether a search chooses among the trials."""
+        return bool(self.config.search.name)
+
+    def draw_seed(self) -> int:
+        """Return the seed of the inputs: the one that was asked for, or any."""
+        seed = self.config.check.seed
+        return secrets.randbits(63) if seed is None else seed
+
     def stored(self, store: Store, trials: Sequence[Trial] | None = None) -> dict[str, StoredTrial]:
         """Return what the store has of the trials, all or some, by identity."""
         found: dict[str, StoredTrial] = {}
@@ -72,7 +83,7 @@ class Prepared:
         """
         if known is None or not known.complete:
             return False
-        if self.on_each_card and trial.device is not None and not is_host(trial.backend, trial.device.details):
+        if self.on_each_card and trial.device is not None and not is_host(trial.device):
             return False  # what one card has measured tells nothing of the others
         if known.sweep_id == sweep_id or not self.config.retry:
             return True

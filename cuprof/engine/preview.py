@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
-from cuprof.engine.sweep import open_stations, store_url
 from cuprof.errors import EmptyStoreError
 from cuprof.profiling.contract import Profiler
 from cuprof.project import Project
@@ -73,7 +73,7 @@ def preview_profiling(config: SweepConfig, project: Project, profiler: Profiler)
 @contextmanager
 def _open_existing(config: SweepConfig, project: Project) -> Iterator[Store | None]:
     """Open the database of a configuration for reading, or give None where there is none yet."""
-    url = store_url(config, project)
+    url = config.store.url or project.database_url
     file = database_file(parse_url(url))
     if file is not None and not file.exists():
         yield None

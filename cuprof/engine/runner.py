@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from cuprof.backends.contract import OUT_OF_MEMORY
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.engine.witness import Witness
@@ -159,8 +158,7 @@ class JobRunner:
                         self._drop()
                         return
                 elif isinstance(message, JobDone):
-                    starved = OUT_OF_MEMORY in message.fault
-                    if message.fault and used and (starved or _shares_process(job)) and not message.unavailable:
+                    if message.fault and used and (message.starved or _shares_process(job)) and not message.unavailable:
                         self._drop()  # what an earlier job left behind may be why; a new worker will tell
                         return
                     fault = message.fault or "the worker gave no answer"
@@ -261,8 +259,7 @@ def _is_doubtful_outcome(job: Job, finished: Finished) -> bool:
     outcome = finished.outcome
     failed = outcome.state in (State.LAUNCH_ERROR, State.WRONG_RESULT)
     own_code = failed and outcome.phase != Phase.INPUTS.name.lower()
-    starved = failed and OUT_OF_MEMORY in outcome.message
-    return finished.has_company and (starved or (_shares_process(job) and own_code))
+    return finished.has_company and (finished.starved or (_shares_process(job) and own_code))
 
 
 def _all_failed(trials: Iterable[JobTrial], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:

@@ -7,27 +7,27 @@ import secrets
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from cuprof.backends.registry import get_spec, is_host
+from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig, SearchConfig
+from cuprof.engine.duel import Duel, Ending, describe_ending
 from cuprof.engine.feed import LATER, Later, make_jobs
-from cuprof.engine.objective import Counting, evaluate
+from cuprof.engine.hints import find_hints
+from cuprof.engine.ledger import Ledger
+from cuprof.engine.objective import PROFILER, ObjectiveCounters, evaluate
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.measure.method import methods
 from cuprof.point import Coordinate, Point
-from cuprof.reading.earlier import EarlierRun
-from cuprof.records import Measure, Outcome, State, Timing, Trial
-from cuprof.search.duel import Standing, look
+from cuprof.profiling.registry import get_profiler
+from cuprof.project import Project
+from cuprof.reading.earlier import EarlierRun, list_earlier
+from cuprof.records import Measure, Outcome, State, Trial
 from cuprof.search.registry import make_strategy
 from cuprof.search.space import Space
-from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
-from cuprof.statistics.series import Series
-from cuprof.statistics.verdict import Rule
 from cuprof.worker.messages import Job
 
 FIRST_LOOK: dict[str, Any] = {"min_samples": 5, "max_samples": 5, "max_seconds": 0.05, "patience_seconds": 0.5}
@@ -38,13 +38,6 @@ PROMISING = 0.05
 CLOSE = 0.05
 """Candidates for the duel are within this of the best, or the best few."""
 LEAST_FINALISTS = 3
-DUEL_LOOKS = 3
-"""The duel ends after so many looks at the latest; each has samples of its own and its part of the error rate."""
-LONGER = 4
-"""Each further look may take so many times as many samples, and as much time."""
-SHARE_OF_EFFECT = 0.2
-"""The interval of a median in the duel is narrowed to this part of the effect, as where compare measures again."""
-LEAST_TARGET = 5e-4
 MOST_AT_ONCE = 16
 """Trials of a job: their sources are compiled side by side, and its choices know nothing of one another."""
 TOLD_FOR_EACH = 4
@@ -56,24 +49,25 @@ LEAST_AHEAD = 8
 OVERHEAD_S = 0.01
 
 
-@dataclass(frozen=True)
-class Ending:
-    """What a search came to for one problem.
+def open_search(
+    prepared: Prepared, trials: Sequence[Trial], ledger: Ledger, collectors: ExitStack, project: Project
+) -> SearchFeed:
+    """Return the feed of a search, which knows what is stored of the family.
 
     Args:
-        standing: of the candidates' last look; None where there was one candidate alone, or no comparison.
-        best: None where nothing is right.
-        level: those that the last look calls level with the best.
-        value: of the objective, where that is not time alone.
+        collectors: closes the profiler, where counters are to be small.
     """
-
-    problem: Point
-    best: Trial | None
-    median_ns: float
-    standing: Standing[str] | None = None
-    beaten: int = 0
-    level: tuple[Trial, ...] = ()
-    value: float | None = None
+    config, store, note = prepared.config, ledger.store, ledger.observer.note
+    with store.snapshot() as connection:
+        measure = Measure(config.measure.modes[0])
+        earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
+    ledger.members = {run.identity for run in earlier if run.sweep_id == ledger.sweep_id}
+    counting = None
+    if names := config.search.counters:
+        ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
+        collector = collectors.enter_context(get_profiler(PROFILER).open(replace(config, ncu=ncu), project))
+        counting = ObjectiveCounters(names, trials, collector, store, ledger.sweep_id)
+    return SearchFeed(prepared, trials, earlier, ledger.sweep_id, note, counting)
 
 
 class SearchFeed:
@@ -96,7 +90,7 @@ class SearchFeed:
         earlier: Sequence[EarlierRun],
         sweep_id: int,
         note: Callable[[str], None],
-        counting: Counting | None = None,
+        counting: ObjectiveCounters | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.prepared, self.trials, self.note, self.clock = prepared, tuple(trials), note, clock
@@ -114,9 +108,8 @@ class SearchFeed:
         self.index = {trial.identity: number for number, trial in enumerate(trials)}
         space = Space([_columns(trial) for trial in trials], [numbers[trial.problem] for trial in trials])
         seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
-        checked = prepared.config.check.seed
-        self.seed = secrets.randbits(63) if checked is None else checked
-        hints = self._find_hints(earlier)
+        self.seed = prepared.draw_seed()
+        hints = find_hints(earlier, self.trials, self._value_of_run, note)
         self.strategy = make_strategy(self.settings.name, space, seed, hints)
         self.most_trials = self.settings.most_trials(space.size)
         self.tried: set[int] = set()
@@ -129,8 +122,8 @@ class SearchFeed:
         self._out: dict[Station, set[int]] = defaultdict(set)
         self._given: set[int] = set()
         self._builds_ahead = all(get_spec(trial.backend).builds_ahead for trial in trials)
-        self._duels: deque[_Duel] | None = None
-        self._duelling: dict[Station, _Duel] = {}
+        self._duels: deque[Duel] | None = None
+        self._duelling: dict[Station, Duel] = {}
         self._learn_stored(earlier, sweep_id)
 
     def take(self, station: Station) -> Job | Later | None:
@@ -156,14 +149,14 @@ class SearchFeed:
             if not self._duels:
                 return LATER if self._duelling else None
             duel = self._duelling[station] = self._duels.popleft()
-        return duel.next_job(self)
+        return duel.next_job()
 
     def tell(self, station: Station, outcome: Outcome) -> None:
         """Take what a look at a trial came to."""
         index = self.index[outcome.identity]
         self._out[station].discard(index)
         if station in self._duelling:
-            self._duelling[station].tell(self, outcome)
+            self._duelling[station].tell(outcome)
             return
         self.tried.add(index)
         self._looked[index] += 1
@@ -254,6 +247,9 @@ class SearchFeed:
         """Return what is to be small; NaN where it is not known."""
         return evaluate(self.settings.factors, median_ns, energy_j, self._counted.get(identity, {}))
 
+    def _value_of_run(self, run: EarlierRun) -> float:
+        return self._value(run.identity, run.median_ns, run.energy_j)
+
     def _learn_stored(self, earlier: Sequence[EarlierRun], sweep_id: int) -> None:
         """Tell the strategy what is stored of these very trials; more samples count before fewer."""
         backends = {trial.backend for trial in self.trials}
@@ -275,7 +271,7 @@ class SearchFeed:
                 self.spent_before_s += run.duration_ns / 1e9 if index not in free else 0.0
             if look_of is not None and look_of + 1 < self._looked[index]:
                 continue
-            value = math.nan if failed else self._value(run.identity, run.median_ns, run.energy_j)
+            value = math.nan if failed else self._value_of_run(run)
             if math.isnan(value) and not failed:
                 continue  # it was interrupted before its counters were read
             self.strategy.tell(index, value, max(run.duration_ns / 1e9, OVERHEAD_S))
@@ -284,39 +280,12 @@ class SearchFeed:
         if free:
             self.note(f"search: {len(free):,} of {len(self.trials):,} configurations are stored already")
 
-    def _find_hints(self, earlier: Sequence[EarlierRun]) -> dict[int, float]:
-        """Return what other problems, devices and versions of the same variants say of each trial; see `Strategy`."""
-        elsewhere: dict[tuple[object, ...], dict[tuple[str, Point], float]] = defaultdict(dict)
-        for run in earlier:
-            is_right = run.state is State.OK
-            value = self._value(run.identity, run.median_ns, run.energy_j) if is_right else math.nan
-            if run.identity not in self.index and not math.isnan(value):
-                elsewhere[run.circumstances][run.variant, run.tunables] = math.log(value)
-        gathered: dict[tuple[str, Point], list[float]] = defaultdict(list)
-        useful = {where: logs for where, logs in elsewhere.items() if len(logs) > 1}
-        for logs in useful.values():
-            middle = float(np.median([*logs.values()]))
-            for key, log in logs.items():
-                gathered[key].append(log - middle)
-        hints = {
-            index: float(np.mean(gathered[trial.variant, trial.tunables]))
-            for index, trial in enumerate(self.trials)
-            if (trial.variant, trial.tunables) in gathered
-        }
-        if hints:
-            self.note(
-                f"search: what {len(useful)} other problems, devices or versions say of "
-                f"{len({(self.trials[i].variant, self.trials[i].tunables) for i in hints})} choices of tunables "
-                "is where it starts, and part of what it expects"
-            )
-        return hints
-
-    def _begin_duels(self) -> deque[_Duel]:
+    def _begin_duels(self) -> deque[Duel]:
         self.note(f"search: tried {len(self.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s")
         left = [share for group in range(len(self.problems)) if (share := self.strategy.likely_left(group)) is not None]
         if left:
             self.note(f"search: trying the rest is expected to gain at most about {100 * max(left):.1f} %")
-        duels: deque[_Duel] = deque()
+        duels: deque[Duel] = deque()
         for number, problem in enumerate(self.problems):
             values = {
                 index: value
@@ -330,7 +299,8 @@ class SearchFeed:
                 chosen = chosen[:1]  # back ends are not timed side by side, nor is energy
             if chosen:
                 value = None if self.settings.objective == "time" else values[chosen[0]]
-                duels.append(_Duel(problem, tuple(self.trials[index] for index in chosen), value))
+                candidates = tuple(self.trials[index] for index in chosen)
+                duels.append(Duel(self.prepared, candidates, self.measure, self.seed, value))
             else:
                 self._end(Ending(problem, None, math.nan))
         return duels
@@ -338,101 +308,6 @@ class SearchFeed:
     def _end(self, ending: Ending) -> None:
         self.endings.append(ending)
         self.note(describe_ending(ending, self.settings))
-
-
-class _Duel:
-    """The last candidates of one problem, measured interleaved until the rule tells the best or that they are level."""
-
-    def __init__(self, problem: Point, candidates: tuple[Trial, ...], value: float | None) -> None:
-        self.problem, self.candidates, self.value = problem, candidates, value
-        self.left = {trial.identity: trial for trial in candidates}
-        self.looks = 0
-        self.beaten = 0
-        self.ending: Ending | None = None
-        self._series: dict[str, Series] = {}
-        self._waiting: set[str] = set()
-
-    def anew(self) -> _Duel:
-        """Return the same duel from its beginning."""
-        return _Duel(self.problem, self.candidates, self.value)
-
-    def next_job(self, feed: SearchFeed) -> Job | Later:
-        """Return the next look at the candidates that are left."""
-        if self._waiting:
-            return LATER
-        config, settings = feed.prepared.config.measure, feed.settings
-        factor = LONGER**self.looks
-        target = max(min(config.target, SHARE_OF_EFFECT * settings.effect / 2**self.looks), LEAST_TARGET)
-        measure = replace(
-            config,
-            modes=(str(feed.measure),),
-            target=target,
-            max_samples=config.max_samples * factor,
-            max_seconds=config.max_seconds * factor,
-            patience_seconds=config.patience_seconds * factor,
-            interleave=True,
-            rotation=max(config.rotation, len(self.left)),
-            energy="energy" in settings.factors,
-        )
-        trials = list(self.left.values())
-        (job,) = make_jobs(_together(feed.prepared), self.problem, trials, feed.seed)
-        self.looks += 1
-        self._series = {}
-        self._waiting = {trial.identity for trial in trials}
-        return replace(job, measure=measure, methods=methods(measure, job.backend))
-
-    def tell(self, feed: SearchFeed, outcome: Outcome) -> None:
-        """Take what this look says of one candidate, and of all of them after the last."""
-        self._waiting.discard(outcome.identity)
-        timing = next((each for each in outcome.timings if each.measure is feed.measure), None)
-        if outcome.state is State.OK and timing is not None:
-            self._series[outcome.identity] = _series_of(timing)
-        if not self._waiting:
-            self._conclude(feed)
-
-    def _conclude(self, feed: SearchFeed) -> None:
-        if not self._series:
-            self.ending = Ending(self.problem, None, math.nan)
-            return
-        rule = Rule(feed.settings.effect, feed.settings.error_rate / DUEL_LOOKS)
-        standing = look(self._series, rule, lambda median_ns: _noise(self.candidates[0], feed.measure, median_ns))
-        beaten = standing.list_beaten()
-        self.beaten += len(beaten)
-        best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
-        self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
-        if not standing.list_open() or self.looks >= DUEL_LOOKS:
-            level = tuple(self.left[identity] for identity in standing.list_level())
-            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, level, self.value)
-
-
-def describe_ending(ending: Ending, settings: SearchConfig) -> str:
-    """Return one line about what a search came to for a problem."""
-    where = f"search: {ending.problem.label}: "
-    if ending.best is None:
-        return f"{where}no configuration gives a right result"
-    name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
-    text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
-    if ending.value is not None:
-        text += f" and {settings.objective} {ending.value:.4g}"
-    standing = ending.standing
-    if standing is None or not (standing.judgements or ending.beaten):
-        return f"{text}, compared with no other"
-    unsure, parts = standing.list_open(), []
-    if ending.level:
-        named = "; ".join(_describe_difference(trial, ending.best) for trial in ending.level)
-        parts.append(f"level (within {settings.effect:.2g}) with {len(ending.level)}: {named}")
-    if unsure:
-        parts.append(f"not told from {len(unsure)} more")
-    if ending.beaten:
-        parts.append(f"faster than {ending.beaten}")
-    return f"{text}: {', '.join(parts)}; error rate {settings.error_rate:.2g}"
-
-
-def _describe_difference(trial: Trial, best: Trial) -> str:
-    """Return what a trial has otherwise than the best of its problem."""
-    same = trial.variant == best.variant
-    other = {name: value for name, value in trial.tunables.items() if not same or best.tunables.get(name) != value}
-    return " · ".join(filter(None, ["" if same else trial.variant, Point(other).label]))
 
 
 def _narrowed(config: MeasureConfig, measure: Measure, settings: SearchConfig, few: Mapping[str, Any]) -> MeasureConfig:
@@ -455,26 +330,3 @@ def _cost_s(outcome: Outcome) -> float:
     sampled_ns = sum(sample.duration_ns for timing in outcome.timings for sample in timing.samples)
     own_ns = build_ns + sampled_ns if outcome.timings else outcome.duration_ns
     return own_ns / 1e9 + OVERHEAD_S
-
-
-def _series_of(timing: Timing) -> Series:
-    counted = [sample for sample in timing.samples if not sample.excluded] or list(timing.samples)
-    return Series(
-        np.array([sample.duration_ns for sample in counted]),
-        np.array([sample.round for sample in counted], np.int64),
-        timing.rotation,
-        tick_ns=float(timing.details.get("tick_ns") or 0.0),
-    )
-
-
-def _noise(trial: Trial, measure: Measure, median_ns: float) -> Noise:
-    """Return the noise of times taken side by side: on the host a function's place in memory counts."""
-    device = trial.device
-    if measure is not Measure.COLD or device is None or not is_host(trial.backend, device.details):
-        return NO_NOISE
-    return Noise(PREPARED.deviation(median_ns))
-
-
-def _together(prepared: Prepared) -> Prepared:
-    """Return what was prepared, with all variants in one process: they are compared side by side."""
-    return replace(prepared, config=replace(prepared.config, limits=replace(prepared.config.limits, isolate=False)))

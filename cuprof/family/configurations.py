@@ -103,24 +103,33 @@ def find_kernel(module: Any, kernel: str) -> list[Any]:
     Raises:
         ValueError: the module has no kernel of this name.
     """
-    layer = getattr(module, kernel, None)
-    layers: list[Any] = []
-    while layer is not None and hasattr(layer, "fn"):
-        layers.append(layer)
-        layer = layer.fn if hasattr(layer.fn, "fn") else None
+    layers = list_layers(getattr(module, kernel, None))
     if not layers:
         names = [name for name, value in vars(module).items() if hasattr(value, "fn")]
         raise ValueError(f"there is no @triton.jit function {kernel}; there are {', '.join(names) or 'none'}")
     return layers
 
 
+def list_layers(function: Any) -> list[Any]:
+    """Return a Triton function with what decorates it, the outermost first; nothing for any other one."""
+    layers: list[Any] = []
+    while type(function).__module__.partition(".")[0] == "triton" and hasattr(function, "fn"):
+        layers.append(function)
+        function = function.fn
+    return layers
+
+
+def list_configurations(layers: Sequence[Any]) -> Configurations:
+    """Return what `@triton.autotune` among the layers tries; nothing without it."""
+    return next(([each.all_kwargs() for each in layer.configs] for layer in layers if hasattr(layer, "configs")), [])
+
+
 def main(file: str, kernel: str) -> None:
     """Print the configurations of a kernel as JSON."""
-    for layer in find_kernel(import_kernels(Path(file)), kernel):
-        if hasattr(layer, "configs"):
-            sys.stdout.write(MARK + json.dumps([each.all_kwargs() for each in layer.configs]) + "\n")
-            return
-    raise ValueError(f"no @triton.autotune decorates {kernel}; state tunables= instead")
+    found = list_configurations(find_kernel(import_kernels(Path(file)), kernel))
+    if not found:
+        raise ValueError(f"no @triton.autotune decorates {kernel}; state tunables= instead")
+    sys.stdout.write(MARK + json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from cuprof.errors import FamilyError
 from cuprof.family.functions import function_text
 from cuprof.family.includes import expand_text
 from cuprof.family.model import Family, Variant
-from cuprof.family.sources import read_variant_source
+from cuprof.family.sources import TRITON, read_variant_source
 
 CONTRACT = ("signature", "generate", "reference", "tolerance")
 """The functions that decide what a variant is given and what counts as right."""
@@ -38,7 +38,8 @@ def source_text(family: Family, variant: Variant) -> str:
         text = read_variant_source(folder / (variant.source or ""), folder)
     else:
         text = function_text(variant.content or variant.make, place)
-    return text + "".join(f"\n// file of SHA-256 {_hash_file(folder / file)}\n" for file in variant.files)
+    remark = "#" if Path(variant.source or "").suffix == TRITON else "//"
+    return text + "".join(f"\n{remark} file of SHA-256 {_hash_file(folder / file)}\n" for file in variant.files)
 
 
 def contract_text(family: Family, variant: Variant | None = None) -> str:

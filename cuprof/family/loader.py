@@ -22,7 +22,7 @@ from types import CodeType, ModuleType
 from cuprof.errors import FamilyError, UnknownNameError
 from cuprof.family.model import Family
 from cuprof.family.modules import imported_files
-from cuprof.family.trace import describe, own_trace
+from cuprof.family.trace import describe, place_of
 from cuprof.family.validation import check_family
 
 FAMILY_FILE = "family.py"
@@ -89,8 +89,7 @@ def load_family(path: Path) -> Family:
             imported by its plain name, as in a script.
 
     Raises:
-        FamilyError: there is no such file, importing it raises (`trace` holds its own frames of the traceback), or
-            what it describes is not valid.
+        FamilyError: there is no such file, importing it raises, or what it describes is not valid.
     """
     path = Path(path).resolve()
     file = path if path.is_file() else path / FAMILY_FILE
@@ -144,9 +143,8 @@ def _import_file(file: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         _forget(name)
-        raise FamilyError(
-            f"{file} raised {describe(error)} on import{_hint(error, file.parent)}", own_trace(error, file.parent)
-        ) from error
+        where = place_of(error, file.parent)
+        raise FamilyError(f"{file} raised {describe(error)} on import{where}{_hint(error, file.parent)}") from error
     return module
 
 

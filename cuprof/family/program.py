@@ -286,6 +286,11 @@ def read_dtype(text: str) -> np.dtype:
         return np.dtype(found)
 
 
+def is_extended(kind: np.dtype) -> bool:
+    """Return whether NumPy has a type of numbers from another library alone (ml_dtypes: bfloat16, float8)."""
+    return kind.isbuiltin == 2
+
+
 def as_scalar(value: object) -> np.generic:
     """Return a kernel's scalar argument: Python ints as int32, Python floats as float32, NumPy scalars as they are."""
     import numpy as np

@@ -50,8 +50,8 @@ def read_variant_source(file: Path, folder: Path) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """Return the bytes of a file from its text."""
-    return base64.b64decode(text[len(ENCODED) :]) if text.startswith(ENCODED) else text.encode()
+    """Return the bytes of a file from its text; what stands in lines behind them are remarks."""
+    return base64.b64decode(text[len(ENCODED) :].partition("\n")[0]) if text.startswith(ENCODED) else text.encode()
 
 
 def write_python(text: str, folder: Path) -> Path:

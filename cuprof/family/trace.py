@@ -1,21 +1,9 @@
-"""Tracebacks cut down to the frames of a family's own files."""
+"""What a family's own code raised, and where, in one line."""
 
 from __future__ import annotations
 
 import traceback
 from pathlib import Path
-
-
-def own_trace(error: BaseException, folder: Path) -> str:
-    """Return the traceback of `error` with the frames of files under `folder` alone, causes included.
-
-    Args:
-        error: an exception that was raised and caught.
-        folder: the family's folder.
-    """
-    shortened = traceback.TracebackException.from_exception(error)
-    _keep_own_frames(shortened, folder.resolve())
-    return "".join(shortened.format()).rstrip()
 
 
 def describe(error: BaseException) -> str:
@@ -26,14 +14,6 @@ def describe(error: BaseException) -> str:
     text = "".join(letter if letter.isprintable() else "�" for letter in text)
     text = text if len(text) <= 200 else text[:199] + "…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _keep_own_frames(shortened: traceback.TracebackException, folder: Path) -> None:
-    own = [frame for frame in shortened.stack if Path(frame.filename).resolve().is_relative_to(folder)]
-    shortened.stack = traceback.StackSummary.from_list(own)
-    for other in (shortened.__cause__, shortened.__context__):
-        if other is not None:
-            _keep_own_frames(other, folder)
 
 
 def blame(error: BaseException, folder: Path, what: str) -> str:

@@ -50,7 +50,7 @@ _INSTALLED = (
 _PLAIN = Kernel()
 _PARTS = (
     "name", "backend", "grid", "block", "threads", "shared_bytes", "args", "constants", "options", "scratch", "results",
-    "setup",
+    "setup", "derived",
 )  # fmt: skip
 
 
@@ -87,6 +87,9 @@ class Capture:
         plain = _literal(value)
         if plain is not None:
             return plain
+        if (triton := _triton_text(value)) is not None:
+            self._bind("triton", sys.modules["triton"])
+            return triton
         name = next((known for known, one in self._names.items() if one is value), "")
         return name or self._bind(self._free_name(value, wanted), value)
 
@@ -115,7 +118,9 @@ class Capture:
         parts = []
         for key in _PARTS:
             given = getattr(kernel, key)
-            if given != getattr(_PLAIN, key):
+            if key == "derived":
+                parts += [f"{name}={self.express(one, name)}" for name, one in kernel.derived.items()]
+            elif given != getattr(_PLAIN, key):
                 parts.append(f"{key}={self.express(given, f'{wanted}_{key}')}")
         if kernel.constraint:
             parts.append(f"constraint={self.express(kernel.constraint, f'{wanted}_constraint')}")
@@ -125,7 +130,8 @@ class Capture:
             is_text = "\n" in kernel.source
             parts.append(f"source={kernel.source if is_text else str(Path(kernel.source).absolute())!r}")
         parts += [f"{key}={values!r}" for key, values in kernel.tunables.items()]
-        what = self.express(kernel.function, wanted) if kernel.function else repr(kernel.symbol)
+        function = kernel.function or kernel.jit
+        what = self.express(function, wanted) if function else repr(kernel.symbol)
         if kernel.function and not parts:
             return what
         return f"cuprof.kernel({', '.join([what, *parts])})"
@@ -152,11 +158,11 @@ class Capture:
             self._bind_array(name, value)
         elif isinstance(value, Kernel):
             self.lines.append(f"{name} = {self._express_kernel(value, name)}")
-        elif (found := find_import(value)) is not None:
+        elif (found := self.find_module(value)) is not None:
             module, attribute = found
             self._note_origin(sys.modules[module])
             self.lines.append(f"from {module} import {attribute}" + (f" as {name}" if name != attribute else ""))
-        elif isinstance(value, tuple | list | dict):
+        elif isinstance(value, tuple | list | dict) or _triton_text(value) is not None:
             self.lines.append(f"{name} = {self.express(value, name)}")
         else:
             self._bind_text(name, value)
@@ -175,6 +181,14 @@ class Capture:
                 self.lines.append(imported)
         self.lines.append(f"{name} = {line}")
 
+    def find_module(self, value: Any) -> tuple[str, str] | None:
+        """Return the module that a value is imported from, and its name there; None where its text is taken."""
+        return find_import(value)
+
+    def read_text(self, function: FunctionType) -> str:
+        """Return the text of a function."""
+        return function_text(function)
+
     def _bind_text(self, name: str, value: Any) -> None:
         """Add the text of a function or class, after what it uses."""
         if isinstance(value, type):
@@ -187,7 +201,7 @@ class Capture:
                     f"{name} is a {type(value).__name__} that a call has made, which cannot be told to the process "
                     "that measures; use a decorator, make it in the function that uses it, or put it into a file"
                 )
-            text, own = _function_text(function), function.__name__
+            text, own = self.read_text(function), function.__name__
             surroundings = {**function.__globals__, **_closed_over(function)}
         for used in sorted(global_names(text) - {own}):
             if used in surroundings and surroundings[used] is not getattr(builtins, used, surroundings):
@@ -206,12 +220,19 @@ class Capture:
 
     def _note_origin(self, module: ModuleType) -> None:
         """Remember where a module of the user's own lies, and the files whose contents count for it."""
-        file = Path(getattr(module, "__file__", None) or "/").resolve()
-        if not file.is_file() or file.suffix != ".py" or any(file.is_relative_to(place) for place in _INSTALLED):
-            return
-        depth = module.__name__.count(".") + (file.name == "__init__.py")
-        self.folders[str(file.parents[depth])] = None
-        self.files |= dict.fromkeys(map(str, imported_files(file)))
+        folder = own_folder(module)
+        if folder is not None:
+            self.folders[str(folder)] = None
+            self.files |= dict.fromkeys(map(str, imported_files(Path(str(module.__file__)).resolve())))
+
+
+def own_folder(module: ModuleType) -> Path | None:
+    """Return the folder that a module of the user's own is imported from; None for an installed one."""
+    file = Path(getattr(module, "__file__", None) or "/").resolve()
+    if not file.is_file() or file.suffix != ".py" or any(file.is_relative_to(place) for place in _INSTALLED):
+        return None
+    folder = file.parents[module.__name__.count(".") + (file.name == "__init__.py")]
+    return None if any(folder.glob("*.dist-info")) else folder
 
 
 def _keep(made: Path, place: Path) -> None:
@@ -242,6 +263,18 @@ def _literal(value: Any) -> str | None:
     return None
 
 
+def _triton_text(value: Any) -> str | None:
+    """Return Python text of a constant for Triton's kernels, or of a configuration without a hook; or None."""
+    if type(value).__module__.partition(".")[0] != "triton":
+        return None
+    if type(value).__name__ == "constexpr" and (plain := _literal(value.value)) is not None:
+        return f"triton.language.constexpr({plain})"
+    if type(value).__name__ == "Config" and value.pre_hook is None:
+        options = {key: one for key, one in value.all_kwargs().items() if key not in value.kwargs and one is not None}
+        return f"triton.Config({', '.join([repr(value.kwargs), *(f'{key}={one!r}' for key, one in options.items())])})"
+    return None
+
+
 def _joined(values: Sequence[Any], between: str) -> str | None:
     parts = [_literal(value) for value in values]
     return None if None in parts else between.join(map(str, parts))
@@ -251,7 +284,12 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and plain_text(one) is not None and plain_text(one) == plain_text(other)
 
 
-def _function_text(function: FunctionType) -> str:
+def function_text(function: FunctionType) -> str:
+    """Return the text of a function, indented as at top level.
+
+    Raises:
+        UsageError: it is not known, or that of several lambdas.
+    """
     code = function.__code__
     source = parse_text(Path(code.co_filename), "".join(_lines_of(function)))
     found = source.definition(code)

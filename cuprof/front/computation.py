@@ -7,6 +7,7 @@ and a first result is computed. That is done in a worker (`Family.sample`); this
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -38,6 +39,7 @@ from cuprof.front.frameworks import HOMES, Home, home_of, to_host, widen
 from cuprof.front.inputs import Inputs, blamed
 from cuprof.front.kernels import Kernel, call_by_name
 from cuprof.front.origins import find_import, list_parameters, origin_of, unwrap
+from cuprof.front.triton_source import source_of
 from cuprof.front.values import as_scalar, describe, digest_of
 
 VERSION = 2
@@ -334,6 +336,11 @@ class Computation:
         if one.function is None:
             is_text = "\n" in one.source
             shared |= {"text": one.source} if is_text else {"source": one.source}
+            if one.jit is not None:
+                text, files = source_of(one.jit)
+                name = self.place.name if self.place.is_file() else FAMILY_FILE
+                shared |= {"text": text, "source": name, "requires": ("triton",)}
+                shared["files"] = (*shared["files"], *files)
             make = partial(self._make_program, one)
             return Variant(one.name, one.backend, "kernel", make, f"kernel {one.symbol}", **shared)
         content = self._content(one.function)
@@ -354,7 +361,7 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Return the implementations, each with a name of its own: one that is taken gets its module's before it."""
     named: dict[str, Kernel] = {}
     for one in kernels:
-        origin = one.symbol or origin_of(one.function)
+        origin = re.sub(r"\W+", "_", one.symbol).strip("_") or origin_of(one.function)
         short = origin.rpartition(".")[2].replace("<lambda>", "function")
         candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
         name = next((each for each in candidates if each not in named and "<" not in each), "")

@@ -15,7 +15,7 @@ from cuprof.family.loader import FAMILY_FILE, PREFIX
 from cuprof.front.capture import Capture
 from cuprof.front.comparison import Comparison, Defined
 from cuprof.front.computation import Computation, with_names
-from cuprof.front.kernels import Kernel
+from cuprof.front.kernels import Kernel, kernel
 from cuprof.guardian import MARK
 from cuprof.point import Coordinate
 from cuprof.project import Project, find_project
@@ -78,7 +78,7 @@ def compare(
     """
     if not variants:
         raise UsageError("name at least one implementation: cuprof.compare(f, g, inputs=…)")
-    kernels = [one if isinstance(one, Kernel) else Kernel(function=one) for one in variants]
+    kernels = [one if isinstance(one, Kernel) else kernel(one) for one in variants]
     given = {
         "inputs": inputs,
         "reference": reference,
@@ -102,7 +102,7 @@ def compare(
         place = place.parent if place.name == FAMILY_FILE else place
         family = Computation(name or place.stem, kernels, place, **given).make_family()
         _check_axes(family, asked)
-        tune = {tunable: ("all",) for one in kernels for tunable in one.tunables}
+        tune = {tunable.name: ("all",) for one in kernels for tunable in one.list_tunables()}
         caller["family"] = replace(family, usual={"problem": asked, "tune": tune})
         return Defined()
     if MARK in os.environ:  # a worker that imports a module which compares something of its own

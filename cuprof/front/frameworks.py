@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.errors import FamilyError
-from cuprof.family.program import read_dtype
+from cuprof.family.program import is_extended, read_dtype
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ def _torch_view(array: Any, kind: np.dtype) -> Any:
     """Return a tensor on the memory of an array, which has whole numbers where NumPy lacks the type."""
     torch = importlib.import_module("torch")
     if isinstance(array, np.ndarray):
-        tensor = torch.from_numpy(array if kind.kind != "V" else array.view(f"i{kind.itemsize}"))
+        tensor = torch.from_numpy(array if not is_extended(kind) else array.view(f"i{kind.itemsize}"))
     else:
         tensor = torch.from_dlpack(array)
-    return tensor if kind.kind != "V" else tensor.view(getattr(torch, kind.name))
+    return tensor if not is_extended(kind) else tensor.view(getattr(torch, kind.name))
 
 
 def _torch_host(tensor: Any) -> np.ndarray:
     torch, kind, tensor = importlib.import_module("torch"), dtype_of(tensor), tensor.detach().cpu()
-    if kind.kind == "V":
+    if is_extended(kind):
         tensor = tensor.view({1: torch.int8, 2: torch.int16}[kind.itemsize])
     return np.asarray(tensor.numpy()).view(kind)
 
@@ -139,4 +139,4 @@ def dtype_of(value: Any) -> np.dtype:
 
 def is_known(kind: np.dtype) -> bool:
     """Return whether results of a type can be compared: numbers, of ml_dtypes too, and structs."""
-    return kind.kind in "biufc" or (kind.kind == "V" and kind.type is not np.void) or bool(kind.names)
+    return kind.kind in "biufc" or is_extended(kind) or bool(kind.names)

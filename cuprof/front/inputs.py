@@ -16,7 +16,7 @@ from cuprof.family import Axis, Point
 from cuprof.family.trace import blame
 from cuprof.front.frameworks import is_floating, to_host
 from cuprof.front.kernels import Kernel
-from cuprof.front.origins import list_parameters
+from cuprof.front.origins import list_parameters, unwrap
 
 GENERATOR = "rng"
 """The parameter of an inputs function that is given a seeded NumPy generator."""
@@ -74,8 +74,8 @@ class Inputs:
     def _argument_names(self, count: int) -> list[str]:
         """Return the parameters of the first function that has as many without a default, else x0, x1, …"""
         for one in self.kernels:
-            names = list_parameters(one.function) if one.function is not None else None
-            names = [name for name in names or () if name not in one.tunables]
+            names = list_parameters(one.function or unwrap(one.jit))
+            names = [name for name in names or () if name not in {**one.tunables, **one.derived}]
             if len(names) >= count:
                 return names[:count]
         return [f"x{number}" for number in range(count)]

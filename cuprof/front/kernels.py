@@ -1,4 +1,7 @@
-"""What stands beside a plain function in `cuprof.compare`: one with tunables, or a kernel's source with its launch."""
+"""What stands beside a plain function in `cuprof.compare`: one with tunables, or a kernel's source with its launch.
+
+A `@triton.jit` function is a source: it is compiled ahead, by Triton, and launched as any other kernel is.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,13 @@ from typing import Any, TypeAlias
 
 from cuprof.errors import UsageError
 from cuprof.family import Array, Copy, Fill, Launch, Program, Reduced, Sample, Tunable
+from cuprof.family.configurations import (
+    Configurations,
+    explain_unlisted,
+    list_configurations,
+    list_layers,
+    list_tunables,
+)
 from cuprof.family.constraints import GivenConstraint, read_constraint
 from cuprof.point import Coordinate, Point
 
@@ -27,7 +37,9 @@ class Kernel:
     Attributes:
         name: the variant's, empty for the function's own or the kernel's symbol.
         function: computes on arrays; None for a kernel's source.
+        jit: the `@triton.jit` function that is the source.
         source: a file, or the text itself where it has a line feed.
+        derived: macros, or a Triton function's constants, that follow from what is known of a problem.
     """
 
     name: str = ""
@@ -48,6 +60,8 @@ class Kernel:
     scratch: Mapping[str, tuple[Sizes, str]] = field(default_factory=dict)
     results: Mapping[str, str | Reduced] = field(default_factory=dict)
     setup: tuple[Fill | Copy, ...] = ()
+    jit: Any = None
+    derived: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def __call__(self, *args: Any, **tunables: Any) -> Any:
         """Call the function."""
@@ -55,12 +69,22 @@ class Kernel:
             raise TypeError(f"{self.symbol} is a kernel's source, and is launched by cuprof alone")
         return self.function(*args, **{name: values[0] for name, values in self.tunables.items()} | tunables)
 
+    @property
+    def configurations(self) -> Configurations:
+        """Return what `@triton.autotune` lists for the function."""
+        return list_configurations(list_layers(self.jit))
+
     def list_tunables(self) -> tuple[Tunable, ...]:
         """Return the tunables; the first value of each is its default."""
-        return tuple(Tunable(name, values, values[0]) for name, values in self.tunables.items())
+        values = {**list_tunables(self.configurations), **self.tunables}
+        return tuple(Tunable(name, each, each[0]) for name, each in values.items() if name not in self.derived)
 
     def explain_absence(self, problem: Point, tunables: Point) -> str | None:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
+        if self.jit is not None and (listed := self.configurations):
+            own = Point({name: value for name, value in tunables.items() if name not in self.tunables})
+            if unlisted := explain_unlisted(listed, own):
+                return unlisted
         constraint = read_constraint(self.constraint, (*problem, *tunables))
         return constraint(problem, tunables) if constraint is not None else None
 
@@ -73,24 +97,28 @@ class Kernel:
         scalars = {name: scalar.value for name, scalar in sample.scalars.items()}
         arrays = {**sample.signature.inputs, **sample.signature.outputs}
         known: dict[str, Any] = {**arrays, **problem, **scalars, **tunables}
-        block = self._block(known)
+        for name, function in self.derived.items():
+            value = self._call(function, known, name)
+            known[name] = value.item() if hasattr(value, "item") else value
+        defines = {name: known[name] for name in (*tunables, *self.derived)}
+        block = self._block(known) if self.jit is None else (1,)
         threads = self._sizes("threads", self.threads, known)
         grid = self._sizes("grid", self.grid, known)
         if not block or not (grid or threads):
-            what = (
-                "grid= (in blocks) or threads= (in all)" if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
-            )
+            what = "grid= (in blocks)" if self.jit is not None else "grid= (in blocks) or threads= (in all)"
+            what = what if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
             raise UsageError(f"kernel {self.symbol} needs {what}")
         if not grid:
             grid = tuple(-(-size // width) for size, width in zip(threads, (*block, 1, 1), strict=False))
         arguments = tuple(
-            sample.scalars[name].read() if name in sample.scalars else name for name in self.args or sample.arguments
+            sample.scalars[name].read() if name in sample.scalars else name if name in arrays else known.get(name, name)
+            for name in self.args or self._list_arguments(known, defines) or sample.arguments
         )
         shared = self._sizes("shared_bytes", self.shared_bytes, known)[0]
         known = {"blocks": math.prod(grid), **known}
         return Program(
             steps=(Launch(self.symbol, grid, block, arguments, shared),),
-            defines={name: _as_macro(value) for name, value in tunables.items()},
+            defines=defines if self.jit is not None else {name: _as_macro(value) for name, value in defines.items()},
             options=self.options,
             constants=self.constants,
             scratch={
@@ -101,11 +129,26 @@ class Kernel:
             setup=self.setup,
         )
 
+    def _list_arguments(self, known: Mapping[str, Any], defines: dict[str, Any]) -> list[str]:
+        """Return the names of a Triton function's parameters, where all are known; give its constants their values."""
+        if self.jit is None:
+            return []
+        parameters = [one for one in list_layers(self.jit)[-1].params if one.name not in defines]
+        for one in parameters:
+            if one.is_constexpr and isinstance(known.get(one.name), int | float | str):
+                defines[one.name] = known[one.name]
+        names = [one.name for one in parameters if not one.is_constexpr]
+        return names if all(name in known for name in names) else []
+
+    def _call(self, function: Callable[..., Any], known: Mapping[str, Any], what: str) -> Any:
+        """Call a function with what it names; `meta` is all of it, as in Triton."""
+        return call_by_name(function, {**known, "meta": known, "META": known}, f"{what} of kernel {self.symbol}")
+
     def _block(self, known: Mapping[str, Any]) -> tuple[int, ...]:
         return self._sizes("block", self.block or tuple(name for name in BLOCK_NAMES if name in self.tunables), known)
 
     def _sizes(self, what: str, sizes: Sizes, known: Mapping[str, Any]) -> tuple[int, ...]:
-        given: Any = call_by_name(sizes, known, f"{what} of kernel {self.symbol}") if callable(sizes) else sizes
+        given: Any = self._call(sizes, known, what) if callable(sizes) else sizes
         if given is None:
             return ()
         found = []
@@ -146,16 +189,19 @@ def kernel(
 
         add = cuprof.kernel("add", source="add.cu", threads="n", block_size_x=(64, 128, 256))   # passed as macros
 
+        add = cuprof.kernel(add_kernel, grid=lambda n, BLOCK: triton.cdiv(n, BLOCK), BLOCK=(512, 1024), num_warps=4)
+
     Args:
-        what: a function, or the symbol of a kernel; left out in a decorator.
+        what: a function, a `@triton.jit` one, or the symbol of a kernel; left out in a decorator.
         name: the variant's; the function's or the symbol where it is left out.
         source: CUDA C++ or OpenCL C: a file, or the text itself.
         backend: of a source, "cuda" or "opencl".
-        grid: blocks; from `threads` and `block` where it is left out.
+        grid: blocks; from `threads` and `block` where it is left out; a function of it may take all by name as `meta`.
         block: threads a block; the tunables block_size_x, _y, _z where it is left out.
         threads: threads in all, rounded up to whole blocks.
         shared_bytes: dynamic shared memory a block.
-        args: the kernel's arguments by name; all of the inputs' in their order where it is left out.
+        args: the kernel's arguments by name; where it is left out all of the inputs' in their order, or a Triton
+            function's parameters where there are inputs, numbers or axes of all those names.
         constants: `__constant__` symbol → the input copied into it.
         options: further ones of the compiler.
         files: what the implementation reads beside its source; a change of them makes what is stored stale.
@@ -165,7 +211,7 @@ def kernel(
         results: what does not end in the argument of its own name → the buffer, or `cuprof.Reduced` of it.
         setup: `cuprof.Copy` and `cuprof.Fill` of scratch ahead of each execution, untimed.
         **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args
-            and options are such names too.
+            and options are such names too; of a kernel a function gives what follows from axes, scalars and tunables.
     """
     described = Kernel(
         name=name,
@@ -180,7 +226,8 @@ def kernel(
         options=tuple(options),
         files=(files,) if isinstance(files, str) else tuple(files),
         constraint=constraint,
-        tunables={key: _values(key, given) for key, given in tunables.items()},
+        tunables={key: read_values(key, given) for key, given in tunables.items() if not callable(given)},
+        derived={key: given for key, given in tunables.items() if callable(given)},
         scratch=dict(scratch or {}),
         results=dict(results or {}),
         setup=tuple(setup),
@@ -196,13 +243,22 @@ def kernel(
 
 def _of_function(described: Kernel, function: Callable[..., Any]) -> Kernel:
     """Return what describes a function: it has no launch, so names of parts of one are tunables like any other."""
+    if layers := list_layers(function):
+        return replace(described, symbol=layers[-1].fn.__name__, jit=function)
+    for key, given in described.derived.items():
+        read_values(key, given)
     launch = {key: getattr(described, key) for key in ("grid", "block", "threads", "shared_bytes", "args", "options")}
-    more = {key: _values(key, given) for key, given in launch.items() if given != getattr(Kernel, key)}
+    more = {key: read_values(key, given) for key, given in launch.items() if given != getattr(Kernel, key)}
     plain = {key: getattr(Kernel, key) for key in launch}
     return replace(described, function=function, tunables={**described.tunables, **more}, **plain)
 
 
-def _values(name: str, given: Any) -> tuple[Coordinate, ...]:
+def read_values(name: str, given: Any) -> tuple[Coordinate, ...]:
+    """Return the values of a tunable, given as one or several.
+
+    Raises:
+        UsageError: they are neither numbers nor texts.
+    """
     values = tuple(given) if isinstance(given, list | tuple | range) else (given,)
     values = tuple(value.item() if hasattr(value, "item") else value for value in values)
     if not values or not all(isinstance(value, int | float | str | bool) for value in values):

@@ -8,6 +8,7 @@ import sys
 from types import FunctionType
 from typing import Any
 
+from cuprof.family.loader import PREFIX
 from cuprof.front.kernels import Kernel
 
 
@@ -22,6 +23,7 @@ def find_import(value: Any) -> tuple[str, str] | None:
     for module in (*filter(None, homes), *(loaded if not isinstance(value, FunctionType | type) else ())):
         if (
             module != "__main__"
+            and not module.startswith(PREFIX)
             and vars(sys.modules.get(module, builtins)).get(short) is value
             and module in sys.modules
         ):
@@ -50,7 +52,7 @@ def origin_of(function: Any) -> str:
     name = getattr(function, "__name__", "") or getattr(function, "name", "") or type(function).__name__
     module = getattr(function, "__module__", None) or type(getattr(function, "__self__", function)).__module__
     root = module.partition(".")[0].lstrip("_")
-    return str(name) if module == "__main__" or module.startswith("_cuprof_family") else f"{root}.{name}"
+    return str(name) if module == "__main__" or module.startswith(PREFIX) else f"{root}.{name}"
 
 
 def list_parameters(given: Any, *, by_name: bool = False) -> list[str] | None:

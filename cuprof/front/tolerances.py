@@ -10,6 +10,7 @@ import numpy as np
 
 from cuprof.errors import UsageError
 from cuprof.family import Arrays, Signature, Tolerance, Tolerances
+from cuprof.family.program import is_extended
 from cuprof.front.frameworks import is_floating, widen
 
 FACTOR = 8
@@ -37,7 +38,9 @@ def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: boo
 def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> Tolerance:
     if kind.kind not in "fcV":
         return Tolerance(reason="whole numbers are exact")
-    summed_in, rounding, said = (kind, 0.0, "") if kind.kind != "V" else (np.dtype("f4"), _epsilon(kind), "eps, and ")
+    summed_in, rounding, said = (
+        (kind, 0.0, "") if not is_extended(kind) else (np.dtype("f4"), _epsilon(kind), "eps, and ")
+    )
     relative = (rounding + FACTOR * math.sqrt(terms) * float(np.finfo(summed_in).eps)) * (1 if is_exact else 2)
     usual = float(np.mean(np.abs(widen(expected)))) if expected.size else 0.0
     both = "" if is_exact else ", twice since the reference is of that type too"

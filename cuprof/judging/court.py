@@ -9,8 +9,8 @@ from pathlib import Path
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import SweepConfig
 from cuprof.engine.enrolment import find_devices
+from cuprof.engine.fleet import open_stations
 from cuprof.engine.observer import Observer
-from cuprof.engine.sweep import open_stations
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.errors import UsageError
 from cuprof.family import Family

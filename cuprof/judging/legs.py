@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cuprof.config.model import SweepConfig
 from cuprof.engine.fleet import open_fleet
+from cuprof.engine.ledger import Ledger
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
 from cuprof.engine.runner import JobRunner
@@ -92,7 +93,7 @@ class Course:
         )
         runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)
         with open_fleet([Station(runner, self.devices)]) as fleet:
-            return Sweep(leg, self.project, self.store, fleet, self.listener).run().sweep_id
+            return Sweep(Ledger(leg, self.project, self.store, fleet, self.listener), self.project).run().sweep_id
 
     @property
     def listener(self) -> Observer:

@@ -20,6 +20,8 @@ LIKELY = 1 - 0.05**0.5
 loops (the difference of two uniform delays is triangular)."""
 NEAR = 0.1
 """A step is near this part of the time between two before it is due."""
+FOLLOWS_S = 1e-3
+"""So soon after the last step that was seen a loop may begin with it; at an H200 the power changes within one step."""
 
 ReadCounter = Callable[[], int | None]
 Execute = Callable[[float], int]
@@ -34,6 +36,16 @@ class Idle:
 
 
 @dataclass(frozen=True)
+class Edge:
+    """The moment at which the counter was seen to step, and how long before that it was last looked at."""
+
+    energy_mj: int
+    at_s: float
+    gap_s: float
+    executions: int
+
+
+@dataclass(frozen=True)
 class EnergyReading:
     """Energy of repeated executions.
 
@@ -41,12 +53,14 @@ class EnergyReading:
         executions: how many the loop held.
         seconds: how long it took.
         unknown: half-width of the 95 % interval, relative, as far as it comes of when its ends were seen.
+        end: the step of the counter at which the loop ended.
     """
 
     energy: Energy
     executions: int
     seconds: float
     unknown: float
+    end: Edge
 
     def as_details(self) -> dict[str, Any]:
         """Return what is stored in a timing's details."""
@@ -74,7 +88,12 @@ def measure_idle(read_mj: ReadCounter, seconds: float = IDLE_S) -> Idle:
 
 
 def measure_energy(
-    execute: Execute, read_mj: ReadCounter, idle: Idle, most_s: float, target: float = 0.0
+    execute: Execute,
+    read_mj: ReadCounter,
+    idle: Idle,
+    most_s: float,
+    target: float = 0.0,
+    last: Edge | None = None,
 ) -> EnergyReading:
     """Return the energy of one execution.
 
@@ -84,32 +103,25 @@ def measure_energy(
         idle: its power is stored beside the result.
         most_s: the loop ends with the step of the counter that is nearest to this,
         target: or sooner, where no more than this part of it is unknown. Both of its ends are taken right at a step.
+        last: where the device has worked until just now, the step at which that ended: the loop begins there.
 
     Raises:
         EnergyUnavailableError: the counter does not move.
     """
-    execute(COARSE_S)  # the clocks rise before the loop proper
-    start = end = _edge(read_mj, lambda: execute(FINE_S))
+    if last is None or time.perf_counter() - last.at_s > FOLLOWS_S:
+        execute(COARSE_S)  # the clocks rise before the loop proper
+        last = _edge(read_mj, lambda: execute(FINE_S))
+    start = end = last
     executions, unknown, step_s = 0, 1.0, idle.step_s
     while end.at_s - start.at_s < most_s - step_s / 2 and unknown > target:
         while time.perf_counter() - end.at_s < (1 - NEAR) * step_s - COARSE_S:
             executions += execute(COARSE_S)
-        last, end = end, _edge(read_mj, lambda: execute(FINE_S), end)
+        before, end = end, _edge(read_mj, lambda: execute(FINE_S), end)
         executions += end.executions
-        step_s = min(step_s, end.at_s - last.at_s)  # a step that came sooner was missed among the longer executions
+        step_s = min(step_s, end.at_s - before.at_s)  # a step that came sooner was missed among the longer executions
         unknown = LIKELY * (start.gap_s + end.gap_s) / 2 / (end.at_s - start.at_s)
     watts, seconds = _watts(start, end), end.at_s - start.at_s
-    return EnergyReading(Energy(watts * seconds / executions, watts, idle.watts), executions, seconds, unknown)
-
-
-@dataclass(frozen=True)
-class _Edge:
-    """The moment at which the counter was seen to step, and how long before that it was last looked at."""
-
-    energy_mj: int
-    at_s: float
-    gap_s: float
-    executions: int
+    return EnergyReading(Energy(watts * seconds / executions, watts, idle.watts), executions, seconds, unknown, end)
 
 
 def _rest() -> int:
@@ -117,13 +129,13 @@ def _rest() -> int:
     return 0
 
 
-def _watts(start: _Edge, end: _Edge) -> float:
+def _watts(start: Edge, end: Edge) -> float:
     if end.energy_mj < start.energy_mj:
         raise EnergyUnavailableError("the energy counter of the device went backwards")
     return (end.energy_mj - start.energy_mj) / 1000 / (end.at_s - start.at_s)
 
 
-def _edge(read_mj: ReadCounter, work: Callable[[], int], last: _Edge | None = None) -> _Edge:
+def _edge(read_mj: ReadCounter, work: Callable[[], int], last: Edge | None = None) -> Edge:
     """Work until the counter steps, and return when and where; a reading that failed is no step.
 
     Args:
@@ -136,7 +148,7 @@ def _edge(read_mj: ReadCounter, work: Callable[[], int], last: _Edge | None = No
         now, energy = time.perf_counter(), read_mj()
         if energy is not None:
             if known is not None and energy != known:
-                return _Edge(energy, now, now - looked_s, executions)
+                return Edge(energy, now, now - looked_s, executions)
             known, looked_s = energy, now
         if now - began > EDGE_LIMIT_S:
             raise EnergyUnavailableError("the energy counter of the device does not move")

@@ -13,7 +13,7 @@ from cuprof.measure.stopping import StoppingRule
 from cuprof.plan.identity import method_hash
 from cuprof.records import Measure
 
-METHOD_VERSION = 3
+METHOD_VERSION = 4
 """Raised whenever sampling, rotation, exclusion or summary changes what a number means."""
 
 RELEVANT: dict[Measure, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cuprof.backends.contract import CLOCKS_DISAGREE, PHASES_MATTER_NS, Draw, Reading, Runnable, Session
+from cuprof.backends.contract import CLOCKS_DISAGREE, GAPS_MATTER_NS, NOT_COLD, Draw, Reading, Runnable, Session
 from cuprof.backends.device_state import DeviceState, StateMonitor
 from cuprof.measure.stopping import StoppingRule
 from cuprof.records import DOUBT, Measure, Sample, Timing
@@ -21,8 +21,11 @@ from cuprof.statistics.median import summarise
 HOT_BATCH_NS = 100_000
 """A hot batch lasts about this long, so that the events' resolution and own cost vanish in it."""
 HOT_BATCH_MOST = 256
-WARM_UP_LIMIT_NS = 2_000_000_000
-"""Warming up ends after this time of execution, however many executions were asked for."""
+WARM_UP_LIMIT_NS = 500_000_000
+"""Warming up ends after this time of execution, however many executions were asked for. An execution that alone takes
+longer counts: what warms up others is a small part of it, and the check has executed it before."""
+WARM_UP_ROUND = -1
+"""The number of the round of those that count."""
 QUEUE_DEPTH = 500
 """Operations enqueued behind a held stream; the driver's queue takes about a thousand and then makes the host wait."""
 
@@ -90,17 +93,8 @@ class Sampler:
         subjects = [Subject(key, runnable) for key, runnable in runnables]
         self._warm_up(subjects, measure)
         active = list(subjects)
-        number = 0
+        number = WARM_UP_ROUND
         while active:
-            if self.monitor:
-                self.monitor.refresh()
-            for index in self.rng.permutation(len(active)):
-                subject = active[index]
-                self.attend(subject.key)
-                reading = self._with_clock(self._read(subject, measure, subject.batch), measure)
-                excluded = reading.suspect or (self.monitor.throttled if self.monitor else "")
-                subject.readings.append((number, reading, excluded))
-            number += 1
             due = [s for s in active if self.rule.is_due(len(s.readings), s.spent_ns, s.last_look)]
             clock = _median_clock(subjects) if due else None
             for subject in due:
@@ -108,6 +102,18 @@ class Sampler:
                 if timing is not None:
                     active.remove(subject)
                     yield subject.key, replace(timing, rotation=rotation)
+            if self.monitor:
+                self.monitor.refresh()
+            number += 1
+            for index in self.rng.permutation(len(active)):
+                subject = active[index]
+                self.attend(subject.key)
+                self._keep(subject, self._read(subject, measure, subject.batch), measure, number)
+
+    def _keep(self, subject: Subject, reading: Reading, measure: Measure, number: int) -> None:
+        """Let a reading count, as one of the round of this number."""
+        excluded = reading.suspect or (self.monitor.throttled if self.monitor else "")
+        subject.readings.append((number, self._with_clock(reading, measure), excluded))
 
     def _read(self, subject: Subject, measure: Measure, batch: int = 1, *, counts: bool = True) -> Reading:
         """Read a subject as it is dealt; the time counts as its own where the reading does."""
@@ -134,15 +140,17 @@ class Sampler:
         started = perf_counter_ns()
         for subject in subjects:
             self.attend(subject.key)
-            durations = []
-            for _ in range(max(self.warmup, 1)):
-                durations.append(self._read(subject, measure, counts=False).duration_ns)
-                if sum(durations) > WARM_UP_LIMIT_NS:
-                    break
+            durations: list[float] = []
+            while len(durations) < max(self.warmup, 1) and sum(durations) <= WARM_UP_LIMIT_NS:
+                reading = self._read(subject, measure, counts=False)
+                durations.append(reading.duration_ns)
+            if durations[0] > WARM_UP_LIMIT_NS:
+                self._keep(subject, reading, measure, WARM_UP_ROUND)
+                subject.spent_ns += durations[0]
             if measure is Measure.HOT and subject.key not in self.once:
                 subject.batch = self._batch(subject, min(durations))
-            elif measure is Measure.COLD and min(durations) < PHASES_MATTER_NS:
-                subject.batch = subject.runnable.phases
+            elif measure is Measure.COLD and min(durations) < GAPS_MATTER_NS:
+                subject.batch = subject.runnable.launch_phases
         if measure is Measure.TOTAL:
             return
         while subjects and perf_counter_ns() - started < self.settle_ns:
@@ -167,7 +175,9 @@ class Sampler:
             return None
         doubt = ""
         if all(sample.excluded for sample in samples):
-            doubt = next((sample.excluded for sample in samples if sample.excluded.startswith(CLOCKS_DISAGREE)), "")
+            doubt = next(
+                (sample.excluded for sample in samples if sample.excluded.startswith((CLOCKS_DISAGREE, NOT_COLD))), ""
+            )
             samples = tuple(replace(sample, excluded="") for sample in samples)
             reason = "excluded"
         details: dict[str, Any] = {"batch": subject.batch, "tick_ns": tick_ns, "sampling_ns": round(subject.spent_ns)}

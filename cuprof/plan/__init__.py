@@ -1,8 +1,7 @@
 """From a selection to trials: validation, expansion, constraints, identities. Knows no device and no database."""
 
 from cuprof.plan.expression import ExpressionError, evaluate
-from cuprof.plan.identity import IDENTITY_VERSION, identity, method_hash, plan_hash
-from cuprof.plan.memory import device_bytes
+from cuprof.plan.identity import IDENTITY_VERSION, method_hash, plan_hash
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.planner import plan
 from cuprof.plan.selection import select_variants
@@ -13,9 +12,7 @@ __all__ = [
     "ExpressionError",
     "Plan",
     "Selection",
-    "device_bytes",
     "evaluate",
-    "identity",
     "method_hash",
     "plan",
     "plan_hash",

@@ -43,7 +43,6 @@ import numpy as np
 
 from cuprof.backends.registry import get_spec
 from cuprof.family.compilers import get_compiler
-from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.headers import find_headers, uses_headers
 from cuprof.family.model import Family, Variant
 from cuprof.family.program import (
@@ -109,13 +108,7 @@ class Identifier:
         self._problem: Point | None = None
         self._at_problem = self._shared
 
-    def identify(self, problem: Point, tunables: Point, program: Program | None) -> str:
-        """Return the identity of one trial, 32 hexadecimal digits."""
-        return self.identify_json(
-            problem, flat_json(vars(tunables)), "null" if program is None else program_json(program)
-        )
-
-    def identify_json(self, problem: Point, tunables: str, program: str) -> str:
+    def identify(self, problem: Point, tunables: str, program: str) -> str:
         """Return the identity of one trial whose tunables and program are known as canonical JSON."""
         if problem is not self._problem:
             self._problem, self._at_problem = problem, self._shared.copy()
@@ -123,24 +116,6 @@ class Identifier:
         digest = self._at_problem.copy()
         digest.update(f'{program},"tunables":{tunables}}}'.encode())
         return digest.hexdigest()[:DIGITS]
-
-
-def identity(
-    family: Family,
-    variant: Variant,
-    problem: Point,
-    tunables: Point,
-    program: Program | None,
-    device: DeviceFacts | None,
-) -> str:
-    """Return the identity of one trial of a loaded family, 32 hexadecimal digits.
-
-    Raises:
-        FamilyError: a file of the family is missing or unreadable.
-    """
-    source, contract = source_text(family, variant), hash_text(contract_text(family, variant))
-    identifier = Identifier(family, variant, device, hash_text(source), contract, headers_of(variant, source))
-    return identifier.identify(problem, tunables, program)
 
 
 def headers_of(variant: Variant, source: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from cuprof.backends.contract import SCRATCH_ALIGNMENT
 from cuprof.family.model import Family, Signature
 from cuprof.family.program import Program
@@ -11,17 +9,8 @@ from cuprof.point import Point
 from cuprof.records import DeviceFacts, Unavailable
 
 
-def device_bytes(family: Family, problem: Point, programs: Iterable[Program] = ()) -> int:
-    """Return the bytes of a problem's inputs and outputs and of the largest scratch among the programs.
-
-    One copy of the inputs and outputs serves all variants of a problem; what the caller holds besides (buffers that
-    flush caches, a library's workspace) is not counted.
-    """
-    return signature_bytes(family.signature(problem)) + max(map(scratch_bytes, programs), default=0)
-
-
 def signature_bytes(signature: Signature) -> int:
-    """Return the bytes of all inputs and outputs."""
+    """Return the bytes of all inputs and outputs, of which one copy serves all variants of a problem."""
     return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values()))
 
 

@@ -15,7 +15,7 @@ from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.model import Family, Signature, Variant
 from cuprof.family.program import Program
 from cuprof.family.requirements import check_requirements
-from cuprof.family.trace import describe, own_trace, place_of
+from cuprof.family.trace import describe, place_of
 from cuprof.plan.identity import Identifier, defines_json, flat_json, frame_json, frame_key, headers_of
 from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
@@ -159,7 +159,7 @@ class _VariantPlanner:
         unavailable = self.unavailable
         if unavailable is None and self.device is not None and needed > self.device.memory_bytes:
             unavailable = explain_excess(self.family, problem.point, needed, self.device)
-        identity = self.identifier.identify_json(problem.point, tunables_json, content)
+        identity = self.identifier.identify(problem.point, tunables_json, content)
         return self._template(problem).at(tunables, identity, label, unavailable)
 
     def _read_program(self, problem: _Problem, tunables: Point, label: str) -> tuple[str, int]:
@@ -236,8 +236,7 @@ def guarded(where: str, folder: Path | None, function: Callable[..., T], *argume
     except CuprofError:
         raise
     except (Exception, SystemExit) as error:
-        trace = own_trace(error, folder) if folder is not None else ""
-        raise FamilyError(f"{where}: raised {describe(error)}{place_of(error, folder)}", trace) from error
+        raise FamilyError(f"{where}: raised {describe(error)}{place_of(error, folder)}") from error
 
 
 def _nothing_left(excluded: list[Exclusion]) -> str:

@@ -68,7 +68,7 @@ class ProfilingTask:
 
 
 @dataclass(frozen=True)
-class Owner:
+class TaskOwner:
     """Say who will write a task file, and for which device, so that it can be opened meanwhile."""
 
     pid: int
@@ -99,13 +99,13 @@ def read_task(path: Path) -> ProfilingTask:
 
 def write_owner(folder: Path, backend: str, device_index: int) -> None:
     """Note this process as the one that will write the task file of a folder."""
-    (folder / OWNER).write_bytes(msgspec.json.encode(Owner(os.getpid(), backend, device_index)))
+    (folder / OWNER).write_bytes(msgspec.json.encode(TaskOwner(os.getpid(), backend, device_index)))
 
 
-def find_owner(task: Path) -> Owner | None:
+def find_owner(task: Path) -> TaskOwner | None:
     """Return who will write a task file, or None where there is no note."""
     try:
-        return msgspec.json.decode(task.with_name(OWNER).read_bytes(), type=Owner)
+        return msgspec.json.decode(task.with_name(OWNER).read_bytes(), type=TaskOwner)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from cuprof.analysis import Study, Table, conclude, counter_section, pivot_table, steps_table, values_table
 from cuprof.analysis.experiment import STANDARD
 from cuprof.analysis.failures import failure_groups
+from cuprof.analysis.fastest_table import fastest_table
 from cuprof.analysis.quantities import format_ratio
 from cuprof.errors import StoreError
 from cuprof.interrupts import shielded
@@ -113,9 +114,10 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
 
 
 def study_tables(study: Study) -> list[Table]:
-    """Return the tables that the study asks for."""
+    """Return the tables that the study asks for, and the fastest configurations where many were tried."""
     make: dict[str, Any] = {"steps": steps_table, "pivot": pivot_table, "values": values_table}
-    return [make[spec.kind](study, spec) for spec in study.experiment.tables]
+    asked = [make[spec.kind](study, spec) for spec in study.experiment.tables]
+    return [*asked, *filter(None, [fastest_table(study)])]
 
 
 def study_figures(study: Study) -> list[Figure]:

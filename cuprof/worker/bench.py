@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,11 +13,11 @@ from cuprof.backends.contract import (
     SECOND_POISON_BYTE,
     DeviceLostError,
     Draw,
-    InputSet,
     Runnable,
     Session,
 )
 from cuprof.errors import BuildError
+from cuprof.family import Arrays
 from cuprof.family.includes import relocate
 from cuprof.records import Check, Measure, State
 from cuprof.worker.candidate import Candidate, Enter
@@ -31,11 +32,15 @@ LATE = (
     "; its result is there a moment later: it works on a stream that nobody waits for, or in a thread. Launch on the "
     "current stream (the default one), make it wait for yours (event.record, wait_event), or join the thread"
 )
-ENOUGH_COMPARED = 2
-"""So many timed executions that were right, on inputs that differ, are as good as a further check."""
+ENOUGH_COMPARED = 1
+"""So many timed executions that were right, the first of them on inputs that differ from the check's, are as good as a
+further check."""
 
 
-BeSeen = Callable[[int, float, Callable[[int, bool], object]], None]
+MOST_KEPT = 3
+"""And so many results of executions under the engine's clock, before the last one."""
+
+BeSeen = Callable[[int, float, Callable[[int, bool], float]], None]
 """Told a trial's index, what it is said to take in nanoseconds, and what executes it so often (see `Execute`)."""
 
 
@@ -48,6 +53,7 @@ class Bench:
         enter: told of every step before it is taken.
         stocked: how many of the workload's sets of inputs the session writes anew before executions.
         on_host: the device is the host's own processor.
+        cache_bytes: of that one's last level.
         state: the process as it was before any variant's code ran.
         integrity: what checks and times, as it was then.
         be_seen: executes under another process's clock; None where only the device's own tells how long that takes.
@@ -59,6 +65,7 @@ class Bench:
     enter: Enter
     stocked: int = 0
     on_host: bool = False
+    cache_bytes: int = 0
     state: ProcessState = field(default_factory=ProcessState)
     integrity: Integrity = field(default_factory=Integrity)
     be_seen: BeSeen | None = None
@@ -121,7 +128,7 @@ class Bench:
 
     def find_lateness(self, candidate: Candidate) -> str:
         """Return what is to be said of a call that is right only once everything has been waited for, or nothing."""
-        if candidate.runnable is None or (candidate.program is not None and not candidate.program.calls_host):
+        if candidate.runnable is None or not candidate.calls_host:
             return ""
         self.restore_inputs()
         self.session.poison(candidate.runnable, SECOND_POISON_BYTE)
@@ -135,7 +142,7 @@ class Bench:
         """Check once more, after timing where there is any: a variant that is right only the first time is wrong.
 
         Args:
-            compared: executions since that were right; where there are several, only what they damaged is looked at.
+            compared: executions since that were right; where there are any, only what they damaged is looked at.
         """
         again = self.check if compared < ENOUGH_COMPARED else self.blame_for_damage
         failed = candidate.attempt(Phase.CHECK, again, self.enter)
@@ -152,29 +159,57 @@ class Bench:
         medians = [
             timing.summary.median_ns for measure, timing in candidate.timings.items() if measure != Measure.TOTAL
         ]
-        if self.be_seen is not None and medians and candidate.runnable is not None:
-            in_turn = cycle(self.workload.sets[: max(self.stocked, 1)])  # never those of the last time
-            self.be_seen(candidate.index, max(medians), partial(self._execute, candidate.runnable, in_turn))
+        if self.be_seen is None or not medians or candidate.runnable is None:
+            return
+        found: list[tuple[int, Arrays]] = []
+        turns = cycle(range(max(self.stocked, 1)))  # never the inputs of the last time
+        self.be_seen(candidate.index, max(medians), partial(self._execute, candidate.runnable, turns, found))
+        for number, outputs in found:
+            tolerance = candidate.tolerances[number]
+            assert tolerance is not None
+            candidate.looks += 1
+            check = self.workload.judge(outputs, number, tolerance, candidate.looks)
+            if not check.passed:
+                candidate.check = check
+                return
 
-    def _execute(self, runnable: Runnable, sets: Iterator[InputSet], count: int, only_write: bool) -> None:
-        """Execute right after inputs and outputs have been written: no result is there, and nobody worked ahead."""
-        for each in islice(sets, count):
-            self.session.restore_inputs(each.inputs)
+    def _execute(
+        self, runnable: Runnable, turns: Iterator[int], found: list[tuple[int, Arrays]], count: int, only_write: bool
+    ) -> float:
+        """Execute right after inputs and outputs have been written, look at the results, and return our own clock's ns.
+
+        No result is there yet, nobody has worked ahead, and what is done only when somebody looks is done within the
+        engine's time. One of the results, nobody knows which, is kept to be compared.
+        """
+        kept, own_ns = secrets.randbelow(count), 0.0
+        for place, number in enumerate(islice(turns, count)):
+            self.session.restore_inputs(self.workload.sets[number].inputs)
             self.session.poison(runnable)
             if not only_write:
-                self.session.run(runnable)
+                own_ns += self.session.clocked(runnable)
+            outputs = self.session.fetch(runnable)
+            if place == kept and not only_write and number < self.workload.compared:
+                found[:] = [*found[-MOST_KEPT:], (number, outputs)]
+        return own_ns
+
+    @property
+    def fits_caches(self) -> bool:
+        """Return whether the arrays come to at most half of the last-level cache."""
+        signature = self.workload.signature
+        arrays = (*signature.inputs.values(), *signature.outputs.values())
+        return 2 * sum(each.nbytes for each in arrays) <= self.cache_bytes
 
     def restores(self, candidate: Candidate) -> bool:
         """Return whether an execution leaves changed what the next one has to find as it was."""
         return bool(self.workload.family.in_place or (candidate.program and candidate.program.setup))
 
-    def put_back(self) -> None:
-        """Undo what a variant left changed of the process and of the device's settings.
+    def put_back(self, candidate: Candidate) -> None:
+        """Undo what a candidate left changed of process and device, but for settings of the device known to be its own.
 
         Raises:
             DeviceLostError: part of it cannot be undone; nobody else is to be timed in this process.
         """
-        self.session.put_back()
+        candidate.changes_settings |= self.session.put_back(settings=not candidate.changes_settings)
         self.put_back_process()
 
     def put_back_process(self) -> None:
@@ -183,10 +218,9 @@ class Bench:
         if left:
             raise DeviceLostError(f"it leaves changed what cannot be put back for those after it: {', '.join(left)}")
 
-    def find_replaced(self, candidate: Candidate) -> tuple[str, ...]:
-        """Return what of the judge has been replaced in this process, put back; a kernel's own code runs elsewhere."""
-        program = candidate.program
-        return self.integrity.mend() if program is None or program.calls_host else ()
+    def find_replaced(self, *candidates: Candidate) -> tuple[str, ...]:
+        """Return what of the judge any of these has replaced, put back; a kernel's own code runs elsewhere."""
+        return self.integrity.mend() if any(candidate.calls_host for candidate in candidates) else ()
 
     def find_damage(self) -> str:
         """Return what was done to memory that is not a variant's to write, as the end of a sentence, or nothing."""

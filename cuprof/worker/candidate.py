@@ -5,10 +5,18 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cuprof.backends.contract import DeviceLostError, Runnable
-from cuprof.errors import BuildError, CuprofError, FamilyFault, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.errors import (
+    BuildError,
+    CuprofError,
+    DeviceMemoryError,
+    FamilyFault,
+    ImpossibleError,
+    LaunchError,
+    MissingDependencyError,
+)
 from cuprof.family import Program, Tolerances, Variant
 from cuprof.family.trace import describe
 from cuprof.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
@@ -31,6 +39,7 @@ class Candidate:
         looks: how many of its results have been judged.
         begun: its own code has been run.
         opened: files that it opened while it prepared.
+        changes_settings: its own code sets limits or preferences of the device, which hold as long as it is alone.
     """
 
     index: int
@@ -46,6 +55,12 @@ class Candidate:
     started_ns: int = field(default_factory=time.monotonic_ns)
     timings: dict[Measure, Timing] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
+    changes_settings: bool = False
+
+    @property
+    def calls_host(self) -> bool:
+        """Return whether an execution runs code of its own on the host."""
+        return self.program is None or self.program.calls_host
 
     def attempt(self, phase: Phase, action: Callable[[Candidate], None], enter: Enter) -> Finished | None:
         """Carry out one step; return how it failed, or None."""
@@ -72,7 +87,8 @@ class Candidate:
         if isinstance(error, LaunchError):
             self.timings = {}
             finished = self.finish(State.LAUNCH_ERROR, message, phase=name)
-            return Finished(self.index, finished.outcome, lost=isinstance(error, DeviceLostError))
+            lost, starved = isinstance(error, DeviceLostError), isinstance(error, DeviceMemoryError)
+            return replace(finished, lost=lost, starved=starved)
         log = excerpt("".join(traceback.format_exception(error)))
         return self.finish(State.LAUNCH_ERROR, describe(error), log, name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from cuprof.records import Check
 
 CHUNK = 1 << 17
 """Elements looked at in one go, so that the intermediate arrays stay in the processor's cache."""
+MANY = 1 << 21
+"""Of more elements, chunks are looked at side by side: NumPy's loops let other threads run."""
 NOT_LOOKED_AT = -np.inf
 """The bound of an element that need not be written, and may hold a NaN."""
 
@@ -75,15 +78,18 @@ def _compare_one(name: str, output: np.ndarray, expected: np.ndarray, tolerance:
     flat_output, flat_expected = output.reshape(-1), expected.reshape(-1)
     bounds = np.asarray(tolerance.absolute)
     flat_bounds = np.broadcast_to(bounds, expected.shape).reshape(-1) if bounds.ndim else None
-    parts = [
-        _examine(
-            flat_output[start : start + CHUNK],
-            flat_expected[start : start + CHUNK],
-            bounds if flat_bounds is None else flat_bounds[start : start + CHUNK],
-            tolerance.relative,
-        )
-        for start in range(0, output.size, CHUNK)
-    ]
+
+    def examine(start: int) -> _Part:
+        chunk = slice(start, start + CHUNK)
+        absolute = bounds if flat_bounds is None else flat_bounds[chunk]
+        return _examine(flat_output[chunk], flat_expected[chunk], absolute, tolerance.relative)
+
+    starts = range(0, output.size, CHUNK)
+    if output.size < MANY:
+        parts = [*map(examine, starts)]
+    else:
+        with ThreadPoolExecutor() as pool:
+            parts = [*pool.map(examine, starts)]
     number = int(np.argmax([part.error for part in parts]))
     worst, place = parts[number], number * CHUNK + parts[number].place
     norm, distance = (_norm(np.array([getattr(part, of) for part in parts])) for of in ("norm", "distance"))

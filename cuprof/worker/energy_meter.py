@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cuprof.backends.device_state import StateMonitor
-from cuprof.measure.energy import EnergyReading, EnergyUnavailableError, Idle, measure_energy, measure_idle
+from cuprof.measure.energy import Edge, EnergyReading, EnergyUnavailableError, Idle, measure_energy, measure_idle
 from cuprof.records import ENERGY_UNAVAILABLE, Timing
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
@@ -21,6 +21,7 @@ class EnergyMeter:
     def __init__(self, bench: Bench, monitor: StateMonitor | None) -> None:
         self.bench, self.monitor = bench, monitor
         self._idle: Idle | None = None
+        self._last: Edge | None = None
 
     def add(self, candidate: Candidate, timing: Timing) -> Timing:
         """Return the timing with the energy of an execution, or why there is none."""
@@ -37,8 +38,6 @@ class EnergyMeter:
             raise EnergyUnavailableError("executions back to back would find what the ones before them have left")
         if monitor is None:
             raise EnergyUnavailableError("NVML does not know the device")
-        if monitor.energy_mj() is None:
-            raise EnergyUnavailableError("NVML has no energy counter for the device")
 
         def execute(seconds: float) -> int:
             bench.enter(candidate.index, Phase.TIME)  # the loop may last longer than the limit of one execution
@@ -48,6 +47,10 @@ class EnergyMeter:
 
         bench.enter(candidate.index, Phase.TIME)
         if self._idle is None:
+            if monitor.energy_mj() is None:
+                raise EnergyUnavailableError("NVML has no energy counter for the device")
             self._idle = measure_idle(monitor.energy_mj)
-        config = bench.job.measure
-        return measure_energy(execute, monitor.energy_mj, self._idle, config.energy_seconds, config.target)
+        seconds, target = bench.job.measure.energy_seconds, bench.job.measure.target
+        reading = measure_energy(execute, monitor.energy_mj, self._idle, seconds, target, self._last)
+        self._last = reading.end
+        return reading

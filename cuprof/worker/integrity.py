@@ -7,17 +7,21 @@ import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from types import FunctionType
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 WATCHED = frozenset(
-    {"builtins", "cuprof", "gc", "hashlib", "json", "math", "msgspec", "numpy", "os", "random", "secrets", "statistics",
-     "struct", "time"}
+    {"builtins", "concurrent", "cuprof", "gc", "hashlib", "json", "math", "msgspec", "numpy", "os", "pynvml",
+     "random", "scipy", "secrets", "statistics", "struct", "time"}
 )  # fmt: skip
 """Packages whose functions stand between a variant's execution and what is stored of it."""
 OWN = "cuprof"
+WHOLE = (OWN, "concurrent")
+"""Of these their classes, methods and constants too; the latter's threads empty the caches."""
 PLAIN = (int, float, str, bytes, bool, frozenset, tuple)
 """Types of constants: what is bound to a name of theirs changes only when the name is bound anew."""
+FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial)
 
 
 class Integrity:
@@ -26,13 +30,15 @@ class Integrity:
     def __init__(self) -> None:
         self._known: list[tuple[Any, str, Any]] = []
         self._code: list[tuple[FunctionType, Any, Any, Any]] = []
+        self._names: list[tuple[dict[str, Any], str, Any]] = []
         self._modules: dict[str, Any] = {}
         self._objects: list[tuple[object, type]] = []
         self._frozen: list[tuple[object, str, Any]] = []
+        self._held: list[tuple[object, str, Any]] = []
         for name, module in list(sys.modules.items()):
             if module is None or name.partition(".")[0] not in WATCHED:
                 continue
-            own = name.partition(".")[0] == OWN
+            own = name.partition(".")[0] in WHOLE
             self._modules[name] = module
             for attribute, value in list(vars(module).items()):
                 if callable(value) or (own and isinstance(value, PLAIN) and not attribute.startswith("__")):
@@ -41,19 +47,48 @@ class Integrity:
                     self._remember_class(value)
                 elif isinstance(value, FunctionType) and value.__module__ == name:
                     self._remember_code(value)
+        self._own = [*_walk((self._known, self._code))]  # a tenth of a second, so not for each job
 
     def watch(self, *roots: object) -> None:
         """Remember the objects of our own that are reached from these, in the place of those known so far.
 
-        What is frozen keeps its values; and none gets another class, or a method that its class does not give it.
+        What is frozen keeps its values, others keep the functions and the objects of our own that they hold; and none
+        gets another class, or a method that its class does not give it.
         """
-        self._objects = [(each, type(each)) for each in _walk(roots)]
+        known = (self._modules, self._known, self._code, self._own, self._objects, self._frozen, self._held)
+        reached = [*_walk(roots, known)]
+        self._objects = [(each, type(each)) for each in (*self._own, *reached)]
+        self._held = [
+            (each, name, value)
+            for each in reached
+            for name, value in _attributes(each).items()
+            if isinstance(value, FUNCTIONS) or _is_own(value)
+        ]
         self._frozen = [
             (each, part.name, getattr(each, part.name))
             for each, _ in self._objects
             if is_dataclass(each) and each.__dataclass_params__.frozen  # type: ignore[union-attr]
             for part in fields(each)
         ]
+
+    def trust(self, function: object) -> None:
+        """Remember a family's own function that judges: its code, what its names stand for, and the code of those."""
+        left, seen = [function], set[int]()
+        while left:
+            each = left.pop()
+            if not isinstance(each, FunctionType) or id(each) in seen:
+                continue
+            seen.add(id(each))
+            self._remember_code(each)
+            places = [each.__globals__]
+            for name in each.__code__.co_names:  # of a.b.c each part is looked up in the one before
+                for place in [one for one in places if name in one]:
+                    value = place[name]
+                    if isinstance(value, ModuleType):
+                        places.append(vars(value))
+                    if callable(value) or isinstance(value, (*PLAIN, ModuleType)):
+                        self._names.append((place, name, value))
+                        left.append(value)
 
     def hide(self) -> None:
         """Take all objects there are out of the sight of the garbage collector, by which code finds what is others'."""
@@ -70,12 +105,16 @@ class Integrity:
             if vars(owner).get(attribute) is not value:
                 replaced.append(f"{owner.__name__}.{attribute}")
                 setattr(owner, attribute, value)
+        for place, name, value in self._names:
+            if place.get(name) is not value:
+                replaced.append(f"{place.get('__name__', 'the family')}.{name}")
+                place[name] = value
         for function, code, defaults, named in self._code:
             now = function.__code__, function.__defaults__, function.__kwdefaults__
             if not all(one is other for one, other in zip(now, (code, defaults, named), strict=True)):
                 replaced.append(f"{function.__module__}.{function.__qualname__}")
                 function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, named
-        for each, attribute, value in self._frozen:
+        for each, attribute, value in (*self._frozen, *self._held):
             if getattr(each, attribute, None) is not value:
                 replaced.append(f"{type(each).__name__}.{attribute}")
                 object.__setattr__(each, attribute, value)
@@ -83,7 +122,7 @@ class Integrity:
             if type(each) is not kind:
                 replaced.append(f"the class of a {kind.__name__}")
                 object.__setattr__(each, "__class__", kind)
-            for attribute in [name for name in vars(each) if isinstance(vars(kind).get(name), FunctionType)]:
+            for attribute in [name for name in getattr(each, "__dict__", ()) if _is_method(kind, name)]:
                 replaced.append(f"{kind.__name__}.{attribute}")
                 del vars(each)[attribute]
         return tuple(dict.fromkeys(replaced))
@@ -104,19 +143,37 @@ class Integrity:
         self._code.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
 
 
-def _walk(roots: Sequence[object]) -> Iterator[object]:
+def _walk(roots: Sequence[object], passed_over: Sequence[object] = ()) -> Iterator[object]:
     """Yield each object of our own classes that is reached through attributes and containers, once."""
-    seen: set[int] = set()
+    seen: set[int] = {id(each) for each in passed_over}
     left: list[object] = list(roots)
     while left:
         each = left.pop()
-        if id(each) in seen:
+        if (key := id(each)) in seen:  # asking is an event, which a hook of `opened` hears
             continue
-        seen.add(id(each))
+        seen.add(key)
         if isinstance(each, list | tuple):
             left += each
         elif isinstance(each, Mapping):
             left += each.values()
-        elif type(each).__module__.partition(".")[0] == OWN and isinstance(getattr(each, "__dict__", None), dict):
+        elif _is_own(each):
             yield each
-            left += vars(each).values()
+            left += _attributes(each).values()
+
+
+def _is_own(value: object) -> bool:
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == OWN and (
+        hasattr(value, "__dict__") or bool(kind.__dict__.get("__slots__"))
+    )
+
+
+def _is_method(kind: type, name: str) -> bool:
+    return isinstance(vars(kind).get(name), FunctionType)
+
+
+def _attributes(each: object) -> dict[str, Any]:
+    """Return the attributes of an object's own, in a dict or in slots."""
+    slots = [name for name in getattr(type(each), "__slots__", ()) if hasattr(each, name)]
+    own = getattr(each, "__dict__", None)
+    return {**(own if isinstance(own, dict) else {}), **{name: getattr(each, name) for name in slots}}

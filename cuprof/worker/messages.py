@@ -172,9 +172,14 @@ class Execute:
 
 @dataclass(frozen=True)
 class Executed:
-    """Answer `Execute`: it is done."""
+    """Answer `Execute`: it is done.
+
+    Args:
+        own_ns: what the executions took by the worker's own clock.
+    """
 
     count: int
+    own_ns: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -184,12 +189,14 @@ class Finished:
     Args:
         lost: the worker ends because its device context is gone.
         has_company: other trials had run in the worker's process when this one ended.
+        starved: it failed for want of memory on the device, which others may be holding.
     """
 
     index: int
     outcome: Outcome
     lost: bool = False
     has_company: bool = False
+    starved: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,13 +204,14 @@ class JobDone:
     """Every trial of the job has been answered; `fault` says why none could even be tried.
 
     `unavailable` tells a back end that cannot be opened, `of_family` a function of the family that makes no inputs or
-    reference; neither is a trial's fault.
+    reference; neither is a trial's fault. `starved` tells that memory was wanting.
     """
 
     fault: str = ""
     log: str = ""
     unavailable: bool = False
     of_family: bool = False
+    starved: bool = False
 
 
 KINDS = (

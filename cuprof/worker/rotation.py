@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from cuprof.records import DOUBT, Measure, State
+from cuprof.records import DOUBT, Measure, State, Timing
+from cuprof.wording import list_first
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.energy_meter import EnergyMeter
@@ -22,8 +23,8 @@ class Rotation:
         begin: called once for each candidate, before its own code is first run.
 
     Attributes:
-        apart: once `run` has ended, the candidates to begin anew, each by itself: one of them, nobody knows which, has
-            damaged what all were sampled on.
+        apart: once `run` has ended, the candidates to begin anew, each by itself: they change settings of the device,
+            or one of them, nobody knows which, has damaged what all were sampled on.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Rotation:
         """Yield a `Finished` for each candidate that can be answered; after one that is lost, nothing more can run."""
         right: list[Candidate] = []
         for candidate in self.candidates:
+            needs_own = candidate.changes_settings
             finished = self._check(candidate)
             finished = self._put_back(candidate) or finished
             replaced = self.bench.find_replaced(candidate)
@@ -48,7 +50,7 @@ class Rotation:
                 yield _tampered(candidate, replaced)
                 return
             if finished is None:
-                right.append(candidate)
+                (right if candidate.changes_settings == needs_own else self.apart).append(candidate)
                 continue
             yield finished
             if finished.lost:
@@ -75,7 +77,7 @@ class Rotation:
 
     def _put_back(self, candidate: Candidate) -> Finished | None:
         """Undo what the candidate left changed; return its answer where that cannot be done."""
-        return candidate.attempt(Phase.CHECK, lambda _: self.bench.put_back(), self.bench.enter)
+        return candidate.attempt(Phase.CHECK, self.bench.put_back, self.bench.enter)
 
     def _time(self, candidates: Sequence[Candidate], measures: Sequence[Measure]) -> Iterator[Finished]:
         """Take each measure of all candidates side by side, and answer each candidate after its last one."""
@@ -83,13 +85,12 @@ class Rotation:
         for measure in measures:
             while untimed := [candidate for candidate in going.values() if measure not in candidate.timings]:
                 try:
-                    for candidate, timing in self.rounds.sample(untimed, measure):
-                        wants_energy = measure is measures[0] and self._measures_energy
-                        candidate.timings[measure] = self.energy.add(candidate, timing) if wants_energy else timing
+                    for candidate, timing in self._sample(untimed, measure, measure is measures[0]):
+                        candidate.timings[measure] = timing
                         if measure is not measures[-1]:
                             continue
                         self.rounds.attend(candidate.index)
-                        replaced = self.bench.find_replaced(candidate)
+                        replaced = self.bench.find_replaced(*going.values())
                         if replaced:
                             yield from self._find_tamperer(list(going.values()), replaced)
                             return
@@ -109,8 +110,24 @@ class Rotation:
                     if finished.lost:
                         return
                     if self.bench.mend_damage():
-                        self.apart = list(going.values())
+                        self.apart += going.values()
                         return
+
+    def _sample(
+        self, candidates: Sequence[Candidate], measure: Measure, is_first: bool
+    ) -> Iterable[tuple[Candidate, Timing]]:
+        """Return each candidate with its timing, as it comes; of the first measure with the energy of each, after all.
+
+        Energies follow one another at once, so that a step of the counter ends one and begins the next.
+        """
+        timed = self.rounds.sample(candidates, measure)
+        if not (is_first and self._measures_energy):
+            return timed
+        found = []
+        for candidate, timing in [*timed]:
+            self.rounds.attend(candidate.index)
+            found.append((candidate, self.energy.add(candidate, timing)))
+        return found
 
     def _examine(self, candidate: Candidate, *, is_last: bool) -> Finished:
         """Answer a candidate by what the executions that were timed say of it, and a last check.
@@ -129,6 +146,9 @@ class Rotation:
             message += f": {first}" if first else ""
             candidate.timings = {}
             return candidate.finish(State.WRONG_RESULT, message + self.bench.find_lateness(candidate), phase="time")
+        if skipping := executions.find_skipping(candidate):
+            candidate.timings = {}
+            return candidate.finish(State.WRONG_RESULT, skipping, phase="time")
         doubts = [executions.find_memory(candidate)] + [
             str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
         ]
@@ -143,12 +163,16 @@ class Rotation:
 
     def _show(self, candidate: Candidate) -> Finished | None:
         """Let the engine's clock see the candidate; return how it failed, or None."""
-        return candidate.attempt(Phase.TIME, self.bench.show, self.bench.enter)
+        failed, check = candidate.attempt(Phase.TIME, self.bench.show, self.bench.enter), candidate.check
+        if failed or check is None or check.passed:
+            return failed
+        candidate.timings = {}
+        return candidate.finish(State.WRONG_RESULT, f"wrong under the engine's clock: {check.message}", phase="time")
 
     def _find_tamperer(self, candidates: Sequence[Candidate], replaced: Sequence[str]) -> Iterator[Finished]:
         """Answer the one candidate that can have replaced something; of several, leave each to itself."""
         if len(candidates) > 1:
-            self.apart = list(candidates)
+            self.apart += candidates
         else:
             yield _tampered(candidates[0], replaced)
 
@@ -156,7 +180,7 @@ class Rotation:
         """Answer the one candidate that can have done the damage; of several, leave each to a rotation of its own."""
         self.bench.restore_inputs()
         if len(candidates) > 1:
-            self.apart = list(candidates)
+            self.apart += candidates
             return
         (culprit,) = candidates
         assert culprit.check is not None
@@ -172,7 +196,7 @@ class Rotation:
 
 def _tampered(candidate: Candidate, replaced: Sequence[str]) -> Finished:
     """Return the answer to a candidate that replaced what judges it; its process is believed no more."""
-    named = ", ".join(replaced[:3]) + (f" and {len(replaced) - 3} more" if len(replaced) > 3 else "")
     candidate.timings = {}
-    finished = candidate.finish(State.IMPLAUSIBLE, f"it replaced {named}, which checks and times it", phase="check")
+    message = f"it replaced {list_first(replaced, 3)}, which checks and times it"
+    finished = candidate.finish(State.IMPLAUSIBLE, message, phase="check")
     return replace(finished, lost=True)

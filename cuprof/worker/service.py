@@ -12,7 +12,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from cuprof.errors import CuprofError, FamilyError
+from cuprof.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.family.extension import extend
 from cuprof.family.loader import load_family
 from cuprof.family.trace import describe
@@ -117,21 +117,21 @@ class Worker:
         try:
             backend = self.devices.get(job.backend)
         except Exception as error:  # a process border: a back end that cannot be opened skips its trials
-            self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc()), unavailable=True))
+            self.pipe.send(_fault(error, unavailable=True))
             return True
         try:
             self._integrity = self._integrity or Integrity()  # the back end is open, no family is loaded yet
             workload = self._get_workload(job)
         except Exception as error:  # a process border: whatever a family raises is the family's fault
             said = str(error) if isinstance(error, FamilyError) else describe(error)
-            self.pipe.send(JobDone(f"the family's {said}", excerpt(traceback.format_exc()), of_family=True))
+            self.pipe.send(_fault(error, f"the family's {said}", of_family=True))
             return True
         try:
             runner = TrialRunner(
                 backend, workload, job, self.page.enter, self.page.begin, self._integrity, self._be_seen
             )
         except Exception as error:  # a process border
-            self.pipe.send(JobDone(describe(error), excerpt(traceback.format_exc())))
+            self.pipe.send(_fault(error))
             return True
         for finished in runner.run():
             self.pipe.send(replace(finished, has_company=self.page.read().has_company))
@@ -141,13 +141,12 @@ class Worker:
         self.pipe.send(JobDone())
         return True
 
-    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], object]) -> None:
+    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float]) -> None:
         """Execute a trial as often as the engine says, which holds its own clock to it."""
         self.pipe.send(Ready(index, claimed_ns))
         while isinstance(asked := self.pipe.receive(), Execute) and asked.count:
             self.page.enter(index, Phase.TIME)
-            execute(asked.count, asked.only_write)
-            self.pipe.send(Executed(asked.count))
+            self.pipe.send(Executed(asked.count, execute(asked.count, asked.only_write)))
 
     def _get_workload(self, job: Job) -> Workload:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
@@ -155,9 +154,16 @@ class Worker:
         if self._workload is None or self._workload[0] != key:
             self._workload = None  # free the old inputs before making new ones
             self._workload = (key, Workload.make(load_family(job.family_folder), job))
+            if self._integrity is not None:
+                self._integrity.trust(self._workload[1].family.verify)
             if job.extension is not None:  # strangers' code, after inputs and reference have been made
                 extend(self._workload[1].family, job.extension)
         return self._workload[1]
+
+
+def _fault(error: Exception, said: str = "", *, unavailable: bool = False, of_family: bool = False) -> JobDone:
+    starved = isinstance(error, DeviceMemoryError | MemoryError)
+    return JobDone(said or describe(error), excerpt(traceback.format_exc()), unavailable, of_family, starved)
 
 
 def serve(handle: int, status: Path) -> int:

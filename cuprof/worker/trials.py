@@ -126,8 +126,7 @@ class TrialRunner:
         self, session: Session[Runnable], stocked: int, candidates: Sequence[Candidate]
     ) -> Iterator[Finished]:
         """Give the candidates to the device a few at a time; those that a rotation leaves to themselves go next."""
-        facts = self.backend.facts()
-        on_host = is_host(facts.backend, facts.details)
+        on_host = is_host(self.backend.facts())
         bench = Bench(
             self.job,
             self.workload,
@@ -135,6 +134,7 @@ class TrialRunner:
             self.enter,
             stocked,
             on_host,
+            int(facts.details.get("last_level_cache_bytes") or 0),
             self.state,
             self.integrity,
             self.be_seen if self.backend.spec.is_host else None,
@@ -152,4 +152,5 @@ class TrialRunner:
                     return
             for candidate in rotation.candidates:
                 candidate.release()
+            session.put_back()
             waiting.extendleft([candidate] for candidate in reversed(rotation.apart))

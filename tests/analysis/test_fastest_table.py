@@ -3,13 +3,17 @@ from pathlib import Path
 from cuprof.analysis import load_study
 from cuprof.analysis.fastest_table import ENOUGH, TOP, fastest_table
 from cuprof.analysis.tables import Table
+from cuprof.report.page import study_tables
 from tests.analysis.study_data import Made, fill, open_store
 
 
 def table(tmp_path: Path, each: int) -> Table | None:
     trials = [Made(name, 10.0 + (7 * i) % each, tune={"block": i}) for name in ("a", "b") for i in range(each)]
     with open_store(tmp_path) as store:
-        return fastest_table(load_study(store, sweep_id=fill(store, trials)))
+        study = load_study(store, sweep_id=fill(store, trials))
+    found = fastest_table(study)
+    assert (found in study_tables(study)) is (found is not None), "the page has it where there is one"
+    return found
 
 
 def test_few_configurations_have_no_table_of_the_fastest(tmp_path: Path) -> None:

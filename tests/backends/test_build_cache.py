@@ -33,7 +33,7 @@ class Compiler:
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
     compiler = Compiler()
-    monkeypatch.setattr(nvrtc, "compile_source", compiler)
+    monkeypatch.setattr(nvrtc.NvrtcBuild, "run", lambda build: compiler(**vars(build)))
     monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
     return compiler
 
@@ -120,10 +120,10 @@ def test_a_full_disk_leaves_no_remains(cache: BuildCache, compiler: Compiler, mo
 
 
 def test_what_does_not_compile_is_not_kept(cache: BuildCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(text: str, **given: Any) -> Built:
+    def refuse(build: nvrtc.NvrtcBuild) -> Built:
         raise BuildError("no")
 
-    monkeypatch.setattr(nvrtc, "compile_source", refuse)
+    monkeypatch.setattr(nvrtc.NvrtcBuild, "run", refuse)
     monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
     with pytest.raises(BuildError):
         build(cache)
@@ -153,7 +153,7 @@ from pathlib import Path
 from cuprof.backends.build_cache import BuildCache, Built
 from cuprof.backends.cuda import nvrtc
 nvrtc.nvrtc_version = lambda: "13.0"
-nvrtc.compile_source = lambda text, **_: Built(text.encode() * 5000, "log", {})
+nvrtc.NvrtcBuild.run = lambda build: Built(build.text.encode() * 5000, "log", {})
 for number in range(150):
     text = str(number)
     built, _ = BuildCache(Path(sys.argv[1])).compile(nvrtc.NvrtcBuild(text, "k", "sm_90"))

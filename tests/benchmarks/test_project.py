@@ -19,7 +19,7 @@ from benchmarks import (
 )  # fmt: skip
 from benchmarks.space import CONFIGURATIONS, PROJECT, N, copy_project
 from benchmarks.ten_kernels import BUFFERS, LAUNCHES, NAMES, SOURCE
-from cuprof.backends.cuda.nvrtc import compile_source
+from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.commands.hydra_app import compose
 from cuprof.family import Point
 from cuprof.family.loader import load_family
@@ -40,7 +40,7 @@ def test_every_script_explains_itself(script, capsys):
 def test_the_reader_of_memory_compiles(arch):
     pytest.importorskip("cuda.bindings.nvrtc")
     source = memory_pauses.SOURCE
-    cubin = compile_source(source.read_text(), name=source.name, arch=arch, defines={"READS": memory_pauses.READS})
+    cubin = NvrtcBuild(source.read_text(), name=source.name, arch=arch, defines={"READS": memory_pauses.READS}).run()
     assert list(cubin.kernels) == ["read_in_pieces"]
 
 

@@ -29,13 +29,15 @@ def test_a_new_project_runs(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_example_kernel_compiles(tmp_path: Path) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
-    from cuprof.backends.cuda.nvrtc import compile_source
+    from cuprof.backends.cuda.nvrtc import NvrtcBuild
     from cuprof.commands.init import make_project
     from cuprof.errors import MissingDependencyError
 
     make_project(tmp_path)
     try:
-        cubin = compile_source((tmp_path / "kernels" / "scale" / "plain.cu").read_text(), name="plain.cu", arch="sm_90")
+        cubin = NvrtcBuild(
+            (tmp_path / "kernels" / "scale" / "plain.cu").read_text(), name="plain.cu", arch="sm_90"
+        ).run()
     except MissingDependencyError as error:
         pytest.skip(str(error))
     assert cubin.image

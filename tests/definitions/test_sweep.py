@@ -159,3 +159,44 @@ def test_a_solution_is_judged_against_the_definitions_own_reference(
     assert found["no_weight"]["ruling"] == "wrong"
     assert found["writing"]["ruling"] != "wrong"
     assert done.exit_code == 3
+
+
+IN_PLACE = """
+def run(x, weight, eps):
+    x *= 2
+    return x * weight
+"""
+
+
+def test_an_input_that_the_reference_works_on_is_written_anew_and_not_looked_at(tmp_path: Path) -> None:
+    returning = {"main.py": "def run(x, weight, eps):\n    return 2 * x * weight\n"}
+    made = task(
+        tmp_path,
+        definition={**DEFINITION, "reference": IN_PLACE},
+        solutions=[samples.solution("returns", returning), samples.solution("writes", {"main.py": samples.WRITING})],
+    )
+    family, problem = made.make_family(), Point(rows=4)
+    assert (family.in_place, [*made.signature(problem).inputs]) == (("x",), ["weight"])
+    inputs = family.generate(problem, np.random.default_rng(1))
+    right = family.reference(problem, inputs)
+    assert np.ma.getmaskarray(right["x"]).all()
+    assert np.array_equal(right["y"], 2 * inputs["x"] * inputs["weight"])
+    for name in ("reference", "returns"):
+        outputs = {"x": inputs["x"].copy(), "y": np.empty_like(inputs["x"])}
+        call = family.variants[name].make(problem, Point(), {"weight": inputs["weight"]}, outputs)
+        call()
+        call.deliver()  # a function with no place for outputs returns them, whatever the default of the schema
+        assert np.array_equal(outputs["y"], right["y"])
+    outputs = {"x": inputs["x"].copy(), "y": np.zeros_like(inputs["x"])}
+    call = family.variants["writes"].make(problem, Point(), {"weight": inputs["weight"]}, outputs)
+    call()
+    call.deliver()
+    assert outputs["y"].any()
+
+
+@pytest.mark.parametrize(("text", "binding"), [("#include <tvm/ffi/function.h>", "tvm-ffi"), ("", "torch")])
+def test_of_a_compiled_solution_the_sources_tell_what_is_not_said(tmp_path: Path, text: str, binding: str) -> None:
+    sources = {"kernel.cu": f"{text}\nvoid run();"}
+    compiled = samples.solution("compiled", sources, language="cuda", entry_point="any_name::run")
+    made = task(tmp_path, solutions=[compiled]).solutions[1]
+    assert (made.binding, made.spec.destination_passing_style) == (binding, None)

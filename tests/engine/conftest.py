@@ -161,7 +161,7 @@ def make_cards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 station.devices = {"cpu": replace(facts, index=index, uuid=f"{index:032x}")}
             return []
 
-        monkeypatch.setattr("cuprof.engine.sweep.make_stations", make_stations)
+        monkeypatch.setattr("cuprof.engine.fleet.make_stations", make_stations)
         monkeypatch.setattr("cuprof.engine.planning.enroll", enroll)
         monkeypatch.setattr(Station, "is_host", lambda self, backend: False)
         monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda backend, details: False)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig
-from cuprof.engine.feed import LATER, PlannedFeed
+from cuprof.engine.feed import LATER, LEAST_BLOCK_S, PlannedFeed
 from cuprof.engine.fleet import POLL_S, Fleet
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
@@ -42,10 +42,13 @@ def make_job(count: int, problem: int = 0) -> Job:
     return Job(Path(), "cuda", Point(n=problem), trials, 1, MeasureConfig(), {"cold": "a method"})
 
 
-def play(jobs: list[Job], stations: int, durations: dict[str, float]) -> tuple[float, dict[str, int]]:
+def play(
+    jobs: list[Job], stations: int, durations: dict[str, float], sizes: list[int] | None = None
+) -> tuple[float, dict[str, int]]:
     """Return how long stations take, by a clock that only these durations move, and how often each trial ran."""
     references = {(job.problem, job.backend): job.trials[0] for job in jobs}
-    feed = PlannedFeed(jobs, stations, references)
+    now = 0.0
+    feed = PlannedFeed(jobs, stations, references, clock=lambda: now)
     free = [(0.0, place) for place in range(stations)]
     every = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(stations)]
     held: dict[int, Job] = {}
@@ -61,6 +64,8 @@ def play(jobs: list[Job], stations: int, durations: dict[str, float]) -> tuple[f
             heapq.heappush(free, (now + POLL_S, place))
         elif job is not None:
             held[place] = job
+            if sizes is not None:
+                sizes.append(len(job.trials))
             busy = now + sum(durations[trial.identity] for trial in job.trials)
             end = max(end, busy)
             heapq.heappush(free, (busy, place))
@@ -77,6 +82,16 @@ def test_a_problem_with_many_configurations_is_shared_evenly(stations: int) -> N
         assert ran.pop("0/0") == stations  # the reference, once at each
         assert set(ran.values()) == {1}
         assert len(ran) == TRIALS - 1
+
+
+@pytest.mark.parametrize(("trial_s", "blocks"), [(0.04, 9), (4.0, 16)])
+def test_blocks_of_short_trials_are_not_so_short_that_beginning_them_takes_longer(trial_s: float, blocks: int) -> None:
+    durations = {f"0/{place}": trial_s for place in range(TRIALS)}
+    sizes: list[int] = []
+    end, _ = play([make_job(TRIALS)], 2, durations, sizes)
+    assert len(sizes) == blocks
+    assert min(sizes[:-1]) * trial_s >= LEAST_BLOCK_S - trial_s
+    assert TRIALS * trial_s / end > 1.9
 
 
 def test_small_problems_stay_whole() -> None:

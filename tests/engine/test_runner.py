@@ -30,8 +30,9 @@ def died(index: int, phase: Phase, cause: str = "SIGSEGV", begun: int = 1) -> Wo
     return WorkerDiedError(cause, at(index, phase, begun=begun), "the log")
 
 
-def refused(index: int, name: str, *, has_company: bool, phase: str = "check", why: str = "no") -> Finished:
-    return Finished(index, Outcome(f"id {name}", State.LAUNCH_ERROR, why, phase=phase), has_company=has_company)
+def refused(index: int, name: str, *, has_company: bool, phase: str = "check", starved: bool = False) -> Finished:
+    outcome = Outcome(f"id {name}", State.LAUNCH_ERROR, "no", phase=phase)
+    return Finished(index, outcome, has_company=has_company, starved=starved)
 
 
 def doubted(index: int, name: str) -> Finished:
@@ -187,7 +188,7 @@ def test_a_device_is_asked_once(stage: Any) -> None:
 
 
 def test_memory_that_others_may_be_holding_is_asked_for_again_without_them(stage: Any) -> None:
-    starved = refused(1, "b", has_company=True, why="launch k: out of device memory: no more")
+    starved = refused(1, "b", has_company=True, starved=True)
     played = stage([0, starved, JobDone()], [0, JobDone()])
     assert [outcome[:2] for outcome in played.run("ab", backend="cuda")] == [("a", OK), ("b", OK)]
     assert [worker.jobs for worker in played.workers] == [[["a", "b"]], [["b"]]]

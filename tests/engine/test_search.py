@@ -18,10 +18,11 @@ import pytest
 from cuprof.backends.registry import get_spec
 from cuprof.commands import portfolio
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
+from cuprof.engine.duel import Duel, describe_ending
 from cuprof.engine.feed import LATER
 from cuprof.engine.planning import Prepared, find_whole_space
 from cuprof.engine.runner import JobRunner
-from cuprof.engine.search import SearchFeed, _Duel, describe_ending
+from cuprof.engine.search import SearchFeed
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import run_sweep
 from cuprof.errors import UsageError
@@ -152,7 +153,7 @@ def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
 
 
 def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.engine.search.is_host", lambda *_: False)  # there a place in memory counts as well
+    monkeypatch.setattr("cuprof.engine.duel.is_host", lambda *_: False)  # there a place in memory counts as well
     bench, right, names = Bench(), 0, []
     for seed in range(100):
         random = np.random.default_rng(seed)
@@ -163,9 +164,9 @@ def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monke
                 strict=True,
             )
         )
-        duel = _Duel(bench.trials[0].problem, bench.trials[:5], None)
+        duel = Duel(bench.prepared, bench.trials[:5], COLD, 1)
         while duel.ending is None:
-            job = duel.next_job(bench.feed)
+            job = duel.next_job()
             assert isinstance(job, Job)
             count = min(job.measure.max_samples, int((1.25 * 1.96 * NOISE / job.measure.target) ** 2))
             drift = 1 + 0.004 * np.sin(np.arange(count) / 9)
@@ -174,7 +175,7 @@ def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monke
                 times = medians[each.identity] * drift * (np.exp(NOISE * random.standard_normal(count)) + outliers)
                 samples = tuple(Sample(number, float(time)) for number, time in enumerate(times))
                 timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "target", rotation="side by side")
-                duel.tell(bench.feed, Outcome(each.identity, State.OK, timings=(timing,)))
+                duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
         assert duel.ending.best is not None
         best = min(medians, key=medians.__getitem__)
         right += best in {duel.ending.best.identity, *(trial.identity for trial in duel.ending.level)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cuprof.engine import witness as module
-from cuprof.engine.witness import LEAST_NS, MOST_ROUNDS, ROUNDS, Witness
+from cuprof.engine.witness import BLURRED_ROUNDS, LEAST_NS, MOST_ROUNDS, ROUNDS, Witness
 from cuprof.records import Measure, Outcome, Sample, State, Timing
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import Executed, Finished, Ready
@@ -19,7 +19,13 @@ def outcome(claimed_ns: float, state: State = State.OK) -> Finished:
 
 
 def watch(
-    patch: pytest.MonkeyPatch, real_ns: float, claimed_ns: float, *, answer_ns: int = 100_000, write_ns: float = 5e3
+    patch: pytest.MonkeyPatch,
+    real_ns: float,
+    claimed_ns: float,
+    *,
+    answer_ns: int = 100_000,
+    write_ns: float = 5e3,
+    said_ns: float | None = None,
 ) -> tuple[Witness, int]:
     """Let a witness see executions that take so long; return it and how often it looked."""
     now, looks = [0], 0
@@ -29,7 +35,8 @@ def watch(
     while asked.count:
         looks += not asked.only_write
         now[0] += int(asked.count * (write_ns + (0 if asked.only_write else real_ns))) + answer_ns
-        asked = seen.answer(Executed(asked.count))
+        own_ns = 0.0 if asked.only_write else asked.count * (claimed_ns if said_ns is None else said_ns)
+        asked = seen.answer(Executed(asked.count, own_ns))
     return seen, looks
 
 
@@ -40,6 +47,13 @@ def test_a_true_time_is_believed(monkeypatch: pytest.MonkeyPatch, real_ns: float
     assert looks <= 8 + ROUNDS
 
 
+def test_a_long_execution_is_looked_at_once_where_writing_is_a_small_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = [watch(monkeypatch, 3e9, 3e9, write_ns=write_ns)[1] for write_ns in (1e8, 3e8)]
+    assert looks == [1, ROUNDS]
+
+
 @pytest.mark.parametrize("real_ns", [3e4, 3e5, 3e8])
 def test_a_time_that_is_shorter_than_what_it_took_is_not(monkeypatch: pytest.MonkeyPatch, real_ns: float) -> None:
     seen, looks = watch(monkeypatch, real_ns, real_ns / 1000)
@@ -47,6 +61,18 @@ def test_a_time_that_is_shorter_than_what_it_took_is_not(monkeypatch: pytest.Mon
     assert found.state is State.IMPLAUSIBLE
     assert found.message.startswith("two clocks disagree: ")
     assert looks >= MOST_ROUNDS
+
+
+def test_a_clock_is_caught_by_these_very_executions_where_cold_ones_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, _ = watch(monkeypatch, 1e5, 6e4, said_ns=2e4)
+    found = seen.judge(outcome(6e4))
+    assert found.message == "two clocks disagree: 20 µs by its own process, 100 µs by the engine's clock"
+
+
+def test_what_is_hardly_to_be_seen_is_looked_at_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, looks = watch(monkeypatch, 4e4, 1e5)
+    assert looks >= BLURRED_ROUNDS
+    assert seen.judge(outcome(1e5)).state is State.OK
 
 
 def test_what_was_not_to_be_seen_is_not_believed() -> None:

@@ -1,3 +1,4 @@
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -98,33 +99,16 @@ def test_loading_leaves_no_byte_code_beside_the_sources(tmp_path):
     assert not (folder / "__pycache__").exists()
 
 
-def test_exception_on_import_is_one_line_with_its_own_frames():
+def test_exception_on_import_is_one_line_with_the_family_s_own_place():
     with pytest.raises(FamilyError) as caught:
         load_family(FAMILIES / "raises")
     message = str(caught.value)
     assert "\n" not in message
     assert str(FAMILIES / "raises" / "family.py") in message
     assert "JSONDecodeError: Expecting property name" in message
-    assert 'TABLE = read_table("{broken")' in caught.value.trace
-    assert "return json.loads(text)" in caught.value.trace
-    assert "decoder.py" not in caught.value.trace
-    assert "loader.py" not in caught.value.trace
-    assert caught.value.trace.splitlines()[-1].startswith("json.decoder.JSONDecodeError")
+    assert re.search(r"on import \(family\.py, line \d+, in read_table\)", message)
     half_imported = str(FAMILIES / "raises" / "family.py")
     assert half_imported not in [getattr(module, "__file__", None) for module in sys.modules.values()]
-
-
-def test_causes_keep_their_own_frames_alone(tmp_path):
-    folder = write_family(
-        tmp_path / "chained",
-        "import json\ntry:\n    json.loads('{')\n"
-        "except ValueError as error:\n    raise RuntimeError('table') from error\n",
-    )
-    with pytest.raises(FamilyError) as caught:
-        load_family(folder)
-    assert "json.loads('{')" in caught.value.trace
-    assert "raise RuntimeError('table') from error" in caught.value.trace
-    assert "decoder.py" not in caught.value.trace
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,7 @@ def test_a_family_is_reached_and_stays_what_it_is(court: Any) -> None:
 
 
 @pytest.mark.usefixtures("namespaces")
+@pytest.mark.own_workers
 def test_what_a_sandbox_keeps_in(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     database = court.project.root / "db.sqlite"
     with sqlite3.connect(database) as connection:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.backends.build_cache import Built
-from cuprof.backends.cuda.nvrtc import compile_source, load_nvrtc
+from cuprof.backends.cuda.nvrtc import NvrtcBuild, load_nvrtc
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Family, Point
 from cuprof.family.loader import load_family
@@ -46,14 +46,14 @@ def compile_variant(record_property: Callable[[str, object], None]) -> CompileVa
         tune = Point({**{tunable.name: tunable.default for tunable in variant.tunables}, **tunables})
         program = variant.make(problem, tune)
         source = family.folder / variant.source
-        cubin = compile_source(
+        cubin = NvrtcBuild(
             source.read_text(encoding="utf-8"),
             name=variant.source,
             arch=arch,
             defines=program.defines,
             options=program.options,
             include_folders=[family.folder],
-        )
+        ).run()
         assert {launch.kernel for launch in program.launches} <= set(cubin.kernels)
         for kernel, facts in cubin.kernels.items():
             record_property(

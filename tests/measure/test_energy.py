@@ -20,7 +20,7 @@ class Board:
 
     def __init__(self, moves: bool = True) -> None:
         self.now_s, self.drawn_j, self.shown_mj, self.shown_until = 0.0, 0.0, 0, STEP_S
-        self.moves = moves
+        self.moves, self.busy_w = moves, BUSY_W
 
     def _go_on(self, seconds: float, watts: float) -> None:
         while seconds > 0:
@@ -43,7 +43,7 @@ class Board:
 
     def execute(self, seconds: float) -> int:
         count = max(1, int(seconds / EXECUTION_S))
-        self._go_on(count * EXECUTION_S, BUSY_W)
+        self._go_on(count * EXECUTION_S, self.busy_w)
         return count
 
 
@@ -78,6 +78,21 @@ def test_the_loop_ends_with_the_step_at_which_enough_is_known(board: Board, targ
     assert reading.seconds == pytest.approx(steps * STEP_S, rel=0.01)
     assert reading.unknown <= max(target, 0.003)
     assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=reading.unknown + 0.005)
+
+
+def test_loops_that_follow_one_another_share_a_step(board: Board) -> None:
+    board.sleep(0.041)
+    last, begun = None, []
+    for watts in (BUSY_W, 2 * BUSY_W, BUSY_W):
+        board.busy_w = watts
+        reading = measure_energy(board.execute, board.read_mj, IDLE, 0.1, last=last)
+        assert reading.energy.energy_j == pytest.approx(watts * EXECUTION_S, rel=reading.unknown + 0.01)
+        begun.append(reading.end.at_s - reading.seconds)
+        last = reading.end
+    assert begun[1:] == pytest.approx([begun[0] + STEP_S, begun[0] + 2 * STEP_S], abs=1e-3)
+    board.sleep(0.041)  # something else was done, so the loop is to begin with a step of its own
+    assert measure_energy(board.execute, board.read_mj, IDLE, 0.1, last=last).executions < 1.05 * STEP_S / EXECUTION_S
+    assert board.now_s > begun[2] + 2.9 * STEP_S
 
 
 def test_a_step_that_comes_early_makes_the_loop_longer(board: Board) -> None:

@@ -28,7 +28,7 @@ class Kernel:
 
     durations: Iterable[float | Reading]
     steps: int = 1
-    phases: int = 1
+    launch_phases: int = 1
     batches: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ def test_every_round_has_each_active_trial_once_in_an_order_drawn_anew(bench: Ca
 def test_short_executions_of_several_launches_are_sampled_over_the_phases_of_the_launch_queue(
     bench: Callable[..., Bench], duration_ns: float, measure: Measure, executions: int
 ) -> None:
-    several, one = Kernel([duration_ns], phases=8), Kernel([duration_ns])
+    several, one = Kernel([duration_ns], launch_phases=8), Kernel([duration_ns])
     timings = dict(bench(warmup=3).sample(several, one, measure=measure))
     assert (set(several.batches[:3]), set(several.batches[3:])) == ({1}, {executions})
     assert set(one.batches) == {1}
@@ -294,9 +294,20 @@ def test_warm_up_runs_as_often_as_asked_and_leaves_no_sample(bench: Callable[...
 
 
 def test_warm_up_of_long_executions_is_cut_short(bench: Callable[..., Bench]) -> None:
-    kernel = Kernel([3e9])
-    bench(warmup=50, rule=StoppingRule(patience_ns=1e9)).sample(kernel)
-    assert len(kernel.batches) == 2
+    kernel = Kernel([3e8])
+    bench(warmup=50, rule=StoppingRule(patience_ns=2e8)).sample(kernel)
+    assert len(kernel.batches) == 3
+
+
+@pytest.mark.parametrize(("patience_ns", "count"), [(3e9, 1), (9e9, 3)])
+def test_an_execution_that_is_longer_than_warming_up_counts(
+    bench: Callable[..., Bench], patience_ns: float, count: int
+) -> None:
+    kernel = Kernel([3e9, 4e9, 5e9])
+    ((_, timing),) = bench(rule=StoppingRule(patience_ns=patience_ns)).sample(kernel)
+    assert [sample.duration_ns for sample in timing.samples] == [3e9, 4e9, 5e9][:count]
+    assert [sample.round for sample in timing.samples] == [-1, 0, 1][:count]
+    assert len(kernel.batches) == count
 
 
 def test_the_device_works_for_a_while_before_the_first_sample(bench: Callable[..., Bench]) -> None:

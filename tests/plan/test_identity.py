@@ -27,10 +27,11 @@ from cuprof.family import (
     Texture,
 )
 from cuprof.family.compilers import Compiler
+from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.headers import Headers
 from cuprof.family.loader import load_family
-from cuprof.plan import Selection, identity, method_hash, plan, plan_hash
-from cuprof.plan.identity import Identifier, canonical_json, headers_of, program_json
+from cuprof.plan import Selection, method_hash, plan, plan_hash
+from cuprof.plan.identity import Identifier, canonical_json, flat_json, headers_of, program_json
 from cuprof.records import DeviceFacts, Measure
 
 PROGRAM = Program(
@@ -55,6 +56,16 @@ def scale(make_scale):
     return make_scale()
 
 
+def identify_with(identifier, problem, tunables, program) -> str:
+    return identifier.identify(problem, flat_json(vars(tunables)), "null" if program is None else program_json(program))
+
+
+def identity(family, variant, problem, tunables, program, device) -> str:
+    source, contract = source_text(family, variant), hash_text(contract_text(family, variant))
+    identifier = Identifier(family, variant, device, hash_text(source), contract, headers_of(variant, source))
+    return identify_with(identifier, problem, tunables, program)
+
+
 def get_identity(family, program=PROGRAM, problem=None, tune=None, variant="plain", device=None):
     return identity(family, family.variant(variant), problem or Point(n=8), tune or Point(block=64), program, device)
 
@@ -74,7 +85,7 @@ def test_identity_is_the_hash_of_the_documented_text():
         f'"libraries":{{}},"source":"{"0" * 64}","variant":"cpu_whole","version":1}}\n'
     )
     trial = '{"problem":{"dtype":"int32","n":8},"program":null,"tunables":{}}'
-    assert whole.identify(Point(n=8, dtype="int32"), Point(), None) == sha256(shared + trial)
+    assert identify_with(whole, Point(n=8, dtype="int32"), Point(), None) == sha256(shared + trial)
     chunks = Identifier(family, family.variant("cpu_chunks"), None, "0" * 64, "1" * 64)
     shared = (
         f'{{"backend":"cpu","contract":"{"1" * 64}","device":null,"family":"vector",'
@@ -86,7 +97,7 @@ def test_identity_is_the_hash_of_the_documented_text():
         '["launch","k",[2,3],[32],[["buffer","x"],["buffer","y"],["int","5"],["float","0.5"],["<i8","7"]],16]]},'
         '"tunables":{"chunk":16,"reverse":true}}'
     )
-    assert chunks.identify(Point(n=8), Point(chunk=16, reverse=True), PROGRAM) == sha256(shared + trial)
+    assert identify_with(chunks, Point(n=8), Point(chunk=16, reverse=True), PROGRAM) == sha256(shared + trial)
 
 
 def sha256(text: str) -> str:
@@ -221,10 +232,10 @@ def test_what_people_read_is_no_part(make_scale, devices):
 
 def test_versions_of_required_libraries_count(scale, monkeypatch):
     variant = replace(scale.variant("host"), requires=("numpy",))
-    before = Identifier(scale, variant, None, "0", "1").identify(Point(n=1), Point(), None)
+    before = identify_with(Identifier(scale, variant, None, "0", "1"), Point(n=1), Point(), None)
     module = importlib.import_module("cuprof.plan.identity")
     monkeypatch.setattr(module, "list_versions", lambda modules: dict.fromkeys(modules, "9.9"))
-    assert Identifier(scale, variant, None, "0", "1").identify(Point(n=1), Point(), None) != before
+    assert identify_with(Identifier(scale, variant, None, "0", "1"), Point(n=1), Point(), None) != before
 
 
 def test_a_compiler_that_is_named_counts_by_its_version(scale, monkeypatch):
@@ -232,7 +243,7 @@ def test_a_compiler_that_is_named_counts_by_its_version(scale, monkeypatch):
         module = importlib.import_module("cuprof.plan.identity")
         monkeypatch.setattr(module, "get_compiler", lambda name: Compiler(name, None, version))
         variant = replace(scale.variant("plain"), compiler=compiler)
-        return Identifier(scale, variant, None, "0", "1").identify(Point(n=8), Point(block=64), PROGRAM)
+        return identify_with(Identifier(scale, variant, None, "0", "1"), Point(n=8), Point(block=64), PROGRAM)
 
     unnamed = identify("", "nvcc 13.0.88")
     found = {identify("nvcc", "nvcc 13.0.88"), identify("nvcc", "nvcc 13.1.0"), unnamed, identify("", "other")}
@@ -244,7 +255,7 @@ def test_versions_of_cudas_headers_count_where_they_are_included(scale, monkeypa
     def identify(text):
         variant = scale.variant("plain")
         headers = headers_of(variant, text)
-        return Identifier(scale, variant, None, "0", "1", headers).identify(Point(n=1), Point(), None)
+        return identify_with(Identifier(scale, variant, None, "0", "1", headers), Point(n=1), Point(), None)
 
     module = importlib.import_module("cuprof.plan.identity")
     with_headers, without = "#include <cuda_fp16.h>", '#include "own.cuh"'

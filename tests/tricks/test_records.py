@@ -9,7 +9,7 @@ import pytest
 from benchmarks import tricks
 from benchmarks.trick_records import BASELINES, FAMILY, HONEST, OK, PROBES, STALE, TRICKS, Shown, Trick
 from benchmarks.trick_sweeps import Judgement, list_unsound
-from cuprof.backends.cuda.nvrtc import compile_source
+from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.family import Point
 from cuprof.family.loader import load_family
 from cuprof.records import State
@@ -54,7 +54,7 @@ def test_every_variant_says_what_it_does_and_every_trick_what_catches_it(family)
 def test_the_cuda_source_compiles_and_holds_what_is_launched(family, arch):
     pytest.importorskip("cuda.bindings.nvrtc")
     source = FAMILY / "tricks.cu"
-    cubin = compile_source(source.read_text(), name=source.name, arch=arch, defines={"BLOCK": 256})
+    cubin = NvrtcBuild(source.read_text(), name=source.name, arch=arch, defines={"BLOCK": 256}).run()
     kernels = [variant for variant in family.variants.values() if variant.source == source.name]
     launched = {launch.kernel for each in kernels for launch in each.make(Point(n=2**20), Point()).launches}
     assert launched == set(cubin.kernels)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cuprof.backends.contract import DeviceLostError
-from cuprof.errors import BuildError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.errors import BuildError, DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.records import FAILED, State
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.status_page import Phase
@@ -17,6 +17,7 @@ from cuprof.worker.status_page import Phase
     [
         (ImpossibleError("threads a block 2,048 > 1,024"), State.IMPOSSIBLE, False),
         (LaunchError("launch scale: invalid argument"), State.LAUNCH_ERROR, False),
+        (DeviceMemoryError("prepare scale", "no more"), State.LAUNCH_ERROR, False),
         (DeviceLostError("execute: illegal address"), State.LAUNCH_ERROR, True),
         (BuildError("refused", "log"), State.COMPILE_ERROR, False),
         (MissingDependencyError("PyTorch", "pip install torch"), State.SKIPPED, False),
@@ -27,4 +28,5 @@ def test_states(raised: Exception, state: State, lost: bool) -> None:
     variant: Any = SimpleNamespace(name="v")
     finished = Candidate(0, trial, variant).fail(Phase.CHECK, raised)
     assert (finished.outcome.state, finished.outcome.message, finished.lost) == (state, str(raised), lost)
+    assert finished.starved == isinstance(raised, DeviceMemoryError)
     assert (state in FAILED) == (state not in (State.IMPOSSIBLE, State.SKIPPED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import statistics
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,6 +79,34 @@ def test_objects_keep_their_class_their_methods_and_what_is_frozen(known: Integr
     assert holder.answer() == 1
 
 
+class Slotted:
+    """An object of the judge's without a dict, which can be called."""
+
+    __slots__ = ("launch",)
+
+    def __init__(self) -> None:
+        self.launch = abs
+
+    def __call__(self) -> int:
+        """Return something."""
+        return self.launch(-1)
+
+
+Slotted.__module__ = "cuprof.worker.holder"
+
+
+def test_objects_keep_the_functions_and_objects_that_they_hold(known: Integrity) -> None:
+    holder, flush = Holder([]), Slotted()
+    holder.flush, holder.count = flush, 1  # type: ignore[attr-defined]
+    known.watch(holder)
+    holder.count = 2  # type: ignore[attr-defined]
+    assert known.mend() == ()
+    flush.launch = lambda _: 0  # type: ignore[assignment]
+    holder.flush = lambda: None  # type: ignore[attr-defined]
+    assert {*known.mend()} == {"Holder.flush", "Slotted.launch"}
+    assert (holder.flush(), flush.launch) == (1, abs)  # type: ignore[attr-defined]
+
+
 def test_what_is_hidden_is_not_found_by_the_garbage_collector(known: Integrity) -> None:
     holder = Holder([])
     assert any(each is holder for each in gc.get_objects())
@@ -93,3 +122,24 @@ def test_libraries_that_are_loaded_later_are_no_tampering(known: Integrity) -> N
 
     assert known.mend() == ()
     assert integrity.OWN in integrity.WATCHED
+
+
+def limit(value: float) -> float:
+    return value * FACTOR
+
+
+FACTOR = 2
+
+
+def test_a_familys_own_function_is_put_back_with_what_its_names_stand_for(known: Integrity) -> None:
+    def verify(outputs: list[float]) -> bool:
+        return statistics.mean(outputs) < limit(1)
+
+    known.trust(verify)
+    own, mean, right = globals(), statistics.mean, limit.__code__
+    own["FACTOR"], statistics.mean = 1e9, lambda _: 0  # type: ignore[assignment]
+    limit.__code__ = (lambda value: 1e9).__code__
+    assert {f"{__name__}.FACTOR", f"{__name__}.limit", "statistics.mean"} == {*known.mend()}
+    assert (FACTOR, statistics.mean, limit.__code__) == (2, mean, right)
+    own["limit"] = lambda _: 1e9
+    assert known.mend() == (f"{__name__}.limit",)

@@ -14,6 +14,7 @@ import pytest
 
 from cuprof.backends.cpu import caches
 from cuprof.backends.cpu.backend import CpuBackend
+from cuprof.backends.cpu.session import CpuSession
 from cuprof.config.model import MeasureConfig
 from cuprof.family import Array, Axis, Family, Point, Signature, Tolerance
 from cuprof.records import Measure, Outcome, State
@@ -207,6 +208,34 @@ def test_what_is_timed_is_what_is_checked(run: Callable[..., dict[str, Outcome]]
     assert len(trick.timings) == (state is State.IMPLAUSIBLE)  # a time that is not believed is kept, with its samples
     for neighbour in ("before", "after"):
         assert (found[neighbour].state, found[neighbour].message) == (State.OK, "")
+
+
+def test_who_sets_a_limit_while_it_prepares_has_it_when_it_runs_and_nobody_else(
+    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = {"limit": 1}
+
+    def put_back(session: CpuSession, *, settings: bool = True) -> bool:
+        changed = settings and device["limit"] != 1
+        device["limit"] = 1 if settings else device["limit"]
+        return changed
+
+    def needs(limit: int) -> Make:
+        def prepare(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+            device["limit"] = max(limit, device["limit"])
+
+            def execute() -> None:
+                assert device["limit"] == limit
+                compute(inputs, outputs["y"])
+
+            return execute
+
+        return prepare
+
+    monkeypatch.setattr(CpuSession, "put_back", put_back)
+    found = run(before=needs(1), two=needs(2), three=needs(3), after=needs(1))
+    assert {name: (each.state, each.message) for name, each in found.items()} == dict.fromkeys(found, (State.OK, ""))
+    assert device["limit"] == 1
 
 
 LOOK_ALIKES: dict[str, Make] = {

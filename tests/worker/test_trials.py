@@ -18,7 +18,7 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.backends.device_state import DeviceState
 from cuprof.config.model import MeasureConfig
-from cuprof.errors import BuildError, LaunchError
+from cuprof.errors import BuildError, DeviceMemoryError
 from cuprof.family import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.family.loader import load_family
 from cuprof.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
@@ -308,7 +308,7 @@ class Refusing:
     def open(self, signature: Signature, inputs: Any, options: Any, scratch_bytes: int = 0) -> Refusing:
         self.opened.append(scratch_bytes)
         if scratch_bytes > self.most_bytes:
-            raise LaunchError("out of device memory")
+            raise DeviceMemoryError("open", "no more")
         self.inputs = inputs
         return self
 
@@ -317,8 +317,8 @@ class Refusing:
             raise BuildError("refused", "line 1: error\nline 2")
         return type("Runnable", (), {"build": None, "name": variant.name})
 
-    def put_back(self) -> None:
-        return None
+    def put_back(self, *, settings: bool = True) -> bool:
+        return False
 
     def poison(self, runnable: Any, byte: int = 0) -> None:
         return None
@@ -332,7 +332,7 @@ class Refusing:
 
     def stock(self, sets: Any) -> int:
         if self.opened[-1] > self.most_stocked:
-            raise LaunchError("out of device memory")
+            raise DeviceMemoryError("open", "no more")
         return 0
 
     def expect(self, runnable: Any, tolerances: Any) -> bool:
@@ -343,7 +343,7 @@ class Refusing:
 
     def watch_inputs(self) -> None:
         if self.opened[-1] > self.most_watched:
-            raise LaunchError("out of device memory")
+            raise DeviceMemoryError("open", "no more")
 
     def check_in_place(self, *_: Any) -> None:
         return None
@@ -392,7 +392,7 @@ def test_scratch_that_does_not_fit_costs_those_that_want_it_alone(kernels: Famil
     assert {name: outcome.state for name, outcome in found.items()} == {
         "small": State.OK, "medium": State.OK, "large": State.LAUNCH_ERROR, "huge": State.LAUNCH_ERROR,
     }  # fmt: skip
-    assert found["huge"].message == "out of device memory"
+    assert found["huge"].message == "open: out of device memory: no more"
     assert sorted(backend.opened, reverse=True) == backend.opened
     assert (len(backend.opened), backend.closed) == (3, 1)
 

@@ -152,6 +152,7 @@ def _is_of(process: psutil.Process, folder: Path) -> bool:
         return False
 
 
+@pytest.mark.own_workers
 def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
     folder = FAULTY.parent / "restless"
     with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
@@ -161,6 +162,7 @@ def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
     assert not [process for process in psutil.process_iter() if _is_of(process, files)]
 
 
+@pytest.mark.own_workers
 def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
     folder = FAULTY.parent / "restless"
     with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
@@ -173,6 +175,7 @@ def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
     assert not left
 
 
+@pytest.mark.own_workers
 def test_files_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("random", "types", "numpy", "msgspec"):
@@ -181,6 +184,7 @@ def test_files_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatc
         assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 
 
+@pytest.mark.own_workers
 def test_a_worker_that_cannot_even_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "msgspec.py").write_text("raise RuntimeError('a broken installation')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -11,12 +11,13 @@ import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import Backend, ReadingOptions
+from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.builds import list_builds
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import on_stream
 from cuprof.backends.cuda.facts import read_facts
 from cuprof.backends.cuda.presence import require_device
-from cuprof.backends.cuda.session import CudaRunnable, CudaSession
+from cuprof.backends.cuda.session import CudaSession
 from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.device_state import find_other_processes
 from cuprof.errors import BuildError

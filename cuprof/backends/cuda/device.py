@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.contract import OUT_OF_MEMORY, DeviceLostError
+from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver
 from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.cuda.limits import SAID, Limits
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
 from cuprof.backends.cuda.timing import CudaTimer
-from cuprof.errors import ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.family.program import is_extended
 
 LIMITS = (
     "STACK_SIZE", "PRINTF_FIFO_SIZE", "MALLOC_HEAP_SIZE", "MAX_L2_FETCH_GRANULARITY", "PERSISTING_L2_CACHE_SIZE",
@@ -46,6 +47,7 @@ class CudaDevice:
         self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
         self._limits = {limit: self._read_limit(limit) for limit in self._own_limits()}
         self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
+        self._no_window = self.driver.CUstreamAttrValue()
 
     @cached_property
     def limits(self) -> Limits:
@@ -75,28 +77,35 @@ class CudaDevice:
         if torch is not None and torch.cuda.is_initialized():
             torch.cuda.set_stream(torch.cuda.default_stream(self.index))
 
-    def put_back(self) -> None:
-        """Undo what a variant left changed: current context, limits, cache configuration, lines that persist in L2."""
-        driver = self.driver
+    def put_back(self, *, settings: bool = True) -> bool:
+        """Undo what a variant left changed: current context and stream, lines that persist in L2, and its settings.
+
+        Args:
+            settings: limits and cache configuration of the context too.
+
+        Returns:
+            Whether those were changed.
+        """
+        driver, changed = self.driver, False
         driver.cuCtxSetCurrent(self._context)
         self.claim()
-        for limit, known in self._limits.items():
+        for limit, known in self._limits.items() if settings else ():
             if known is not None and self._read_limit(limit) != known:
                 driver.cuCtxSetLimit(limit, known)
-        if driver.cuCtxGetCacheConfig()[1] != self._cache_config:
+                changed = True
+        if settings and driver.cuCtxGetCacheConfig()[1] != self._cache_config:
             driver.cuCtxSetCacheConfig(self._cache_config)
+            changed = True
+        window = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+        status, found = driver.cuStreamGetAttribute(self.stream.ptr, window)
+        if not int(status) and found.accessPolicyWindow.num_bytes:
+            driver.cuStreamSetAttribute(self.stream.ptr, window, self._no_window)
         driver.cuCtxResetPersistingL2Cache()
+        return changed
 
     def _own_limits(self) -> list[Any]:
         kinds = self.driver.CUlimit
-        names = (
-            "STACK_SIZE",
-            "PRINTF_FIFO_SIZE",
-            "MALLOC_HEAP_SIZE",
-            "MAX_L2_FETCH_GRANULARITY",
-            "PERSISTING_L2_CACHE_SIZE",
-        )
-        return [getattr(kinds, f"CU_LIMIT_{name}") for name in names if hasattr(kinds, f"CU_LIMIT_{name}")]
+        return [getattr(kinds, f"CU_LIMIT_{name}") for name in LIMITS if hasattr(kinds, f"CU_LIMIT_{name}")]
 
     def _read_limit(self, limit: Any) -> int | None:
         """Return a limit of the context; None where the device has none of the kind."""
@@ -171,9 +180,9 @@ def as_bits(array: np.ndarray) -> np.ndarray:
     Of structs the bytes of an element are a further, last axis.
     """
     kind = array.dtype
-    if kind.kind != "V":
-        return array
-    return array.view(f"u{kind.itemsize}") if kind.names is None else array[..., None].view(np.uint8)
+    if kind.names is not None:
+        return array[..., None].view(np.uint8)
+    return array.view(f"u{kind.itemsize}") if is_extended(kind) else array
 
 
 class CupyErrors:
@@ -195,7 +204,7 @@ class CupyErrors:
             if status in CONTEXT_LOST or "CUDA" in type(error).__name__:
                 raise error_for(status, self.what) from error
             raise LaunchError(f"{self.what}: {error}") from error
-        if isinstance(error, self.cupy.cuda.memory.OutOfMemoryError):
-            raise LaunchError(f"{self.what}: {OUT_OF_MEMORY}: {error}") from error
+        if type(error).__name__ == "OutOfMemoryError":  # so CuPy's and PyTorch's are called
+            raise DeviceMemoryError(self.what, error) from error
         if isinstance(error, RuntimeError) and "CUDA error" in str(error):  # PyTorch and friends
             raise DeviceLostError(f"{self.what}: {str(error).splitlines()[0]}") from error

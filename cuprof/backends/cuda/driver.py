@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import OUT_OF_MEMORY, DeviceLostError
+from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda.limits import TOO_MANY
-from cuprof.errors import ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
 
 CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, *range(900, 908), 999})
 """CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult), and
@@ -68,7 +68,7 @@ def error_for(status: int, what: str) -> LaunchError:
     except ValueError:
         explained = f"CUDA error {status}"
     if status == NO_MEMORY:
-        explained = f"{OUT_OF_MEMORY}: {explained}"
+        return DeviceMemoryError(what, explained)
     kind = DeviceLostError if status in CONTEXT_LOST else ImpossibleError if status in TOO_MANY else LaunchError
     return kind(f"{what}: {explained}")
 

@@ -60,6 +60,7 @@ class Loaded:
             there = ", ".join(demangle(name) for name in named) or "none"
             found = f"has {len(fitting)} of this name" if fitting else "has no such kernel"
             raise LaunchError(f"find kernel {kernel}: {self.name} {found}; there are {there}")
+        call(load_driver().cuFuncLoad(fitting[0]), f"load kernel {kernel}")  # until then it has no attributes
         return fitting[0]
 
     def built(self, kernel: str) -> Built | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from cuprof.backends.build_cache import Built
 from cuprof.backends.ptxas import read_resources, refusal
@@ -20,7 +22,15 @@ STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lin
 
 @dataclass(frozen=True)
 class NvrtcBuild:
-    """One compilation by NVRTC; see `compile_source`."""
+    """Compile CUDA C++ to machine code for one architecture.
+
+    Args:
+        name: of the file, for the compiler's messages.
+        arch: "sm_90" and the like.
+        defines: preprocessor macros.
+        options: further ones of NVRTC, after the standard ones.
+        expressions: C++ names of kernels, such as `scale<float, 256>`, to be instantiated.
+    """
 
     text: str
     name: str
@@ -37,66 +47,29 @@ class NvrtcBuild:
         return [*parts, nvrtc_version(), *headers]
 
     def run(self) -> Built:
-        """Compile, with CUDA's own headers where the source includes any."""
+        """Compile, with CUDA's own headers where the source includes any.
+
+        Raises:
+            BuildError: the compiler refused; the message is its first error line, `log` its whole output.
+            MissingDependencyError: cuda-bindings or the NVRTC library is not installed.
+        """
+        nvrtc = load_nvrtc()
         folders = find_headers().folders if uses_headers(self.text) else ()
-        return compile_source(
-            self.text,
-            name=self.name,
-            arch=self.arch,
-            defines=self.defines,
-            options=self.options,
-            include_folders=folders,
-            expressions=self.expressions,
-        )
-
-
-def compile_source(
-    text: str,
-    *,
-    name: str,
-    arch: str,
-    defines: Mapping[str, str | int] | None = None,
-    options: Sequence[str] = (),
-    include_folders: Sequence[Path] = (),
-    expressions: Sequence[str] = (),
-) -> Built:
-    """Compile CUDA C++ to machine code for one architecture.
-
-    Args:
-        text: the source.
-        name: file name for the compiler's messages.
-        arch: "sm_90" and the like.
-        defines: preprocessor macros.
-        options: further NVRTC options, after the standard ones.
-        include_folders: searched for included files.
-        expressions: C++ names of kernels, such as `scale<float, 256>`, to be instantiated.
-
-    Raises:
-        BuildError: the compiler refused; the message is its first error line, `log` its whole output.
-        MissingDependencyError: cuda-bindings or the NVRTC library is not installed.
-    """
-    nvrtc = load_nvrtc()
-    arguments = [f"-arch={arch}", *STANDARD_OPTIONS]
-    arguments += [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
-    arguments += [f"-I{folder}" for folder in include_folders]
-    arguments += options
-    encoded = [argument.encode() for argument in arguments]
-    result, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), 0, [], [])
-    _succeed(nvrtc, result)
-    try:
-        for expression in expressions:
-            _succeed(nvrtc, *nvrtc.nvrtcAddNameExpression(program, expression.encode()))
-        (result,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
-        log = _text(nvrtc, program, "ProgramLog")
-        if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            first = _first_error(log) or result.name
-            hint = _hint(first, include_folders) or _broken_header(text, first, arch, include_folders, defines or {})
-            raise refusal(f"NVRTC refused {name} for {arch}: {first}{hint}", log)
-        image = _bytes(nvrtc, program, "CUBIN")
-        symbols = {expression: _symbol(nvrtc, program, expression) for expression in expressions}
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-    return Built(image, log, read_resources(log), symbols)
+        arguments = [f"-arch={self.arch}", *STANDARD_OPTIONS]
+        arguments += [f"-D{macro}={value}" for macro, value in self.defines.items()]
+        arguments += [f"-I{folder}" for folder in folders]
+        with _program(nvrtc, self.text, self.name) as program:
+            for expression in self.expressions:
+                _succeed(nvrtc, *nvrtc.nvrtcAddNameExpression(program, expression.encode()))
+            result = _compile(nvrtc, program, [*arguments, *self.options])
+            log = _text(nvrtc, program, "ProgramLog")
+            if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+                first = _first_error(log) or result.name
+                hint = _hint(first, folders) or _broken_header(self.text, first, self.arch, folders, self.defines)
+                raise refusal(f"NVRTC refused {self.name} for {self.arch}: {first}{hint}", log)
+            image = _bytes(nvrtc, program, "CUBIN")
+            symbols = {expression: _symbol(nvrtc, program, expression) for expression in self.expressions}
+        return Built(image, log, read_resources(log), symbols)
 
 
 @cache
@@ -191,13 +164,23 @@ def _broken_header(text: str, error: str, arch: str, folders: Sequence[Path], de
 
 def _compiles(text: str, arguments: Sequence[str]) -> bool:
     nvrtc = load_nvrtc()
-    result, program = nvrtc.nvrtcCreateProgram(text.encode(), b"headers.cu", 0, [], [])
+    with _program(nvrtc, text, "headers.cu") as program:
+        return bool(_compile(nvrtc, program, arguments) == nvrtc.nvrtcResult.NVRTC_SUCCESS)
+
+
+@contextmanager
+def _program(nvrtc: ModuleType, text: str, name: str) -> Iterator[object]:
+    result, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), 0, [], [])
     _succeed(nvrtc, result)
     try:
-        (result,) = nvrtc.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
-        return bool(result == nvrtc.nvrtcResult.NVRTC_SUCCESS)
+        yield program
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _compile(nvrtc: ModuleType, program: object, arguments: Sequence[str]) -> Any:
+    (result,) = nvrtc.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
+    return result
 
 
 def _first_error(log: str) -> str:

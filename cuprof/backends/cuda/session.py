@@ -1,21 +1,16 @@
-"""The buffers of one problem on a CUDA device, and the variants that are built and bound to them."""
+"""The buffers of one problem on a CUDA device: what an execution finds there, and what is read of it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cuprof.backends.call import prepare_call
 from cuprof.backends.contract import (
     FIRST_INPUTS,
     POISON_BYTE,
-    SCRATCH_ALIGNMENT,
     Draw,
     Draws,
     InputSet,
@@ -24,68 +19,22 @@ from cuprof.backends.contract import (
     Session,
     Tally,
     first_draw,
-    own_views,
 )
-from cuprof.backends.cuda.captured import read_resources
-from cuprof.backends.cuda.comparison import DeviceComparison, DeviceVerification
+from cuprof.backends.cuda.binding import Binder, CudaRunnable
+from cuprof.backends.cuda.comparison import DeviceComparison
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.driver import call, release_with
+from cuprof.backends.cuda.driver import call
 from cuprof.backends.cuda.frame_check import find_outside
 from cuprof.backends.cuda.guards import DeviceGuards
-from cuprof.backends.cuda.loading import load_program
-from cuprof.backends.cuda.refill import DeviceRefill, copying
-from cuprof.backends.cuda.steps import StepBinder
-from cuprof.backends.cuda.timing import LAUNCH_PHASES, Surroundings
+from cuprof.backends.cuda.refill import DeviceRefill
+from cuprof.backends.cuda.timing import Surroundings
 from cuprof.backends.cuda.transfers import Transfers
-from cuprof.errors import LaunchError
-from cuprof.family import Array, Arrays, Launch, Point, Program, Reduced, Repeat, Signature, Tolerances, Variant
-from cuprof.records import BuildFacts, Check, Measure
+from cuprof.errors import DeviceMemoryError
+from cuprof.family import Arrays, Point, Program, Signature, Tolerances, Variant
+from cuprof.records import Check, Measure
 
-STEPS_OF_A_CALL = 8
-"""What a call is taken to enqueue, since nobody knows."""
 LATE_S = 0.003
 """For so long a checking execution waits for what threads may still launch."""
-
-
-@dataclass
-class CudaRunnable:
-    """A variant ready to run: `enqueue()` puts one execution on the session's stream."""
-
-    enqueue: Callable[[], object]
-    results: Mapping[str, tuple[int, Any]]
-    facts: BuildFacts = field(default_factory=BuildFacts)
-    inspect: Callable[[], BuildFacts | None] | None = None
-    """Reads what the kernels of a call take; asked once, when all has been measured."""
-    steps: int = 1
-    """How many operations one execution enqueues, at most."""
-    launches: int | None = 1
-    """How many of them are launches; None where that is not known."""
-    holds_back: bool = True
-    """Whether the stream may be held while this is enqueued; False once it was found to synchronise by itself."""
-    always_waits: bool = False
-    expired_in_a_row: int = 0
-    before: tuple[Callable[[int], object], ...] = ()
-    """What it needs on the stream, untimed, once the inputs are written: copies into `__constant__` memory."""
-    verification: DeviceVerification | None = None
-    reduced: Mapping[str, Reduced] = field(default_factory=dict)
-    """Outputs that are left in parts."""
-    deliver: Callable[[], object] | None = None
-    """Puts on the current stream what brings results that it returned into the outputs; see `cuprof.family.Call`."""
-
-    @property
-    def build(self) -> BuildFacts:
-        """Return what the compiler said, and of a call what its kernels take."""
-        if self.inspect is not None:
-            with suppress(Exception):  # a variant's own code runs; what it cannot tell is not known
-                found = self.inspect()
-                self.facts = replace(found, build_ns=self.facts.build_ns) if found else self.facts
-            self.inspect = None
-        return self.facts
-
-    @property
-    def phases(self) -> int:
-        """Return over how many phases of the launch queue a cold sample has to be taken; one launch has no gaps."""
-        return 1 if self.steps == 1 else LAUNCH_PHASES
 
 
 class CudaSession(Session[CudaRunnable]):
@@ -129,84 +78,10 @@ class CudaSession(Session[CudaRunnable]):
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
     ) -> CudaRunnable:
         """Build and bind; `text` is the variant's source with its includes expanded."""
+        binder = Binder(self.device, self.signature, self.inputs, self.outputs, self.scratch, self.options.graph)
         if program is None:
-            return self._prepare_call(variant, problem, tunables)
-        started = time.monotonic_ns()
-        loaded = load_program(self.device, variant, program, text, self.signature)
-        build_ns = time.monotonic_ns() - started
-        addresses = self._addresses(program)
-        copies = []
-        for symbol, source in program.constants.items():
-            address, size = loaded.constant(symbol)
-            array = self.inputs[source]
-            if array.nbytes > size:
-                raise LaunchError(f"__constant__ {symbol} holds {size} bytes, input {source} has {array.nbytes}")
-            copies.append((address, array.data.ptr, array.nbytes))
-        before: tuple[Callable[[int], object], ...] = (copying(self.device, copies),) if copies else ()
-        for put in before:
-            put(self.device.stream.ptr)
-        rounds = [step for step in program.steps if isinstance(step, Repeat)]
-        waits = any(step.until for step in rounds)
-        captured = self.options.graph and len(program.steps) > 1 and not waits
-        stream = self.device.capturing_stream if captured else self.device.stream.ptr
-        buffers = self.buffers(program)
-        binder = StepBinder(self.device, loaded, buffers, addresses, stream, text)
-        actions = [binder.bind(step) for step in program.steps]
-        ahead = StepBinder(self.device, loaded, buffers, addresses, self.device.stream.ptr, text)
-        before += tuple(_on_any(ahead.bind(step)) for step in program.setup)
-        facts = replace(binder.resources(), cached=loaded.cached, build_ns=build_ns, log=loaded.log)
-        reduced = {name: each for name, each in program.results.items() if isinstance(each, Reduced)}
-        results = {
-            name: (addresses[program.find_result(name)], buffers[reduced[name].buffer] if name in reduced else spec)
-            for name, spec in self.signature.outputs.items()
-        }
-        # A fill may be a launch; a function may make many.
-        plain = all(isinstance(step, Launch) for step in (*program.steps, *program.setup))
-        launches = len(program.steps) if plain else None
-        enqueue = actions[0] if len(actions) == 1 else _in_sequence(actions)
-        steps = STEPS_OF_A_CALL if program.calls_host else len(actions)
-        steps += sum(step.times * len(step.steps) for step in rounds)
-        runnable = CudaRunnable(enqueue, results, facts, None, steps, launches, before=before, reduced=reduced)
-        runnable.holds_back, runnable.always_waits = not waits, waits
-        release_with(runnable, loaded.unload)
-        if captured:
-            self._replay_as_graph(runnable, stream)
-        return runnable
-
-    def buffers(self, program: Program) -> dict[str, Array]:
-        """Return what each buffer of a program is."""
-        return {**self.signature.inputs, **self.signature.outputs, **program.scratch}
-
-    def _replay_as_graph(self, runnable: CudaRunnable, capturing: int) -> None:
-        """Let the runnable replay what it puts on the capturing stream as one CUDA graph."""
-        driver, stream = self.driver, self.device.stream.ptr
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        call(driver.cuStreamBeginCapture(capturing, mode), "begin a graph")
-        runnable.enqueue()
-        graph = call(driver.cuStreamEndCapture(capturing), "end a graph")
-        try:
-            executable = call(driver.cuGraphInstantiate(graph, 0), "make a graph executable")
-        finally:
-            driver.cuGraphDestroy(graph)
-        release_with(runnable, partial(driver.cuGraphExecDestroy, executable))
-        runnable.enqueue, runnable.steps = lambda: call(driver.cuGraphLaunch(executable, stream), "launch a graph"), 1
-
-    def _prepare_call(self, variant: Variant, problem: Point, tunables: Point) -> CudaRunnable:
-        started = time.monotonic_ns()
-        self.device.claim()
-        with self.device.errors(f"prepare {variant.name}"):
-            function, deliver = prepare_call(
-                variant, problem, tunables, own_views(self.inputs), own_views(self.outputs)
-            )
-        results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
-        facts = BuildFacts(build_ns=time.monotonic_ns() - started)
-
-        def enqueue() -> None:
-            self.device.claim()
-            function()
-
-        inspect = partial(read_resources, self.device, function)
-        return CudaRunnable(enqueue, results, facts, inspect, steps=STEPS_OF_A_CALL, launches=None, deliver=deliver)
+            return binder.bind_call(variant, problem, tunables)
+        return binder.bind_program(variant, program, text)
 
     def poison(self, runnable: CudaRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch."""
@@ -219,6 +94,16 @@ class CudaSession(Session[CudaRunnable]):
             self._restore(self._sets[self._in_place].inputs)
             for put in runnable.before:
                 put(self.device.stream.ptr)
+            self.device.stream.synchronize()
+
+    def spoil(self, runnable: CudaRunnable, share: float, byte: int) -> None:
+        """Overwrite one element of each result."""
+        with self.device.errors("spoil the results"):
+            for pointer, spec in runnable.results.values():
+                size = spec.type.itemsize
+                address = pointer + int(share * (spec.nbytes // size)) * size
+                if spec.nbytes:
+                    call(self.driver.cuMemsetD8Async(address, byte, size, self.device.stream.ptr), "spoil a result")
             self.device.stream.synchronize()
 
     def _restore(self, contents: Arrays) -> None:
@@ -260,7 +145,9 @@ class CudaSession(Session[CudaRunnable]):
                 self._refill = None
             found = self._refill.count if self._refill else 0
             if is_in_place and not found:
-                raise LaunchError("there is no memory for a copy of what is worked on in place")
+                raise DeviceMemoryError(
+                    "copy what is worked on in place", f"{len(sets)} sets asked for, no room for one"
+                )
             return found
 
     def restock(self, number: int, inputs: Arrays) -> None:
@@ -299,9 +186,10 @@ class CudaSession(Session[CudaRunnable]):
             arounds = [self._around(runnable, draw, timed=False) for draw in draws]
             self.device.timer.compare(runnable.enqueue, arounds)
 
-    def put_back(self) -> None:
+    def put_back(self, *, settings: bool = True) -> bool:
         """Make the device current again, with the limits, cache configuration and L2 cache it had."""
-        self.device.put_back()
+        super().put_back()
+        return self.device.put_back(settings=settings)
 
     def wait(self) -> None:
         """Wait for all streams of the context, and for what a thread may still put there."""
@@ -436,26 +324,3 @@ class CudaSession(Session[CudaRunnable]):
         self._refill = self._comparison = None
         self.device.cupy.get_default_memory_pool().free_all_blocks()
         self.device.cupy.get_default_pinned_memory_pool().free_all_blocks()
-
-    def _addresses(self, program: Program) -> dict[str, int]:
-        addresses = {name: array.data.ptr for name, array in (*self.inputs.items(), *self.outputs.items())}
-        offset = 0
-        for name, spec in program.scratch.items():
-            addresses[name] = self.scratch.data.ptr + offset
-            offset += -(-spec.nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
-        if offset > self.scratch.nbytes:
-            raise LaunchError(f"scratch of {offset} bytes asked for, {self.scratch.nbytes} set aside")
-        return addresses
-
-
-def _on_any(action: Callable[[], object]) -> Callable[[int], object]:
-    """Return what puts a step on the stream that it is bound to, whichever it is told."""
-    return lambda _: action()
-
-
-def _in_sequence(actions: list[Callable[[], None]]) -> Callable[[], None]:
-    def enqueue() -> None:
-        for action in actions:
-            action()
-
-    return enqueue

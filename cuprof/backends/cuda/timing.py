@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import CLOCKS_DISAGREE, Reading
+from cuprof.backends.contract import CLOCKS_DISAGREE, NOT_COLD, Reading
 from cuprof.backends.cuda.cupti_clock import CuptiClock
 from cuprof.backends.cuda.driver import MappedMemory, PackedLaunch, call, load_driver
 from cuprof.backends.cuda.kernels import DeviceKernels
@@ -36,6 +36,8 @@ FLUSH_FACTOR = 4
 LAUNCH_PHASES = 8
 """The gap between two launches of one execution depends, by about 0.9 µs, on how many launches the context has made
 before them, modulo this (measured on H200s). So an execution of several launches is timed once at every remainder."""
+FLUSH_LEAST_SHARE, FLUSH_READINGS = 0.5, 16
+"""A flush that took less than this share of what it takes at least has not read all that it has to."""
 OWN_COST_READINGS = 512
 """The cost has levels 160 ns apart, among which a median of few readings falls by chance."""
 EMPTY_KERNEL_NS = 350.0
@@ -124,7 +126,7 @@ class CudaTimer:
         self.cupti: CuptiClock | None = None
         self.correction_ns = 0.0
         self.tick_ns = 0.0
-        self.clock_step_ns, self.hold_least_ns = 1, HOLD_LEAST_NS
+        self.clock_step_ns, self.hold_least_ns, self.flush_least_ns = 1, HOLD_LEAST_NS, 0.0
         self.own_costs = self._measure_own_costs()
 
     def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
@@ -185,7 +187,10 @@ class CudaTimer:
         """
         clock_from_flush = flush == "clean"
         least_ns = 0 if clock_from_flush else self.hold_least_ns
+        self._words[5] = 0
         elapsed, suspect = self._framed(enqueue, 1, blocking, least_ns, flush, around)
+        if clock_from_flush and int(self._words[5]) < self.flush_least_ns:
+            suspect = f"{NOT_COLD}: {self._words[5]} ns, it takes {self.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
         clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
         return Reading(max(elapsed - self.correction_ns, LEAST_NS), clock, suspect)
 
@@ -346,6 +351,11 @@ class CudaTimer:
         self.tick_ns = smallest_step([*nothing, *kernel])
         self.clock_step_ns = max(math.gcd(*holds_ns), 1)
         self.hold_least_ns = max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
+        flushes_ns = []
+        for _ in range(FLUSH_READINGS):
+            self.cold(lambda: None)
+            flushes_ns.append(int(self._words[5]))
+        self.flush_least_ns = FLUSH_LEAST_SHARE * min(flushes_ns)
         return {
             "empty_events_ns": middle_mean(nothing[8:]),
             "empty_kernel_ns": empty_kernel_ns,

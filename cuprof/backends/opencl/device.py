@@ -11,7 +11,7 @@ from typing import Any
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.opencl.presence import find_devices, import_pyopencl
 from cuprof.backends.opencl.timing import OpenClTimer
-from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
+from cuprof.errors import BuildError, CuprofError, DeviceMemoryError, LaunchError, MissingDependencyError
 from cuprof.family import Program
 
 NO_DEVICE_REMEDY = (
@@ -20,6 +20,8 @@ NO_DEVICE_REMEDY = (
 )
 LOST_CODES = frozenset({-5, -36, -9999})
 """CL_OUT_OF_RESOURCES, CL_INVALID_COMMAND_QUEUE, NVIDIA's own: what waiting for a kernel that crashed reports."""
+NO_MEMORY = -4
+"""CL_MEM_OBJECT_ALLOCATION_FAILURE."""
 
 
 class OpenClDevice:
@@ -69,6 +71,8 @@ class OpenClDevice:
         try:
             yield
         except self.cl.Error as error:
+            if error.code == NO_MEMORY:
+                raise DeviceMemoryError(what, str(error).splitlines()[0]) from error
             lost = waiting and error.code in LOST_CODES
             kind = DeviceLostError if lost else LaunchError
             raise kind(f"{what}: {str(error).splitlines()[0]}") from error

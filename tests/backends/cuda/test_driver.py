@@ -12,7 +12,7 @@ import pytest
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda import driver as cuda_driver
 from cuprof.backends.cuda.driver import CONTEXT_LOST, PackedLaunch, call
-from cuprof.errors import ImpossibleError, LaunchError
+from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError
 from cuprof.family.program import as_scalar
 
 
@@ -125,7 +125,8 @@ def test_errors_that_lose_the_context(driver: FakeDriver, status: int) -> None:
 def test_errors_that_do_not(driver: FakeDriver, status: int) -> None:
     with pytest.raises(LaunchError) as raised:
         call((status,), "execute")
-    assert type(raised.value) is (ImpossibleError if status in (701, 720) else LaunchError)
+    kinds = {2: DeviceMemoryError, 701: ImpossibleError, 720: ImpossibleError}
+    assert type(raised.value) is kinds.get(status, LaunchError)
 
 
 def test_a_status_that_the_bindings_do_not_know(driver: FakeDriver) -> None:

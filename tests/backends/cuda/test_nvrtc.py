@@ -8,8 +8,8 @@ import pytest
 
 from cuprof.backends.cuda import nvrtc as nvrtc_module
 from cuprof.backends.cuda.nvrtc import (
+    NvrtcBuild,
     _first_error,
-    compile_source,
     nvrtc_version,
     pick_arch,
     read_resources,
@@ -42,7 +42,7 @@ ptxas info    : Used 8 registers, used 0 barriers, 356 bytes cmem[0]
 
 def compiled(text: str = PLAIN, **changes: object) -> nvrtc_module.Built:
     given = {"name": "plain.cu", "arch": "sm_90", "defines": {"BLOCK": 256, "FACTOR": "2.0f"}}
-    return compile_source(text, **{**given, **changes})  # type: ignore[arg-type]
+    return NvrtcBuild(text, **{**given, **changes}).run()  # type: ignore[arg-type]
 
 
 def test_an_image_with_its_kernels_resources() -> None:
@@ -63,7 +63,7 @@ def test_defines_and_options_reach_the_compiler() -> None:
 def test_includes_are_found(tmp_path: Path) -> None:
     (tmp_path / "factor.cuh").write_text("#define FACTOR 4\n")
     text = '#include "factor.cuh"\n' + PLAIN
-    assert compiled(text, defines={"BLOCK": 32}, include_folders=[tmp_path]).kernels
+    assert compiled(text, defines={"BLOCK": 32}, options=[f"-I{tmp_path}"]).kernels
     with pytest.raises(BuildError, match=r"factor\.cuh"):
         compiled(text, defines={"BLOCK": 32})
 
@@ -150,7 +150,7 @@ def test_a_device_that_the_compiler_does_not_know(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_the_frameworks_own_kernels_compile_and_say_whose_they_are(arch: str) -> None:
     source = (Path(nvrtc_module.__file__).parent / "device_kernels.cu").read_text()
-    cubin = compile_source(source, name="device_kernels.cu", arch=arch)
+    cubin = NvrtcBuild(source, name="device_kernels.cu", arch=arch).run()
     assert {"cuprof_hold", "cuprof_spin", "cuprof_empty", "cuprof_read_through"} <= set(cubin.kernels)
     assert all(kernel.startswith("cuprof_") for kernel in cubin.kernels)
     assert all(facts.spill_bytes == 0 for facts in cubin.kernels.values())

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.contract import Draw, InputSet, ReadingOptions, Tally
+from cuprof.backends.contract import NOT_COLD, Draw, InputSet, ReadingOptions, Tally
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.sealed import Sealed
-from cuprof.errors import BuildError, LaunchError
+from cuprof.errors import BuildError, DeviceMemoryError, LaunchError
 from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.records import Measure
 
@@ -159,7 +160,7 @@ def test_arrays_of_any_shape_lie_between_sound_guards(backend: Any, shape: tuple
     for array in (opened.inputs["x"], opened.outputs["y"]):
         assert (array.shape, array.dtype, array.data.ptr % 256) == (shape, np.dtype(dtype), 0)
     assert np.array_equal(opened.inputs["x"].get(), given)
-    opened.poison(None)
+    opened.poison(SimpleNamespace(before=()))
     assert opened.overrun_arrays() == ()
     opened.close()
 
@@ -170,7 +171,7 @@ def test_repeating_executes_so_often_and_a_sample_of_several_launches_once_a_pha
     session.repeat(runnable, 5)
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 10.0, np.float32))
     session.poison(runnable, 0)
-    reading = session.read(runnable, Measure.COLD, runnable.phases)
+    reading = session.read(runnable, Measure.COLD, runnable.launch_phases)
     assert reading.duration_ns > 0
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 2.0 * LAUNCH_PHASES, np.float32))
 
@@ -240,7 +241,7 @@ def test_refusals_name_what_was_asked(session: Any) -> None:
 
 
 def test_buffers_larger_than_the_device_are_refused_and_the_next_ones_are_not(backend: Any, inputs: Any) -> None:
-    with pytest.raises(LaunchError, match="out of device memory"):
+    with pytest.raises(DeviceMemoryError, match="out of device memory"):
         backend.open(SIGNATURE, inputs, ReadingOptions(), backend.facts().memory_bytes)
     backend.open(SIGNATURE, inputs, ReadingOptions()).close()
 
@@ -351,6 +352,13 @@ def test_facts_and_calibration(backend: Any) -> None:
     assert 0 <= found.event_overhead_ns < 10_000
 
 
+def test_a_reading_without_its_flush_is_suspect(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    timer = backend.device.timer
+    assert timer.cold(lambda: None).suspect == ""
+    monkeypatch.setattr(timer, "_flush", lambda stream: None)
+    assert timer.cold(lambda: None).suspect.startswith(NOT_COLD)
+
+
 def test_what_a_variant_leaves_of_the_contexts_settings_is_put_back(backend: Any) -> None:
     driver = load_driver()
     limits, configs = driver.CUlimit, driver.CUfunc_cache
@@ -365,5 +373,26 @@ def test_what_a_variant_leaves_of_the_contexts_settings_is_put_back(backend: Any
         call((*driver.cuCtxSetLimit(limit, value),), "change a limit")
     call((*driver.cuCtxSetCacheConfig(configs.CU_FUNC_CACHE_PREFER_L1),), "change the cache configuration")
     assert read() != before
-    backend.device.put_back()
+    assert not backend.device.put_back(settings=False)
+    assert read() != before
+    assert backend.device.put_back()
     assert read() == before
+    assert not backend.device.put_back()
+
+
+def test_a_window_of_lines_that_persist_is_taken_off_the_stream(backend: Any) -> None:
+    driver, stream = load_driver(), backend.device.stream.ptr
+    kind, data = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, backend.device.cupy.zeros(1 << 20)
+    value = driver.CUstreamAttrValue()
+    value.accessPolicyWindow.base_ptr, value.accessPolicyWindow.num_bytes = data.data.ptr, data.nbytes
+    value.accessPolicyWindow.hitRatio = 1.0
+    value.accessPolicyWindow.hitProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_PERSISTING
+
+    def read() -> int:
+        found = call(driver.cuStreamGetAttribute(stream, kind), "read the window")
+        return int(found.accessPolicyWindow.num_bytes)
+
+    call((*driver.cuStreamSetAttribute(stream, kind, value),), "set a window")
+    assert read() == data.nbytes
+    backend.device.put_back(settings=False)
+    assert read() == 0

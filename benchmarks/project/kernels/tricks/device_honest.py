@@ -343,6 +343,21 @@ def waits_itself(problem, tune, inputs, outputs):
     return run
 
 
+@family.library("stack_raised", requires=("cupy", "cuda.bindings"))
+def stack_raised(problem, tune, inputs, outputs):
+    """Raises the stack's limit while it prepares, as what recurses on the device has to, and needs it when it runs."""
+    driver = get_driver()
+    stack = driver.CUlimit.CU_LIMIT_STACK_SIZE
+    succeed(driver.cuCtxSetLimit(stack, 16384))
+
+    def run():
+        if succeed(driver.cuCtxGetLimit(stack)) != 16384:
+            raise RuntimeError("the stack is too small")
+        compute(inputs, outputs["z"])
+
+    return run
+
+
 @family.library("device_probe", requires=("cupy", "cuda.bindings"))
 def device_probe(problem, tune, inputs, outputs):
     """Takes ten times as long where somebody left the context's settings changed, as code may that heeds them."""

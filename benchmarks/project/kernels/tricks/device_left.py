@@ -13,23 +13,40 @@ def l2_persisting_left(problem, tune, inputs, outputs):
     """Makes its inputs persist in the L2 cache, where no flush reaches them, and leaves it so."""
     import cupy
 
-    driver = get_driver()
-
     def run():
-        most = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
-        size = succeed(driver.cuDeviceGetAttribute(most, cupy.cuda.Device().id))
-        succeed(driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE, size))
-        value = driver.CUstreamAttrValue()
-        value.accessPolicyWindow.base_ptr = inputs["x"].data.ptr
-        value.accessPolicyWindow.num_bytes = min(inputs["x"].nbytes, size)
-        value.accessPolicyWindow.hitRatio = 1.0
-        value.accessPolicyWindow.hitProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_PERSISTING
-        value.accessPolicyWindow.missProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_STREAMING
-        attribute = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
-        succeed(driver.cuStreamSetAttribute(cupy.cuda.get_current_stream().ptr, attribute, value))
+        make_persist(cupy, inputs["x"])
         compute(inputs, outputs["z"])
 
     return run
+
+
+@family.library("l2_window_prepared", requires=("cupy", "cuda.bindings"))
+def l2_window_prepared(problem, tune, inputs, outputs):
+    """Makes its inputs persist in the L2 cache while it prepares, so that they outlast every flush."""
+    import cupy
+
+    make_persist(cupy, inputs["x"])
+
+    def run():
+        compute(inputs, outputs["z"])
+
+    return run
+
+
+def make_persist(cupy, array) -> None:
+    """Let what the current stream reads of an array persist in the L2 cache."""
+    driver = get_driver()
+    most = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
+    size = succeed(driver.cuDeviceGetAttribute(most, cupy.cuda.Device().id))
+    succeed(driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE, size))
+    value = driver.CUstreamAttrValue()
+    value.accessPolicyWindow.base_ptr = array.data.ptr
+    value.accessPolicyWindow.num_bytes = min(array.nbytes, size)
+    value.accessPolicyWindow.hitRatio = 1.0
+    value.accessPolicyWindow.hitProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_PERSISTING
+    value.accessPolicyWindow.missProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_STREAMING
+    attribute = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
+    succeed(driver.cuStreamSetAttribute(cupy.cuda.get_current_stream().ptr, attribute, value))
 
 
 @family.library("stack_limit_left", requires=("cupy", "cuda.bindings"))

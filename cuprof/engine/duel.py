@@ -1,0 +1,178 @@
+"""The end of a search: the last candidates of a problem measured side by side, and what that comes to in a line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from cuprof.backends.registry import is_host
+from cuprof.config.model import SearchConfig
+from cuprof.engine.feed import LATER, Later, make_jobs
+from cuprof.engine.planning import Prepared
+from cuprof.measure.method import methods
+from cuprof.point import Point
+from cuprof.records import Measure, Outcome, State, Timing, Trial
+from cuprof.search.duel import Standing, look
+from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
+from cuprof.statistics.series import Series
+from cuprof.statistics.verdict import Rule
+from cuprof.worker.messages import Job
+
+DUEL_LOOKS = 3
+"""The duel ends after so many looks at the latest; each has samples of its own and its part of the error rate."""
+LONGER = 4
+"""Each further look may take so many times as many samples, and as much time."""
+SHARE_OF_EFFECT = 0.2
+"""The interval of a median in the duel is narrowed to this part of the effect, as where compare measures again."""
+LEAST_TARGET = 5e-4
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a search came to for one problem.
+
+    Args:
+        standing: of the candidates' last look; None where there was one candidate alone, or no comparison.
+        best: None where nothing is right.
+        level: those that the last look calls level with the best.
+        value: of the objective, where that is not time alone.
+    """
+
+    problem: Point
+    best: Trial | None
+    median_ns: float
+    standing: Standing[str] | None = None
+    beaten: int = 0
+    level: tuple[Trial, ...] = ()
+    value: float | None = None
+
+
+class Duel:
+    """The last candidates of one problem, measured interleaved until the rule tells the best or that they are level.
+
+    Args:
+        candidates: of one problem and back end.
+        measure: the one that counts.
+        seed: of the inputs.
+        value: of the first candidate's objective, where that is not time alone.
+
+    Attributes:
+        ending: what it has come to; None until it has.
+    """
+
+    def __init__(
+        self, prepared: Prepared, candidates: tuple[Trial, ...], measure: Measure, seed: int, value: float | None = None
+    ) -> None:
+        self.prepared, self.candidates, self.measure, self.seed, self.value = prepared, candidates, measure, seed, value
+        self.problem, self.settings = candidates[0].problem, prepared.config.search
+        self.left = {trial.identity: trial for trial in candidates}
+        self.looks = 0
+        self.beaten = 0
+        self.ending: Ending | None = None
+        self._series: dict[str, Series] = {}
+        self._waiting: set[str] = set()
+
+    def anew(self) -> Duel:
+        """Return the same duel from its beginning."""
+        return Duel(self.prepared, self.candidates, self.measure, self.seed, self.value)
+
+    def next_job(self) -> Job | Later:
+        """Return the next look at the candidates that are left."""
+        if self._waiting:
+            return LATER
+        config, settings = self.prepared.config.measure, self.settings
+        factor = LONGER**self.looks
+        target = max(min(config.target, SHARE_OF_EFFECT * settings.effect / 2**self.looks), LEAST_TARGET)
+        measure = replace(
+            config,
+            modes=(str(self.measure),),
+            target=target,
+            max_samples=config.max_samples * factor,
+            max_seconds=config.max_seconds * factor,
+            patience_seconds=config.patience_seconds * factor,
+            interleave=True,
+            rotation=max(config.rotation, len(self.left)),
+            energy="energy" in settings.factors,
+        )
+        trials = list(self.left.values())
+        (job,) = make_jobs(_together(self.prepared), self.problem, trials, self.seed)
+        self.looks += 1
+        self._series = {}
+        self._waiting = {trial.identity for trial in trials}
+        return replace(job, measure=measure, methods=methods(measure, job.backend))
+
+    def tell(self, outcome: Outcome) -> None:
+        """Take what this look says of one candidate, and of all of them after the last."""
+        self._waiting.discard(outcome.identity)
+        timing = next((each for each in outcome.timings if each.measure is self.measure), None)
+        if outcome.state is State.OK and timing is not None:
+            self._series[outcome.identity] = _series_of(timing)
+        if not self._waiting:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        if not self._series:
+            self.ending = Ending(self.problem, None, math.nan)
+            return
+        rule = Rule(self.settings.effect, self.settings.error_rate / DUEL_LOOKS)
+        standing = look(self._series, rule, partial(_noise, self.candidates[0], self.measure))
+        beaten = standing.list_beaten()
+        self.beaten += len(beaten)
+        best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
+        self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
+        if not standing.list_open() or self.looks >= DUEL_LOOKS:
+            level = tuple(self.left[identity] for identity in standing.list_level())
+            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, level, self.value)
+
+
+def describe_ending(ending: Ending, settings: SearchConfig) -> str:
+    """Return one line about what a search came to for a problem."""
+    where = f"search: {ending.problem.label}: "
+    if ending.best is None:
+        return f"{where}no configuration gives a right result"
+    name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
+    text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
+    if ending.value is not None:
+        text += f" and {settings.objective} {ending.value:.4g}"
+    standing = ending.standing
+    if standing is None or not (standing.judgements or ending.beaten):
+        return f"{text}, compared with no other"
+    unsure, parts = standing.list_open(), []
+    if ending.level:
+        named = "; ".join(_describe_difference(trial, ending.best) for trial in ending.level)
+        parts.append(f"level (within {settings.effect:.2g}) with {len(ending.level)}: {named}")
+    if unsure:
+        parts.append(f"not told from {len(unsure)} more")
+    if ending.beaten:
+        parts.append(f"faster than {ending.beaten}")
+    return f"{text}: {', '.join(parts)}; error rate {settings.error_rate:.2g}"
+
+
+def _describe_difference(trial: Trial, best: Trial) -> str:
+    """Return what a trial has otherwise than the best of its problem."""
+    same = trial.variant == best.variant
+    other = {name: value for name, value in trial.tunables.items() if not same or best.tunables.get(name) != value}
+    return " · ".join(filter(None, ["" if same else trial.variant, Point(other).label]))
+
+
+def _series_of(timing: Timing) -> Series:
+    counted = [sample for sample in timing.samples if not sample.excluded] or list(timing.samples)
+    return Series(
+        np.array([sample.duration_ns for sample in counted]),
+        np.array([sample.round for sample in counted], np.int64),
+        timing.rotation,
+        tick_ns=float(timing.details.get("tick_ns") or 0.0),
+    )
+
+
+def _noise(trial: Trial, measure: Measure, median_ns: float) -> Noise:
+    """Return the noise of times taken side by side: on the host a function's place in memory counts."""
+    return Noise(PREPARED.deviation(median_ns)) if measure is Measure.COLD and is_host(trial.device) else NO_NOISE
+
+
+def _together(prepared: Prepared) -> Prepared:
+    """Return what was prepared, with all variants in one process: they are compared side by side."""
+    return replace(prepared, config=replace(prepared.config, limits=replace(prepared.config.limits, isolate=False)))

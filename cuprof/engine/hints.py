@@ -1,0 +1,52 @@
+"""What other problems, devices and versions of the same variants say of the trials of a search."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cuprof.point import Point
+from cuprof.reading.earlier import EarlierRun
+from cuprof.records import State, Trial
+
+
+def find_hints(
+    earlier: Sequence[EarlierRun],
+    trials: Sequence[Trial],
+    value_of: Callable[[EarlierRun], float],
+    note: Callable[[str], None],
+) -> dict[int, float]:
+    """Return what there is to say of trials, by their place, relative and logarithmic; see `Strategy`.
+
+    Args:
+        earlier: what is stored of the variants; what it has of these very trials is no hint.
+        value_of: what is to be small of a run; NaN where it is not known.
+        note: told how much there is, if anything.
+    """
+    known = {trial.identity for trial in trials}
+    elsewhere: dict[tuple[object, ...], dict[tuple[str, Point], float]] = defaultdict(dict)
+    for run in earlier:
+        value = value_of(run) if run.state is State.OK and run.identity not in known else math.nan
+        if not math.isnan(value):
+            elsewhere[run.circumstances][run.variant, run.tunables] = math.log(value)
+    gathered: dict[tuple[str, Point], list[float]] = defaultdict(list)
+    useful = [logs for logs in elsewhere.values() if len(logs) > 1]
+    for logs in useful:
+        middle = float(np.median([*logs.values()]))
+        for key, log in logs.items():
+            gathered[key].append(log - middle)
+    hints = {
+        index: float(np.mean(gathered[trial.variant, trial.tunables]))
+        for index, trial in enumerate(trials)
+        if (trial.variant, trial.tunables) in gathered
+    }
+    if hints:
+        note(
+            f"search: what {len(useful)} other problems, devices or versions say of "
+            f"{len({(trials[i].variant, trials[i].tunables) for i in hints})} choices of tunables "
+            "is where it starts, and part of what it expects"
+        )
+    return hints

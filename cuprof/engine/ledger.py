@@ -1,0 +1,169 @@
+"""What has come of a sweep's trials: stored, told, and kept for the sweep's end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from cuprof.engine.fleet import Fleet
+from cuprof.engine.observer import Observer
+from cuprof.engine.opened import Replanner
+from cuprof.engine.planning import Prepared
+from cuprof.engine.station import Station
+from cuprof.project import Project
+from cuprof.reading.trials import list_medians
+from cuprof.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
+from cuprof.store import Store
+from cuprof.store.outcomes import NOWHERE, Origin
+from cuprof.store.stations import Claim
+from cuprof.store.trials import StoredTrial
+from cuprof.worker.messages import Job
+
+
+class Ledger:
+    """Store and tell what comes of the trials of one sweep; for the one thread that writes and tells.
+
+    Attributes:
+        sweep_id: the sweep's key in the store; 0 until it has begun.
+        trials: by identity; one whose variant opens files becomes a further one.
+        concluded: identities of those that are done, here or elsewhere.
+        members: of a search: those that it has tried in this sweep.
+        failed: those that failed, those expected to be wrong left out.
+        surprises: trials expected to be wrong that were found right.
+        faults: what functions of the family raised, in order.
+    """
+
+    def __init__(self, prepared: Prepared, project: Project, store: Store, fleet: Fleet, observer: Observer) -> None:
+        self.prepared, self.store, self.fleet, self.observer = prepared, store, fleet, observer
+        self.sweep_id, self.started_at = 0, 0.0
+        self.trials = {trial.identity: trial for trial in prepared.plan.trials}
+        self.concluded: set[str] = set()
+        self.members: set[str] = set()
+        self.failed: list[tuple[Trial, Outcome]] = []
+        self.surprises: list[Trial] = []
+        self.faults: dict[str, None] = {}
+        self._replanner = Replanner(project, prepared.plan, prepared.devices)
+        self._medians: dict[str, dict[str, float]] = {}
+        self._granted: dict[str, Station] = {}
+        self._has_company = False
+        self._without_energy: set[tuple[str, str]] = set()
+
+    def record(self, trial: Trial, outcome: Outcome, station: Station | None = None, job: str = "") -> bool:
+        """Store an outcome, and tell it; one of another job's trial is stored beside that job's, and False returned."""
+        origin = NOWHERE
+        if station is not None:
+            # A search goes by its latest look at a trial, which has the most samples.
+            again = outcome.identity in self.concluded and not self.prepared.is_search
+            if self.prepared.on_each_card:
+                again |= station is not self.fleet.first and not self.fleet.first.is_lost
+            elif station.number is not None:
+                again |= self._granted.get(outcome.identity) is not station
+            origin = Origin(station.number, station.find_device(trial.backend), job, again)
+        run_id = self.store.record(self.sweep_id, outcome, origin)
+        if origin.again:
+            return False
+        self.concluded.add(outcome.identity)
+        if run_id is None:
+            self.observer.note(
+                f"{trial.label} had been taken over by another process; what came of it here is not kept"
+            )
+            self.observer.done_elsewhere(1)
+            return True
+        if outcome.state is State.OK:
+            self._medians[trial.identity] = {each.measure.value: each.summary.median_ns for each in outcome.timings}
+        self._tell(trial, outcome)
+        for timing in outcome.timings:
+            reason = timing.details.get(ENERGY_UNAVAILABLE)
+            if reason and (trial.backend, reason) not in self._without_energy:
+                self._without_energy.add((trial.backend, reason))
+                self.observer.note(f"{trial.backend}: energy is not measured: {reason}")
+        return True
+
+    def conclude(self, station: Station, job: str, outcome: Outcome) -> bool:
+        """Record what a station's worker says: of the trial that was run, which may be another one than was planned."""
+        trial = self.trials[outcome.identity]
+        run = self._replanner.find(trial, outcome.opened) if self.prepared.remembers else trial
+        if run.identity not in self.trials:
+            self.store.exchange(self.sweep_id, trial.identity, run)
+            self.trials[run.identity] = run
+            if trial.identity in self._granted:
+                self._granted[run.identity] = self._granted[trial.identity]
+        return self.record(run, replace(outcome, identity=run.identity), station, job)
+
+    def enlist(self, job: Job) -> None:
+        """Make those of a job's trials members of the sweep that are not yet."""
+        new = [trial.identity for trial in job.trials if trial.identity not in self.members]
+        self.store.enlist(self.sweep_id, [self.trials[identity] for identity in new], first=len(self.members))
+        self.members.update(new)
+
+    def take_stored(self, trials: Iterable[Trial], known: Mapping[str, StoredTrial]) -> None:
+        """Take what is stored of trials for what came of them."""
+        for trial in trials:
+            self._judge(trial, known[trial.identity].state, known[trial.identity].message)
+            self.concluded.add(trial.identity)
+
+    def take_over(self, before: Ledger) -> None:
+        """Take over the same sweep's part in another database; what others may be doing there is none of ours."""
+        self.failed, self.surprises, self.faults = before.failed, before.surprises, before.faults
+        done = set(before.concluded)
+        if before._has_company:
+            left = self.trials.keys() - done - before._granted.keys()
+            if left:
+                self.faults[f"{len(left)} trials are left to the next sweep that reaches the database"] = None
+            done |= left
+        self.observer.done_elsewhere(len(done))
+        self.concluded |= done
+
+    def claim(self, station: Station, identities: Sequence[str]) -> Claim:
+        """Claim trials for a station, and take note of those that other processes have done."""
+        assert station.number is not None
+        found = self.store.claim(self.sweep_id, station.number, identities)
+        self._granted |= dict.fromkeys(found.granted, station)
+        self._has_company |= found.stations > len(self.fleet.stations)
+        elsewhere = [self.trials[identity] for identity in found.done - self.concluded]
+        if elsewhere:
+            self.take_stored(elsewhere, self.prepared.stored(self.store, elsewhere))
+            self.observer.done_elsewhere(len(elsewhere))
+        return found
+
+    def skip(self, trials: Sequence[Trial], known: Mapping[str, StoredTrial]) -> None:
+        """Record that trials cannot run here, once; told they are each time."""
+        skipped_before = []
+        for trial in trials:
+            outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
+            earlier = known.get(trial.identity)
+            if earlier is not None and (earlier.state, earlier.message) == (State.SKIPPED, outcome.message):
+                skipped_before.append(earlier)
+                self._tell(trial, outcome)
+            else:
+                self.record(trial, outcome)
+        self.store.reuse(self.sweep_id, skipped_before)
+
+    def confirm(self, trials: Sequence[Trial]) -> None:
+        """Hold what is stored against what was measured, once nothing runs any more that a variant can have started."""
+        timed = [trial for trial in trials if trial.identity in self._medians]
+        if all(trial.kind == "kernel" for trial in timed):
+            return
+        for station in self.fleet.stations:
+            station.runner.replace_worker()
+        with self.store.snapshot() as connection:
+            stored = list_medians(connection, self.sweep_id)
+        for trial in timed:
+            if stored.get(trial.identity, {}) != self._medians[trial.identity]:
+                message = "what was stored of it was changed while its sweep went on"
+                self.record(trial, Outcome(trial.identity, State.IMPLAUSIBLE, message, started_at=time.time()))
+
+    def _tell(self, trial: Trial, outcome: Outcome) -> None:
+        self._judge(trial, outcome.state, outcome.message)
+        if outcome.phase == OF_FAMILY:
+            self.faults[outcome.message] = None
+        self.observer.trial_finished(trial, outcome)
+
+    def _judge(self, trial: Trial, state: State, message: str) -> None:
+        """Keep what the end needs to know of a trial: a sweep may have many, and many samples each."""
+        expected_wrong = trial.expected == "wrong"
+        if expected_wrong and state is State.OK:
+            self.surprises.append(trial)
+        elif state in FAILED and not (expected_wrong and state is State.WRONG_RESULT):
+            self.failed.append((trial, Outcome(trial.identity, state, message)))
