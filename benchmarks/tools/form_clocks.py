@@ -1,7 +1,7 @@
 """Every form that launches on the GPU, executed in one process and read by two clocks at a time: events and CUPTI.
 
-CUPTI notes when kernels begin and end by instrumenting those that are loaded once it is asked for records, which makes some
-of them slower. So it is asked last, and both clocks look at the same executions.
+CUPTI notes when kernels begin and end by instrumenting those that are loaded once it is asked for records, which makes
+some of them slower. So it is asked last, and both clocks look at the same executions.
 """
 
 from __future__ import annotations
