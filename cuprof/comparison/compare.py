@@ -7,15 +7,19 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cuprof.comparison.entries import Entry, Side
-from cuprof.comparison.matching import Match, Matching, choose_measures, match
+from cuprof.comparison.matching import Match, Matching, choose_measures, find_bridges, match
 from cuprof.comparison.noise import find_noises, noise_between, noise_within
-from cuprof.comparison.stored import read_samples
+from cuprof.comparison.stored import forget_samples, read_samples
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
-from cuprof.statistics.contrast import contrast
-from cuprof.statistics.noise import PREPARED
+from cuprof.statistics.contrast import Contrast, Pair, contrast_all
+from cuprof.statistics.noise import PREPARED, Noise
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
+from cuprof.wording import list_first
+
+AT_ONCE = 10_000
+"""Pairs whose samples are held at one time."""
 
 
 @dataclass(frozen=True)
@@ -142,19 +146,9 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
-    read_samples(side.series[measure] for pair, measure in pairs for side in (pair.base, pair.new))
     noises = find_noises(pairs, options.noise)
-    contrasts = [
-        contrast(
-            pair.base.series[measure],
-            pair.new.series[measure],
-            noise_within(pair, measure)
-            if pair.is_together(measure)
-            else noise_between(noises[pair.device], pair, measure),
-            pair.bridge(measure),
-        )
-        for pair, measure in pairs
-    ]
+    parts = [pairs[start : start + AT_ONCE] for start in range(0, len(pairs), AT_ONCE)]
+    contrasts = [each for part in parts for each in _contrast(part, noises)]
     choices = sum(pair.choices for pair, _ in pairs)
     rows = tuple(
         ComparedTrial(pair, measure, pair.base.series[measure].median_ns, pair.new.series[measure].median_ns, judgement)
@@ -224,6 +218,26 @@ def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Meas
     return pairs, tuple(reasons)
 
 
+def _contrast(pairs: Sequence[tuple[Match, Measure]], noises: Mapping[str, SweepNoise]) -> list[Contrast]:
+    series = [side.series[measure] for pair, measure in pairs for side in (pair.base, pair.new)]
+    read_samples(series)
+    contrasts = contrast_all(
+        [
+            Pair(pair.base.series[measure], pair.new.series[measure], _noise(pair, measure, noises), bridge)
+            for (pair, measure), bridge in zip(pairs, find_bridges(pairs), strict=True)
+        ]
+    )
+    if len(pairs) == AT_ONCE:  # of few they may be wanted again
+        forget_samples(series)
+    return contrasts
+
+
+def _noise(pair: Match, measure: Measure, noises: Mapping[str, SweepNoise]) -> Noise:
+    if pair.is_together(measure):
+        return noise_within(pair, measure)
+    return noise_between(noises[pair.device], pair, measure)
+
+
 def _method_difference(pair: Match, measure: Measure) -> str:
     """Return how the timing methods differ; times of different methods are never compared."""
     if pair.base.methods.get(measure) == pair.new.methods.get(measure):
@@ -267,8 +281,5 @@ def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Compared
     return tuple(dict.fromkeys(texts))
 
 
-def _names(entries: Sequence[Entry], most: int = 3) -> str:
-    labels = [entry.label for entry in entries]
-    if not labels:
-        return "none"
-    return "; ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")
+def _names(entries: Sequence[Entry]) -> str:
+    return list_first([entry.label for entry in entries], 3, "; ") or "none"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cuprof.comparison.compare import ComparedTrial, Options, compare
 from cuprof.comparison.entries import Entry, Side
-from cuprof.comparison.matching import Match
+from cuprof.comparison.matching import Match, find_bridges
 from cuprof.comparison.noise import noise_within
 from cuprof.errors import SelectionError
 from cuprof.records import Measure
@@ -90,7 +90,8 @@ class VariantComparisons:
         if base == new:
             return 1.0
         noise = noise_within(pair, measure)
-        return contrast(pair.base.series[measure], pair.new.series[measure], noise, pair.bridge(measure)).ratio
+        (bridge,) = find_bridges([(pair, measure)])
+        return contrast(pair.base.series[measure], pair.new.series[measure], noise, bridge).ratio
 
     def _side(self, contender: Contender) -> Side:
         fitting = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -56,9 +57,14 @@ def columns_of(model: type[Base], record: object, **others: Any) -> dict[str, An
 
 def insert_row(connection: Connection, model: type[Base], row: Mapping[str, Any]) -> int:
     """Insert one row and return its key."""
-    key = connection.execute(sa.insert(model), dict(row)).inserted_primary_key
+    key = connection.execute(_insert(model), dict(row)).inserted_primary_key
     assert key is not None  # single-row inserts always have one
     return int(key[0])
+
+
+@cache
+def _insert(model: type[Base]) -> sa.Insert:
+    return sa.insert(model)
 
 
 def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.ColumnElement[bool]:

@@ -141,7 +141,7 @@ class Recorded(JobRunner):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stations", "pace"), [(4, 16.0), (8, 8.0), (64, 1.0)])
+@pytest.mark.parametrize(("stations", "pace"), [(4, 16.0), (8, 8.0), (64, 1.0), (64, 3.3)])
 def test_the_engine_itself_loses_no_more(
     bench: Any, monkeypatch: pytest.MonkeyPatch, make_cards: Callable[..., None], stations: int, pace: float
 ) -> None:

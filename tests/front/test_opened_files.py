@@ -10,7 +10,7 @@ import pytest
 
 from cuprof.project import Project
 from cuprof.reading.queries import load
-from cuprof.worker.opened import OpenedFiles
+from cuprof.worker.opened import FileListener
 from tests.conftest import Result
 from tests.front.test_sweep import QUICK
 
@@ -89,7 +89,7 @@ def test_a_named_file_that_is_gone_is_told(folder: Path, cli: Callable[..., Resu
 def test_data_that_is_read_counts_and_nothing_else_does(tmp_path: Path) -> None:
     for name in ("data.bin", "code.py", ".hidden", "written.txt"):
         (tmp_path / name).write_text("x")
-    opened, found = OpenedFiles(), set[str]()
+    opened, found = FileListener(), set[str]()
     (tmp_path / "data.bin").read_text()
     with opened.recorded(found):
         for name in ("data.bin", "code.py", ".hidden"):

@@ -30,7 +30,8 @@ def landscape(groups: int = 1) -> tuple[Space, np.ndarray]:
                 0.5 * abs(x - 3 + group) + 0.2 * abs(y - 2) + 0.3 * (point["kind"] != "b") + 0.2 * point["z"] * (x > 3)
             )
             times.append(math.nan if x == 5 and y == 5 else 1e3 * math.exp(log) * (3 if x + y > 8 else 1))
-    return Space(POINTS * groups, [group for group in range(groups) for _ in POINTS]), np.array(times)
+    points = [{**point, "n": group} for group in range(groups) for point in POINTS]
+    return Space(points, [point["n"] for point in points]), np.array(times)
 
 
 def run(strategy: Strategy, times: np.ndarray, count: int, at_once: int = 1) -> list[int]:

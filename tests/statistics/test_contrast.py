@@ -44,7 +44,7 @@ def test_pairs_meet_by_the_number_of_their_round() -> None:
 def test_series_of_very_different_length_are_not_cut_to_the_shorter() -> None:
     found = contrast(series(1, count=20), series(2, noise=0.05, count=1300))
     assert not found.paired
-    assert found.shift.first.size == 1300
+    assert found.shift.sums.first.size == 1300
 
 
 def test_noise_widens_intervals() -> None:
