@@ -126,14 +126,14 @@ class TrialRunner:
         self, session: Session[Runnable], stocked: int, candidates: Sequence[Candidate]
     ) -> Iterator[Finished]:
         """Give the candidates to the device a few at a time; those that a rotation leaves to themselves go next."""
-        on_host = is_host(self.backend.facts())
+        facts = self.backend.facts()
         bench = Bench(
             self.job,
             self.workload,
             session,
             self.enter,
             stocked,
-            on_host,
+            is_host(facts),
             int(facts.details.get("last_level_cache_bytes") or 0),
             self.state,
             self.integrity,
