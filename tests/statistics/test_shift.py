@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuprof.statistics.shift import Shift, effective_counts, shifts_between, shifts_of_pairs
+from cuprof.statistics.shift import (
+    Shift,
+    effective_counts,
+    placement_variances,
+    shifts_between,
+    shifts_of_pairs,
+)
 
 RNG = np.random.default_rng
 
@@ -116,3 +122,15 @@ def test_effective_count_of_independent_and_correlated_samples() -> None:
 
 def test_a_trend_leaves_few_independent_samples() -> None:
     assert effective_count(np.arange(200.0)) < 20
+
+
+def test_placements_are_shares_of_the_other_series_ties_by_half() -> None:
+    rng = RNG(3)
+    pairs = [
+        (np.sort(rng.integers(0, 6, one).astype(float)), np.sort(rng.integers(0, 6, other).astype(float)))
+        for one, other in ((3, 3), (20, 20), (7, 90), (90, 7), (500, 20))
+    ]
+    for (first, second), found in zip(pairs, placement_variances(pairs), strict=True):
+        for samples, others, variance in zip((first, second), (second, first), found, strict=True):
+            below = (others < samples[:, None]).mean(axis=1) + (others == samples[:, None]).mean(axis=1) / 2
+            assert variance == pytest.approx(np.var(below, ddof=1))
