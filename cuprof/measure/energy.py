@@ -75,14 +75,14 @@ class EnergyUnavailableError(Exception):
     """Say why energy cannot be told of a device."""
 
 
-def measure_idle(read_mj: ReadCounter, seconds: float = IDLE_S) -> Idle:
+def measure_idle(read_mj: ReadCounter) -> Idle:
     """Return the watts of a device without work, and the shortest time between steps of its counter.
 
     Raises:
         EnergyUnavailableError: the counter does not move.
     """
     edges = [_edge(read_mj, _rest)]
-    while edges[-1].at_s - edges[0].at_s < seconds:
+    while edges[-1].at_s - edges[0].at_s < IDLE_S:
         edges.append(_edge(read_mj, _rest))
     return Idle(_watts(edges[0], edges[-1]), min(later.at_s - earlier.at_s for earlier, later in pairwise(edges)))
 
