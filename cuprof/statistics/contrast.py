@@ -159,8 +159,8 @@ def contrast_all(pairs: Sequence[Pair]) -> list[Contrast]:
     return [_narrower(*ways) for ways in found]
 
 
-def foresee(contrasts: Iterable[Contrast], error_rate: float) -> None:
-    """Find what the intervals of many contrasts need, at once, so that `log_bounds` then takes little time."""
+def foresee(contrasts: Iterable[Contrast], error_rate: float = 1.0) -> None:
+    """Find what the ratios and the intervals of many contrasts need, at once: `log_bounds` then takes little time."""
     find_quantiles(
         (shift.sums, rank)
         for each in contrasts
