@@ -6,9 +6,27 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuprof.statistics.shift import effective_count, placement_variances, shift_between, shift_of_pairs
+from cuprof.statistics.shift import (
+    Shift,
+    effective_counts,
+    placement_variances,
+    shifts_between,
+    shifts_of_pairs,
+)
 
 RNG = np.random.default_rng
+
+
+def shift_between(base: np.ndarray, new: np.ndarray) -> Shift:
+    return shifts_between([(base, new)])[0]
+
+
+def shift_of_pairs(differences: np.ndarray) -> Shift:
+    return shifts_of_pairs([differences])[0]
+
+
+def effective_count(series: np.ndarray) -> float:
+    return effective_counts([series])[0]
 
 
 def test_the_estimates_are_those_of_hodges_and_lehmann() -> None:
