@@ -44,7 +44,7 @@ class Options:
             raise SelectionError(f"the noise is {self.noise:g}; give a share from 0 up to 1, such as 0.2% or 0.002")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ComparedTrial:
     """One measure of one matched trial with its verdict; times in ns."""
 

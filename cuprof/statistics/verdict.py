@@ -52,7 +52,7 @@ class Rule:
         return Verdict.UNDECIDED
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """The verdict on one comparison.
 
