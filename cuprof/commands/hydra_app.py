@@ -72,7 +72,7 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "")
     several = "--multirun" in options
     folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
     records = JobRecords(folder if several else None)
-    job = HydraJob(task, project, arguments.given, _command_line(command_name, argv), records)
+    job = HydraJob(task, project, arguments.given, _command_line(command_name, argv), records, arguments.jobs or 1)
     keep_out = ["++hydra.callbacks.typed_record._target_=cuprof.commands.typed_record.NoTypedRecord"] * several
     with heard(before_stopping=records.stop_others):
         _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides, *keep_out], folder, folders)
@@ -138,6 +138,7 @@ class HydraJob:
     given: frozenset[str]
     command_line: str
     records: JobRecords
+    jobs: int = 1
     launcher: int = field(default_factory=os.getpid)
 
     def __call__(self, composed: Any) -> None:
@@ -160,6 +161,10 @@ class HydraJob:
         self.records.begin(number)
         if self.records.folder:
             print_message(f"job {number}: {_describe(runtime.overrides.task)}")
+        if number + 1 < self.jobs and os.getpid() == self.launcher:
+            from cuprof.engine.launch import prestart_for_next_job
+
+            prestart_for_next_job()
         try:
             plain: Any = OmegaConf.to_container(composed, resolve=True)
             config = build_config(
