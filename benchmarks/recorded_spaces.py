@@ -38,12 +38,14 @@ class RecordedSpace:
         configurations: the tunables of each.
         times: what a search minimises, (n,), NaN where the configuration failed.
         costs: seconds that finding it out took, (n,).
+        limit_s: the budget, where it is not the methodology's.
     """
 
     name: str
     configurations: Sequence[Mapping[str, Coordinate]]
     times: np.ndarray
     costs: np.ndarray
+    limit_s: float | None = None
 
     @cached_property
     def ascending(self) -> np.ndarray:
@@ -77,8 +79,8 @@ class RecordedSpace:
 
     @property
     def budget_s(self) -> float:
-        """Return the seconds that those draws take at the mean cost of a configuration."""
-        return self.draws * float(self.costs.mean())
+        """Return the seconds that those draws take at the mean cost of a configuration, or what is given instead."""
+        return self.limit_s or self.draws * float(self.costs.mean())
 
     @cached_property
     def instants_s(self) -> np.ndarray:

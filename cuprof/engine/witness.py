@@ -12,9 +12,10 @@ from cuprof.worker.messages import Execute, Executed, Finished, Ready
 LEAST_NS = 1_000_000
 """So long executions go on, at least, before the engine believes its own clock: an answer takes it a tenth of that.
 And no longer, since a busy host takes the processor away for some milliseconds now and then."""
-ROUNDS, BLURRED_ROUNDS, MOST_ROUNDS = 3, 30, 200
-"""So often it looks, the shortest counts. More often while less than half of what an execution takes is to be seen, as
-on a busy host or where a thread makes writing slow; and while that contradicts the worker."""
+ROUNDS, MOST_ROUNDS = 3, 200
+"""So often it looks, the shortest counts; more often while that contradicts the worker."""
+SHARP, SHARPENING_NS = 1.2, 50_000_000
+"""And for so long while the two shortest of a kind differ by more than this factor: on a busy host few are true."""
 MOST_EXECUTIONS = 1 << 20
 LITTLE = 0.05
 """Where the writing of inputs and outputs takes no larger part of an execution, it looks once."""
@@ -35,7 +36,8 @@ class Witness:
         self._own_ns: dict[int, float] = {}
         self._seen_ns: dict[int, float] = {}
         self._index, self._count, self._rounds, self._started = -1, 0, 0, 0
-        self._only_write, self._least_ns = False, [math.inf, math.inf]
+        self._only_write, self._least_ns = False, [[math.inf] * 2, [math.inf] * 2]
+        self._began = 0
 
     def answer(self, message: Ready | Executed) -> Execute:
         """Return what a worker is to do next: so many executions, or none."""
@@ -44,21 +46,23 @@ class Witness:
             self._index, self._count, self._rounds = message.index, 1, 0
             self._claimed_ns[message.index] = message.claimed_ns
             self._own_ns[message.index] = self._seen_ns[message.index] = math.inf
-            self._only_write, self._least_ns = False, [math.inf, math.inf]
+            self._only_write, self._least_ns = False, [[math.inf] * 2, [math.inf] * 2]
+            self._began = now
         else:
             elapsed_ns = now - self._started
             if self._only_write or elapsed_ns >= LEAST_NS or self._count >= MOST_EXECUTIONS:
-                self._least_ns[self._only_write] = min(self._least_ns[self._only_write], elapsed_ns / self._count)
+                least_ns = self._least_ns[self._only_write]
+                least_ns[:] = sorted([*least_ns, elapsed_ns / self._count])[:2]
                 if not self._only_write:
                     self._own_ns[self._index] = min(self._own_ns[self._index], message.own_ns / self._count)
                 else:
                     self._rounds += 1
-                    self._seen_ns[self._index] = max(self._least_ns[False] - self._least_ns[True], 0.0)
+                    self._seen_ns[self._index] = max(self._least_ns[False][0] - self._least_ns[True][0], 0.0)
                 self._only_write = not self._only_write
             else:
                 wanted = math.ceil(1.2 * self._count * LEAST_NS / max(elapsed_ns, 1))
                 self._count = min(wanted, 64 * self._count, MOST_EXECUTIONS)
-            if self._rounds >= self._wanted_rounds():
+            if not self._wants_more(now):
                 return Execute(0)
         self._started = perf_counter_ns()
         return Execute(self._count, self._only_write)
@@ -82,14 +86,15 @@ class Witness:
         )
         return replace(outcome, state=State.IMPLAUSIBLE, message=message)
 
-    def _wanted_rounds(self) -> int:
+    def _wants_more(self, now: int) -> bool:
         if self._contradicts(self._index):
-            return MOST_ROUNDS
+            return self._rounds < MOST_ROUNDS
+        writing_ns = self._least_ns[True][0]
         # Writing that seems to take longer than it does makes an execution seem shorter, by this at most.
-        if self._least_ns[True] <= LITTLE * self._claimed_ns[self._index]:
-            return 1
-        is_blurred = 2.0 * self._seen_ns[self._index] < self._own_ns[self._index]
-        return BLURRED_ROUNDS if is_blurred else ROUNDS
+        if self._rounds and writing_ns <= LITTLE * self._claimed_ns[self._index]:
+            return False
+        is_sharp = all(second <= SHARP * first for first, second in self._least_ns)
+        return self._rounds < ROUNDS or (not is_sharp and now - self._began < SHARPENING_NS)
 
     def _contradicts(self, index: int) -> bool:
         return self._seen_ns[index] > TIMES_LONGER * self._said_ns(index) + LONGER_NS

@@ -1,8 +1,8 @@
 """What a script hands to Kernel Tuner's `tune_kernel`, as what `cuprof.compare` takes.
 
 Sizes, divisors, restrictions and macros mean what Kernel Tuner's documentation says of them. Every array that the
-kernel may write to is worked on in place, as there; where the script has no answer, configurations are held to one
-another.
+kernel may write to is worked on in place, as there, and counts once as moved; where the script has no answer,
+configurations are held to one another.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class _Call:
             right["reference"] = self._reference
         return {
             "inputs": lambda: drawn,
+            "useful_bytes": lambda **_: sum(one.nbytes for one in drawn.values() if isinstance(one, np.ndarray)),
             "in_place": tuple(self.written),
             "files": tuple(map(str, dict.fromkeys([self.script.resolve(), *imported_files(self.script.resolve())]))),
             **right,

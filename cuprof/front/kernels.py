@@ -244,7 +244,11 @@ def kernel(
 def _of_function(described: Kernel, function: Callable[..., Any]) -> Kernel:
     """Return what describes a function: it has no launch, so names of parts of one are tunables like any other."""
     if layers := list_layers(function):
-        return replace(described, symbol=layers[-1].fn.__name__, jit=function)
+        symbol, plain_kernel = layers[-1].fn.__name__, Kernel()
+        for key in ("source", "block", "threads", "shared_bytes", "constants", "options"):
+            if getattr(described, key) != getattr(plain_kernel, key):
+                raise UsageError(f"{symbol} is a Triton function, which takes no {key}=; give grid=, and num_warps=")
+        return replace(described, symbol=symbol, jit=function)
     for key, given in described.derived.items():
         read_values(key, given)
     launch = {key: getattr(described, key) for key in ("grid", "block", "threads", "shared_bytes", "args", "options")}

@@ -99,9 +99,7 @@ class Comparisons:
     noises: Mapping[str, SweepNoise]
 
 
-def compare_legs(
-    pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | None, measures: tuple[Measure, ...] = ()
-) -> Comparisons:
+def compare_legs(pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | None) -> Comparisons:
     """Compare candidates with their baselines by the rule of `compare`.
 
     Every time is a mean over legs, so the noise from process to process counts by its root.
@@ -116,7 +114,7 @@ def compare_legs(
         matching = match(base.pooled(), new.pooled())
         reasons = [*matching.ambiguous, *(f"{entry.label} has no counterpart" for entry in matching.only_new)]
         for pair in matching.matches:
-            for measure in choose_measures([pair], measures):
+            for measure in choose_measures([pair]):
                 if pair.base.methods.get(measure) != pair.new.methods.get(measure):
                     reasons.append(f"{pair.new.label}: its {measure.value} time is not timed as the baseline's is")
                 elif measure in pair.base.series and measure in pair.new.series:

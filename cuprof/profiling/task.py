@@ -52,7 +52,6 @@ class ProfilingTask:
         profiler: name of the one it runs under, whose mark encloses each execution.
         backend: the back end of all the trials.
         device_index: ordinal among the back end's devices.
-        seed: seed of the inputs.
         progress_path: file that `cuprof.profiling.progress.ProgressWriter` appends to.
         warm_up: executions of a trial before the marked one, so that hot counters find the caches as a previous
             execution left them. A library call has one at least: it chooses its algorithm there.
@@ -62,7 +61,6 @@ class ProfilingTask:
     profiler: str
     backend: str
     device_index: int
-    seed: int
     progress_path: str
     warm_up: int = 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -139,9 +139,11 @@ def iter_trials(connection: Connection, sweep_ids: Sequence[int], variants: Coll
         of_sweep = _MEMBERS.where(*chosen, SweepTrial.sweep_id == sweep_id)
         for members in connection.execute(of_sweep).partitions(CHUNK):
             run_ids = [member.run_id for member in members if member.run_id is not None]
-            runs = {row[0]: _run(row) for row in connection.execute(_RUNS.where(among(connection, Run.id, run_ids)))}
+            runs = {
+                row[0]: _run(row) for row in connection.execute(_RUNS.where(among(connection, Run.id, run_ids))).all()
+            }
             timings: dict[int, dict[Measure, TimingRow]] = {}
-            for row in connection.execute(_TIMINGS.where(among(connection, Timing.run_id, run_ids))):
+            for row in connection.execute(_TIMINGS.where(among(connection, Timing.run_id, run_ids))).all():
                 timing = _timing(row)
                 timings.setdefault(timing.run_id, {})[timing.measure] = timing
             for (key, ordinal, device_id, run_id, reason, remedy, identity, variant_id, problem_id, planned_device,
@@ -216,6 +218,9 @@ def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]
     )
 
 
+_state, _measure = cache(State), cache(Measure)
+
+
 def _run(row: Any) -> RunRow:
     (key, sweep_id, device_id, state, phase, message, log, started_at, duration_ns, job, passed, error, absolute,
      relative, text, seed, registers, shared_bytes, spill_bytes, cached, build_ns, build_log) = row  # fmt: skip
@@ -225,7 +230,7 @@ def _run(row: Any) -> RunRow:
         check = Check(passed, *errors, text or "", int(seed or 0))
     if cached is not None:
         build = BuildFacts(registers, shared_bytes, spill_bytes, cached, build_ns or 0, build_log or "")
-    facts = (key, sweep_id, device_id, State(state), phase, message, log, started_at, duration_ns)
+    facts = (key, sweep_id, device_id, _state(state), phase, message, log, started_at, duration_ns)
     return RunRow(*facts, check, build, job or "")
 
 
@@ -234,7 +239,7 @@ def _timing(row: Any) -> TimingRow:
      energy_j, mean_w, idle_w) = row  # fmt: skip
     summary = Summary(count, excluded, *map(_number, figures))
     energy = None if energy_j is None else Energy(energy_j, _number(mean_w), _number(idle_w))
-    return TimingRow(key, run_id, Measure(measure), method, stopped_by, summary, details or {}, rotation or "", energy)
+    return TimingRow(key, run_id, _measure(measure), method, stopped_by, summary, details or {}, rotation or "", energy)
 
 
 def _number(value: float | None) -> float:

@@ -103,8 +103,8 @@ class Space:
 
     @cached_property
     def centre(self) -> np.ndarray:
-        """Return each configuration's squared distance from the middle of all places, (n,)."""
-        return np.asarray(((self.places - np.median(self.places, axis=0)) ** 2).sum(axis=1))
+        """Return each configuration's squared distance from the mean of all places, (n,)."""
+        return np.asarray(((self.places - self.places.mean(axis=0)) ** 2).sum(axis=1))
 
     def neighbours(self, index: int, *, within: int = 1) -> np.ndarray:
         """Return the configurations of the same group that differ from one in at most `within` columns."""

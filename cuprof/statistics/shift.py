@@ -91,11 +91,6 @@ class Shift:
         return math.isfinite(self.deviation) and 2.0 ** (1.0 - self.constant) <= error_rate
 
 
-def shift_of_pairs(differences: np.ndarray) -> Shift:
-    """Return the shift of paired samples; see `shifts_of_pairs`."""
-    return shifts_of_pairs([differences])[0]
-
-
 def shifts_of_pairs(series: Sequence[np.ndarray]) -> list[Shift]:
     """Return the shift of each of many paired samples (Wilcoxon's signed-rank statistic).
 
@@ -112,11 +107,6 @@ def shifts_of_pairs(series: Sequence[np.ndarray]) -> list[Shift]:
         freedom = math.inf if known else _bounded(count - 1, ordered.size)
         shifts.append(Shift(Sums(ordered, ordered, 0.5), deviation, freedom, _constant(ordered)))
     return shifts
-
-
-def shift_between(base: np.ndarray, new: np.ndarray) -> Shift:
-    """Return the shift from `base` to `new`; see `shifts_between`."""
-    return shifts_between([(base, new)])[0]
 
 
 def shifts_between(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Shift]:
@@ -182,11 +172,6 @@ def _ranks_among(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.
     np.put_along_axis(place, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), axis=1)
     width = first.shape[1]
     return place[:, :width] - np.arange(width), place[:, width:] - np.arange(second.shape[1])
-
-
-def effective_count(series: np.ndarray) -> float:
-    """Return how many independent samples an autocorrelated series is worth; see `effective_counts`."""
-    return effective_counts([series])[0]
 
 
 def effective_counts(series: Sequence[np.ndarray]) -> list[float]:

@@ -41,12 +41,6 @@ def _spread_rows(ordered: np.ndarray, tick_ns: np.ndarray) -> np.ndarray:
     return spread
 
 
-def spread_ties(durations: np.ndarray, seed: int = 0, tick_ns: float = 0.0) -> tuple[np.ndarray, float]:
-    """Return the durations of one series with ties spread over their tick, and the tick; see `spread_all`."""
-    ((_, rows, ticks),) = spread_all([durations], [tick_ns], seed)
-    return rows[0], float(ticks[0])
-
-
 def spread_all(
     series: Sequence[np.ndarray], ticks_ns: Sequence[float], seed: int = 0
 ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:

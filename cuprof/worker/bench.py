@@ -53,10 +53,10 @@ class Bench:
         enter: told of every step before it is taken.
         stocked: how many of the workload's sets of inputs the session writes anew before executions.
         on_host: the device is the host's own processor.
-        cache_bytes: of that one's last level.
         state: the process as it was before any variant's code ran.
         integrity: what checks and times, as it was then.
         be_seen: executes under another process's clock; None where only the device's own tells how long that takes.
+        cache_bytes: of the last level of the host's caches, where that is the device.
     """
 
     job: Job
@@ -65,10 +65,10 @@ class Bench:
     enter: Enter
     stocked: int = 0
     on_host: bool = False
-    cache_bytes: int = 0
     state: ProcessState = field(default_factory=ProcessState)
     integrity: Integrity = field(default_factory=Integrity)
     be_seen: BeSeen | None = None
+    cache_bytes: int = 0
 
     def prepare(self, candidate: Candidate) -> None:
         """Build the candidate and bind it to the session's arrays; from then on its own code may run."""
@@ -195,6 +195,8 @@ class Bench:
     @property
     def fits_caches(self) -> bool:
         """Return whether the arrays come to at most half of the last-level cache."""
+        if not self.cache_bytes:
+            return False
         signature = self.workload.signature
         arrays = (*signature.inputs.values(), *signature.outputs.values())
         return 2 * sum(each.nbytes for each in arrays) <= self.cache_bytes

@@ -134,10 +134,10 @@ class TrialRunner:
             self.enter,
             stocked,
             is_host(facts),
-            int(facts.details.get("last_level_cache_bytes") or 0),
             self.state,
             self.integrity,
             self.be_seen if self.backend.spec.is_host else None,
+            int(facts.details.get("last_level_cache_bytes") or 0),
         )
         executions = Executions(bench, stocked)
         rounds, energy = Rounds(bench, self.backend, self.monitor, executions), EnergyMeter(bench, self.monitor)

@@ -210,6 +210,18 @@ def test_what_is_not_written_stays_poisoned(desk: Desk, byte: int) -> None:
     assert desk.session.overrun_arrays() == ()
 
 
+def test_an_element_of_a_result_is_spoilt_where_it_is_said_and_an_execution_mends_it(desk: Desk) -> None:
+    if Measure.HOT not in desk.backend.spec.measures:
+        pytest.skip("nothing is timed back to back")
+    runnable = desk.prepare("doubles")
+    for share, place in ((0.0, 0), (0.5, N // 2), (255 / 256, 255 * N // 256)):
+        desk.session.run(runnable)
+        desk.session.spoil(runnable, share, 0x7F)
+        assert np.flatnonzero(desk.y(runnable) != desk.right).tolist() == [place]
+    desk.session.run(runnable)
+    np.testing.assert_array_equal(desk.y(runnable), desk.right)
+
+
 def test_scratch_is_poisoned(desk: Desk) -> None:
     if not desk.compiles:
         pytest.skip("functions have no scratch")

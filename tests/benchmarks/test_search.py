@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import search
+from benchmarks import search, search_gpu
 from benchmarks.recorded_spaces import RecordedSpace, find_spaces, read_space
+from benchmarks.space import PROJECT
 
 TABLE = "x,mode,time_ms,cost_s\n1,a,2.5,0.5\n2,a,,0.25\n4,b,1.25,0.5\n"
 ENTRY = {"compile_time": 300.0, "verification_time": 0, "benchmark_time": 200.0}
@@ -105,3 +106,22 @@ def test_the_benchmark_tells_what_holds_and_its_pieces_join(tmp_path: Path, caps
     assert row["seeds"] == 2
     assert row["score"] > 0.5
     assert search.main(["--spaces", str(tmp_path / "none")]) == 2
+
+
+@pytest.mark.parametrize(("name", "case"), search_gpu.CASES.items())
+def test_every_family_that_is_made_wide_still_has_what_is_edited(name: str, case: search_gpu.Case) -> None:
+    for file, edits in case.edits.items():
+        text = (PROJECT / "kernels" / name / file).read_text()
+        assert [text.count(old) for old in edits] == [1] * len(edits)
+
+
+def test_replayed_searches_get_a_tenth_of_the_whole_time() -> None:
+    points = [{"x": x, "y": y} for x in range(20) for y in range(20)]
+    times = np.array([1 + abs(point["x"] - 12) + abs(point["y"] - 7) for point in points], float)
+    rows = search_gpu.replay("grid", RecordedSpace("grid", points, times, np.ones(400), limit_s=40.0), 400.0)
+    assert {row["configurations"] for row in rows if row["search"] == search_gpu.OURS} == {40}
+    assert search_gpu.criteria([{"space": "grid", "search": "everything", "configurations": 400}, *rows]) == {
+        "grid: at least 2,000 configurations": False,
+        "grid: within 2% in 10% of the time, median of 10": True,
+        "grid: no worse than Kernel Tuner": None if len(rows) == search_gpu.SEEDS else True,
+    }

@@ -26,7 +26,7 @@ def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -
     problem, tunables = Point(n=2**24, dtype="float32"), Point(block=256)
     planned = Trial(A, "scale", "plain", "cuda", "kernel", problem, tunables, "scale/plain")
     trial = TaskTrial.of(planned, Path("/some where/scale"), extension)
-    task = ProfilingTask((trial,), "ncu", "cuda", 1, seed=7, progress_path=str(tmp_path / "p"), warm_up=2)
+    task = ProfilingTask((trial,), "ncu", "cuda", 1, progress_path=str(tmp_path / "p"), warm_up=2)
     write_task(task, tmp_path / "task.json")
     read = read_task(tmp_path / "task.json")
     assert read == task
