@@ -302,7 +302,7 @@ def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed:
 
 
 def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
-    """Return problem and back end → the trial that blocks share: the baseline's default one or first, else any's first."""
+    """Return problem and back end → the trial that blocks share: the baseline's default one, or its first, or any."""
     family = prepared.family
     baseline = prepared.config.baseline or family.get_baseline()
     usual = Point((each.name, each.default) for each in family.variant(baseline).tunables)
