@@ -1,9 +1,10 @@
 """One sweep on one GPU, on two, and on two while the worker of one is killed: wall time, medians, rows.
 
-python -m benchmarks.fleet OUT [--cards 0,1] [--numbers 22]
+python -m benchmarks.fleet OUT [--cards 0,1] [--numbers 24] [--kills 3]
 
 768 configurations of one kernel at one problem, checked, cold, ±0.5 %: the problem is cut in blocks that share a
-reference. Each sweep has a database and a build cache of its own.
+reference. Each sweep has a database and a build cache of its own. A short one goes before them, as the first on a
+machine reads gigabytes of libraries from its disk.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cuprof.reading.queries import query
 
 BLOCKS = tuple(range(32, 1025, 32))
 PER_THREAD = tuple(range(1, 25))
-KILLS, BETWEEN_KILLS_S = 3, 4.0
+BETWEEN_KILLS_S = 4.0
 MEDIANS = """
 SELECT t.identity, t.state, r.id AS run, r.job, d.ordinal AS card, d.uuid, g.median_ns,
     COALESCE(r.id = m.run_id, 0) AS counts
@@ -39,19 +40,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--cards", default="0,1")
-    parser.add_argument("--numbers", type=int, default=22, help="log2 of how many numbers the kernel adds")
-    parser.add_argument("--most-seconds", type=float, default=100.0, help="for each sweep")
+    parser.add_argument("--numbers", type=int, default=24, help="log2 of how many numbers the kernel adds")
+    parser.add_argument("--kills", type=int, default=3, help="of workers; 0 leaves that sweep out")
+    parser.add_argument("--most-seconds", type=float, default=150.0, help="for each sweep")
     given = parser.parse_args()
     first = given.cards.split(",")[0]
     frames, walls = {}, {}
-    for name, cards, kills in (("two", given.cards, 0), ("killed", given.cards, KILLS), ("one", first, 0)):
+    killed = [("killed", given.cards, given.kills)] if given.kills else []
+    for name, cards, kills in [("first", given.cards, 0), ("two", given.cards, 0), *killed, ("one", first, 0)]:
         folder = copy_project(given.out / name)
         widen(folder / "kernels" / "axpy" / "family.py")
-        walls[name] = sweep(folder, cards, given.numbers, kills, given.most_seconds)
+        blocks = BLOCKS[:1] if name == "first" else BLOCKS
+        walls[name] = sweep(folder, cards, given.numbers, kills, given.most_seconds, blocks)
         frames[name] = query(f"sqlite:///{folder / 'db' / 'cuprof.sqlite'}", MEDIANS)
         print(f"{name}: {walls[name]:.1f} s, {describe(frames[name])}", flush=True)
     print(f"wall time of one card / of {given.cards}: {walls['one'] / walls['two']:.2f}")
-    for name in ("two", "killed"):
+    for name in list(walls)[1:-1]:
         same = rows(frames[name]) == rows(frames["one"])
         print(f"{name}: same trials and states as one card's: {same}")
         print(f"{name}: {agreement(frames[name], frames['one'])}")
@@ -65,12 +69,12 @@ def widen(family: Path) -> None:
     family.write_text(re.sub(r"^PER_THREAD = .*$", f"PER_THREAD = {PER_THREAD}", text, flags=re.M))
 
 
-def sweep(folder: Path, cards: str, numbers: int, kills: int, most_seconds: float) -> float:
+def sweep(folder: Path, cards: str, numbers: int, kills: int, most_seconds: float, blocks: tuple[int, ...]) -> float:
     """Run a sweep; return its wall time in seconds, from the start of the command to its end."""
     command = [
         *(sys.executable, "-m", "cuprof", "sweep", "experiment=axpy", f"problem.n=2**{numbers}", "report=none"),
         *("measure.modes=[cold]", "measure.target=0.005", f"device.cuda={cards}", "device.backends=[cuda]"),
-        f"tune.block={','.join(map(str, BLOCKS))}",
+        f"tune.block={','.join(map(str, blocks))}",
         f"tune.per_thread={','.join(map(str, PER_THREAD))}",
     ]
     environment = {**child_environment(), "CUPROF_CACHE": str(folder / "cubin")}

@@ -2,8 +2,9 @@
 
     python -m benchmarks.forms --out FOLDER
 
-The forms are those of tests/families/forms. Two sweeps time all of them, one by events and one by CUPTI's records.
-Executables are asked for nothing but to run: their kernels' time is CUPTI's in both.
+The forms are those of tests/families/forms. A sweep checks and times them; then a process executes those that launch
+on the GPU by themselves under CUPTI's records, and reads events of the same executions: CUPTI instruments kernels, and
+slows some. Executables are asked for nothing but to run: their kernels' time is CUPTI's.
 """
 
 from __future__ import annotations
@@ -17,14 +18,12 @@ from typing import Any
 
 from benchmarks.agreement import BOUNDS, agrees
 from benchmarks.gpu import require_gpu
-from benchmarks.process import ROOT
+from benchmarks.process import ROOT, ask
 from benchmarks.table import make_parser, report, start
 from benchmarks.triton_autotune import cuprof
 
 FORMS = ROOT / "tests" / "families" / "forms"
-COLUMNS = ("form", "backend", "state", "cuprof", "CUPTI", "-CUPTI", "CUPTI ok", "total_us", "message")
-OF_ANOTHER_CLOCK = ("program", "opencl", "cpu")
-"""Back ends whose kernels CUPTI does not time in the sweep, or times in any case."""
+COLUMNS = ("form", "backend", "state", "cuprof", "beside CUPTI", "CUPTI", "-CUPTI", "CUPTI ok", "total_us", "message")
 UNRECORDED = ("nested",)
 """CUPTI records no kernels that kernels launch (from compute capability 7.0)."""
 N = 2**22
@@ -38,12 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         project = Path(folder)
         shutil.copytree(FORMS, project / "kernels" / "forms")
         (project / "cuprof.toml").touch()
-        by_events = sweep(project, "measure.modes=[cold,total]")
-        recorded = ("measure.modes=[cold]", "measure.timer=cupti", "device.backends=[cuda]")
-        by_cupti = {form(trial): trial for trial in sweep(project, *recorded)}
-    rows = [make_row(trial, by_cupti.get(form(trial), {})) for trial in by_events]
+        trials = sweep(project, "measure.modes=[cold,total]")
+        asked = ("--family", str(project / "kernels" / "forms"), "--n", str(N))
+        clocks = ask("benchmarks.tools.form_clocks", project / "work", *asked)
+    print(clocks.fault or "clocks read")
+    rows = [make_row(trial, clocks.found.get("median_ns", {}).get(trial["variant"], {})) for trial in trials]
     absolute, relative = BOUNDS["CUPTI"]
-    launching = [row for trial, row in zip(by_events, rows, strict=True) if is_recorded(trial)]
+    launching = [row for trial, row in zip(trials, rows, strict=True) if is_recorded(trial)]
     told = [row["CUPTI ok"] for row in launching]
     criteria: dict[str, bool | None] = {
         f"all {len(rows)} forms are right": all(row["state"] == "ok" for row in rows),
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return report("forms", COLUMNS, rows, options.out, criteria)
 
 
-def make_row(trial: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def make_row(trial: dict[str, Any], clocks: dict[str, float]) -> dict[str, Any]:
     """Return the row of one form."""
     row = {
         "form": form(trial),
@@ -62,18 +62,20 @@ def make_row(trial: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         "state": trial["state"],
         "message": trial["message"][:60],
         "cuprof": scaled(trial["cold_ns"]),
-        "CUPTI": scaled(other.get("cold_ns")) if is_recorded(trial) else None,
+        "beside CUPTI": scaled(clocks.get("events")),
+        "CUPTI": scaled(clocks.get("cupti")) if is_recorded(trial) else None,
         "total_us": scaled(trial["total_ns"]),
         "CUPTI ok": None,
     }
-    if row["cuprof"] is not None and row["CUPTI"] is not None:
-        row |= {"-CUPTI": row["cuprof"] - row["CUPTI"], "CUPTI ok": agrees(row["cuprof"], row["CUPTI"], "CUPTI")}
+    ours, theirs = row["beside CUPTI"], row["CUPTI"]
+    if ours is not None and theirs is not None:
+        row |= {"-CUPTI": ours - theirs, "CUPTI ok": agrees(ours, theirs, "CUPTI")}
     return row
 
 
 def is_recorded(trial: dict[str, Any]) -> bool:
-    """Return whether CUPTI's records in the sweep are another clock for the same kernels."""
-    return trial["backend"] not in OF_ANOTHER_CLOCK and trial["variant"] not in UNRECORDED
+    """Return whether CUPTI's records are another clock for the same kernels."""
+    return trial["backend"] == "cuda" and trial["variant"] not in UNRECORDED
 
 
 def form(trial: dict[str, Any]) -> str:

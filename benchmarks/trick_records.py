@@ -38,7 +38,7 @@ class Trick:
         kind: what it exploits, a few words; the same for the same trick on another back end.
         caught_by: the mechanism that ought to catch it.
         expected: the endings that are right; `IN_FULL` where being told the true time is as good as being refused.
-        caught_today: whether it ends in one of them, and those beside it are sound.
+        caught_today: whether it ends in one of them, and those beside it are sound; None where that is luck.
         n: the problem at which it gains something; None for the run's own.
         samples: timed executions that it takes to be seen; None for the run's own.
     """
@@ -47,7 +47,7 @@ class Trick:
     kind: str
     caught_by: str
     expected: tuple[str, ...]
-    caught_today: bool = False
+    caught_today: bool | None = False
     n: int | None = None
     samples: int | None = None
 
@@ -148,6 +148,11 @@ TRICKS = (
     Trick("error_that_errs", "error whose text is one", APART, GONE, caught_today=True),
     Trick("child_takes_over", "child goes on as the worker", APART, NO_RANK_OR_TRUE, caught_today=True),
     Trick("spins_beside", "thread that slows those beside", ISOLATED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("works_ahead", "works while caches are emptied", INSIDE, NO_RANK_OR_TRUE, n=2**20, caught_today=None),
+    Trick("clock_slowed", "clock slowed while it is read", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("put_later", "work where results are delivered", CHECKED, (REFUSED,), caught_today=True),
+    Trick("allocation_hooked", "allocator of copies hooked", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("executor_hollow", "threads of the judge's replaced", APART, NO_RANK_OR_TRUE, caught_today=True),
     # On the CPU: honest work, and the process left changed.
     Trick("limits_left", "limits left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("alarm_left", "alarm left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
@@ -234,6 +239,9 @@ TRICKS = (
     Trick("torch_clock_replaced", "libraries' clocks replaced", BOUND, NO_RANK_OR_TRUE),
     Trick("not_a_number_on_device", "no number", CHECKED, (WRONG,), caught_today=True),
     Trick("named_like_the_judge", "kernel named like the judge's", INSIDE, NO_RANK_OR_TRUE),
+    Trick("put_later_on_device", "work where results are delivered", CHECKED, (REFUSED,)),
+    Trick("waiting_removed", "waiting removed", INSIDE, NO_RANK_OR_TRUE),
+    Trick("download_replaced", "download replaced", APART, GONE),
 )
 """Whoever makes the judge catch one more sets its `caught_today`; a test holds the two together."""
 

@@ -110,7 +110,7 @@ def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
             time.sleep(POLL_S)
     if os.getppid() != engine:
         _remove(folder)
-    _end_like(signal.SIGKILL if status is None else status)
+    end_like(signal.SIGKILL if status is None else status)
 
 
 def _reap(*, or_raise: bool = False) -> Iterator[tuple[int, int]]:
@@ -147,7 +147,7 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_like(status: int) -> NoReturn:
+def end_like(status: int) -> NoReturn:
     """End with the exit code or by the signal that this wait status tells of."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)

@@ -17,10 +17,13 @@ class Point(Mapping[str, Coordinate]):
     dictionary, since families read them very often; a mapping's methods stay what they are where one has their name.
     """
 
+    __slots__ = ("__dict__", "__weakref__", "_hash")
+
     def __init__(
         self, values: Mapping[str, Coordinate] | Iterable[tuple[str, Coordinate]] = (), **named: Coordinate
     ) -> None:
         vars(self).update(values, **named)
+        object.__setattr__(self, "_hash", None)
 
     if not TYPE_CHECKING:  # properties come before the instance's own dictionary, functions behind it
         keys, values, items, get = (
@@ -53,10 +56,12 @@ class Point(Mapping[str, Coordinate]):
         return len(vars(self))
 
     def __hash__(self) -> int:
-        return hash(frozenset(vars(self).items()))
+        if self._hash is None:  # asked for very often
+            object.__setattr__(self, "_hash", hash(frozenset(vars(self).items())))
+        return self._hash  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mapping) and vars(self) == dict(other)
+        return self is other or (isinstance(other, Mapping) and vars(self) == dict(other))
 
     def __repr__(self) -> str:
         return f"Point({self.label})"

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -116,7 +117,8 @@ class Forked:
 
     def terminate(self) -> None:
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it has ended since, and its parent has heard of it
+                os.kill(self.pid, signal.SIGTERM)
 
 
 def _serve(handle: int) -> None:

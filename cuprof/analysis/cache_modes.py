@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cuprof.analysis import library_profiles
-from cuprof.analysis.labels import count, shorten
+from cuprof.analysis.labels import shorten
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, grouped
+from cuprof.wording import count, list_first
 
 HOT_ONLY = "profiled hot only"
 
@@ -51,9 +52,8 @@ def hot_only_note(study: Study, trials: Sequence[StudyTrial], metric: str = "") 
         return ""
     groups = grouped(left_out, lambda trial: trial.contender)
     names = [f"{shorten(name)} ({count(len(group), 'trial')})" for name, group in groups.items()]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return (
-        f"{HOT_ONLY.capitalize()}, so not compared with cold counters: {', '.join(names[:MOST_NAMES])}{more}; "
+        f"{HOT_ONLY.capitalize()}, so not compared with cold counters: {list_first(names, MOST_NAMES)}; "
         f"{collect_command(study)} collects cold ones."
     )
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuprof.analysis.failures import failure_groups, surprising_passes
-from cuprof.analysis.labels import count, list_names, shorten
+from cuprof.analysis.labels import list_names, shorten
 from cuprof.analysis.orders import published_order, winners
 from cuprof.analysis.quantities import choose_scale, format_ratio, format_value, level_text
 from cuprof.analysis.sampling_notes import sampling_notes
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, by_time, grouped
-from cuprof.backends.registry import is_host
 from cuprof.records import FAILED, State
 from cuprof.statistics import Verdict
+from cuprof.wording import count
 
 TELLING_SHARE = 0.1
 """Below this share of the read bandwidth memory is not the limit, and the headline leaves the share out."""
@@ -185,7 +185,9 @@ def _against_cpu(study: Study, ranked: Sequence[StudyTrial]) -> list[str]:
 
 def _other_devices(study: Study, ranked: Sequence[StudyTrial]) -> list[str]:
     """Return the fastest variant of every further accelerator; processors are compared as variants."""
-    others = [trial for trial in ranked if trial.device != ranked[0].device and not is_host(trial.backend, {})]
+    others = [
+        trial for trial in ranked if trial.device != ranked[0].device and not (trial.entry and trial.entry.on_host)
+    ]
     sentences = []
     for device, trials in grouped(others, lambda trial: trial.device).items():
         best = trials[0]

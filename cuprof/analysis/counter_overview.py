@@ -29,7 +29,7 @@ def overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Tab
     """
     counted = [trial for trial in trials if study.counters.of(trial)]
     values = {
-        metric.name: [_value(study, trial, metric.name) for trial in counted]
+        metric.name: [study.counters.value_of(trial, metric.name) for trial in counted]
         for metric in list_telling()
         if metric.name in study.counters.metrics
     }
@@ -101,11 +101,6 @@ def topics(values: Mapping[str, tuple[float | None, float | None]]) -> tuple[tup
         if known is not None and known.topic:
             found[known.topic].append(describe_change(metric, *pair))
     return tuple((topic, " ".join(filter(None, said))) for topic, said in found.items() if any(said))
-
-
-def _value(study: Study, trial: StudyTrial, metric: str) -> float | None:
-    row = study.counters.of(trial).get(metric)
-    return row.value if row else None
 
 
 def _scale(study: Study, metric: str, values: Sequence[float | None]) -> tuple[str, float]:

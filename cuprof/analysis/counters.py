@@ -17,7 +17,6 @@ from cuprof.analysis.undefined_ratios import explain
 from cuprof.backends.registry import find_spec
 from cuprof.point import Point
 from cuprof.profiling.knowledge import is_profiled, listing_order
-from cuprof.reading.counters import TrialCounter
 
 MOST_PAIRS = 16
 
@@ -197,11 +196,10 @@ def _choose(
 
 
 def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
-    sides = study.counters.of(before), study.counters.of(after)
-    metrics = sorted({*sides[0], *sides[1]}, key=listing_order)
+    metrics = sorted({*study.counters.of(before), *study.counters.of(after)}, key=listing_order)
     changes = [_change(study, metric, before, after) for metric in metrics]
     values = {
-        metric: (_number(sides[0].get(metric)), _number(sides[1].get(metric)))
+        metric: (study.counters.value_of(before, metric), study.counters.value_of(after, metric))
         for metric, change in zip(metrics, changes, strict=True)
         if change.change != "–"
     }
@@ -231,7 +229,7 @@ def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) ->
     rollup = ""
     for trial in (before, after):
         row = study.counters.of(trial).get(metric)
-        values.append(_number(row))
+        values.append(row.value if row else None)
         missing = why_uncounted(study, trial, metric) or "not collected"
         texts.append(missing if row is None else format_counter(row.value, row.text))
         if row is not None:
@@ -251,10 +249,6 @@ def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) ->
         before_launches=launches[0],
         after_launches=launches[1],
     )
-
-
-def _number(row: TrialCounter | None) -> float | None:
-    return row.value if row else None
 
 
 def _observations(study: Study, trial: StudyTrial) -> tuple[Observation, ...]:

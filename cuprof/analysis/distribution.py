@@ -71,11 +71,11 @@ def distribution(study: Study) -> Distribution | None:
     return Distribution(spreads, low, high, int(pooled.size), tuple(more))
 
 
-def thin(values: Sequence[float], most: int = MOST_POINTS) -> list[float]:
-    """Return at most `most` of the values, evenly over their order; the ends stay."""
-    if len(values) <= most:
+def thin(values: Sequence[float]) -> list[float]:
+    """Return the values, at most `MOST_POINTS` of them, evenly over their order; the ends stay."""
+    if len(values) <= MOST_POINTS:
         return list(values)
-    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
+    return [values[round(i * (len(values) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
 
 
 def _around(trial: StudyTrial) -> np.ndarray:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, grouped
 from cuprof.records import NOT_RUN, State
+from cuprof.wording import list_first
 
 WORDS: dict[str, str] = {
     "wrong_result": "wrong result",
@@ -89,7 +90,7 @@ def _group(trials: Sequence[StudyTrial]) -> FailureGroup:
         trials=len(trials),
         message=first.message,
         others=sum(trial.message != first.message for trial in trials),
-        problems="; ".join(problems[:4]) + (f" and {len(problems) - 4} more" if len(problems) > 4 else ""),
+        problems=list_first(problems, 4, "; "),
         expected=expected,
         log=first.log if more <= 0 else f"{first.log[:MOST_LOG]}\n… ({more} more characters are in the database)",
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cuprof.point import format_coordinate
+from cuprof.wording import list_first
 
 PLAIN_BELOW = 2**14
 """Powers of two from here on are written as such; smaller ones are numbers that people know."""
@@ -30,12 +31,6 @@ def shorten(text: object, most: int = 60) -> str:
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[-tail:]}"
 
 
-def count(number: int, noun: str) -> str:
-    """Return "1 trial", "2 trials"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def list_names(names: Iterable[object], most: int = 6) -> str:
     """Return names for a sentence, shortened: "a, b" or "a, b and 3 more"."""
-    every = [shorten(name) for name in names]
-    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
+    return list_first([shorten(name) for name in names], most)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cuprof.analysis.labels import count, shorten
+from cuprof.analysis.labels import shorten
 from cuprof.analysis.quantities import format_value
 from cuprof.analysis.trials import StudyTrial, grouped
 from cuprof.reading.counters import ProfileDuration
+from cuprof.wording import count
 
 FACTOR = 1.5
 """Profiled and timed durations further apart than this are of two algorithms.

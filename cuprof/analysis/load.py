@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def _trials(
     rows: Sequence[TrialRow], devices: Mapping[int, Device], experiment: Experiment, entries: Mapping[str, Entry]
 ) -> tuple[StudyTrial, ...]:
     names = [field.name for field in fields(TrialRow)]
+    values = attrgetter(*names)
     on_devices = {(row.variant, devices[key].label) for row in rows if (key := row.device_id or 0) in devices}
     several = {name for name, number in Counter(variant for variant, _ in on_devices).items() if number > 1}
     trials = []
@@ -136,7 +138,7 @@ def _trials(
         timed = {each: timing for each, timing in row.timings.items() if not math.isnan(timing.summary.median_ns)}
         trials.append(
             StudyTrial(
-                **{name: getattr(row, name) for name in names} | {"timings": timed},
+                **dict(zip(names, values(row), strict=True)) | {"timings": timed},
                 contender=f"{row.variant} @ {label}" if row.variant in several else row.variant,
                 problem_name=experiment.problem_name(row.problem) or point_label(row.problem),
                 device=label,

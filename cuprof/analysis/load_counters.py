@@ -50,6 +50,11 @@ class Counters:
         """Return metric → value of one trial."""
         return self._by_trial.get(trial.id, {})
 
+    def value_of(self, trial: StudyTrial, metric: str) -> float | None:
+        """Return a trial's value of a metric, None where it has no number."""
+        row = self.of(trial).get(metric)
+        return row.value if row else None
+
     def unit_of(self, metric: str) -> str:
         """Return the unit that a metric is stored in, empty for none."""
         return next((row.unit for row in self.values.values() if row.metric == metric and row.unit), "")

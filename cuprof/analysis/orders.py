@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from cuprof.analysis.labels import count, shorten
+from cuprof.analysis.labels import shorten
 from cuprof.analysis.quantities import format_ratio
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_time, grouped
 from cuprof.statistics import Verdict
+from cuprof.wording import count
 
 MOST_NAMED = 4
 MOST_LOST = 6

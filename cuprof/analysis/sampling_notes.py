@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cuprof.analysis.labels import count, list_names
+from cuprof.analysis.labels import list_names
 from cuprof.analysis.trials import RANKING, StudyTrial, interval_of
 from cuprof.reading.trials import TimingRow
 from cuprof.records import State
+from cuprof.wording import count
 
 MANY = 0.2
 """From this share of samples left out on, a page says so."""

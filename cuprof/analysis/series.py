@@ -9,11 +9,11 @@ from typing import Any
 
 from cuprof.analysis.cells import Candidate, candidates, choose, list_published
 from cuprof.analysis.experiment import FigureSpec
-from cuprof.analysis.labels import count
 from cuprof.analysis.published import whole
 from cuprof.analysis.quantities import QUANTITIES
 from cuprof.analysis.study import Device, Study
 from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_kind, by_time, grouped
+from cuprof.wording import count
 
 MOST_BARS = 40
 MOST_LINES = 14

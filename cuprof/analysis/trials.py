@@ -7,12 +7,13 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cuprof.analysis.labels import count, point_label
+from cuprof.analysis.labels import point_label
 from cuprof.comparison.entries import Entry
 from cuprof.point import Point
 from cuprof.reading.trials import TimingRow, TrialRow
 from cuprof.records import ENERGY_UNAVAILABLE, Energy, Measure, State, Summary
 from cuprof.statistics import is_mere_range
+from cuprof.wording import count
 
 RANKING = (Measure.COLD, Measure.HOT)
 """The measures that trials are ranked by: the first that a trial has."""

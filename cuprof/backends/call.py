@@ -17,6 +17,9 @@ def prepare_call(
     compared, where results are not written to the outputs.
 
     Switches of libraries that it turns hold while it runs, and then only.
+
+    Raises:
+        TypeError: a family's own function wants something called untimed.
     """
     made: list[Callable[[], object]] = []
 
@@ -25,4 +28,9 @@ def prepare_call(
         return made[0]
 
     function = keep_own(prepare)
-    return function, made[0].deliver if isinstance(made[0], Call) else None
+    if not isinstance(made[0], Call):
+        return function, None
+    home = getattr(getattr(variant.make, "func", variant.make), "__globals__", {}).get("__name__", "")
+    if not home.startswith("cuprof."):
+        raise TypeError("it returned a Call, whose `put` nobody times; return a function that writes into the outputs")
+    return function, made[0].deliver

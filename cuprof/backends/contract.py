@@ -29,7 +29,7 @@ from cuprof.family import Arrays, Program, Signature, Tolerances, Variant
 from cuprof.point import Point
 from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
 
-PHASES_MATTER_NS = 200_000.0
+GAPS_MATTER_NS = 200_000.0
 """What the gaps between an execution's launches differ by, 0.9 µs on H200s, is less than half a percent of a longer
 one."""
 POISON_BYTE = 0xFF
@@ -105,11 +105,10 @@ def first_draw() -> Draw:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many executions were compared, how many of them were wrong, and which was the first (counted from 0)."""
+    """How many executions were compared, and how many of them were wrong."""
 
     compared: int = 0
     wrong: int = 0
-    first_wrong: int | None = None
 
 
 @dataclass(frozen=True)
@@ -143,8 +142,8 @@ class Runnable(Protocol):
         """Return how many operations one execution enqueues, at most."""
 
     @property
-    def phases(self) -> int:
-        """Return how many executions a cold sample is the mean of, where they are shorter than `PHASES_MATTER_NS`."""
+    def launch_phases(self) -> int:
+        """Return how many executions a cold sample is the mean of, where they are shorter than `GAPS_MATTER_NS`."""
 
 
 R = TypeVar("R", bound=Runnable)
@@ -170,6 +169,9 @@ class Session(ABC, Generic[R]):
     def poison(self, runnable: R, byte: int = POISON_BYTE) -> None:
         """Overwrite outputs and scratch with a byte."""
 
+    def spoil(self, runnable: R, share: float, byte: int) -> None:
+        """Overwrite one element of each result, so far along, with a byte; nothing where none is timed back to back."""
+
     def run(self, runnable: R) -> None:
         """Execute once and wait.
 
@@ -185,6 +187,10 @@ class Session(ABC, Generic[R]):
         Raises:
             LaunchError: as `run`.
         """
+
+    def clocked(self, runnable: R, count: int = 1) -> float:
+        """Execute so often on what is there, and return the ns of the host's clock, where that is what times it."""
+        raise NotImplementedError
 
     def watch_inputs(self) -> None:
         """Remember what the inputs hold, for `damaged_inputs`; nothing where that is kept anyhow."""
@@ -271,8 +277,8 @@ class Session(ABC, Generic[R]):
         """Execute and time, and return one execution's share: once for total, `batch` times back to back for hot.
 
         A cold reading is of one execution, or the mean of `batch` of them, each with cold caches, where the runnable's
-        `phases` ask for that many. What an execution is given is written, and its result compared, outside of what is
-        timed; of a hot batch the first finds what is drawn, and the last one's result is compared.
+        `launch_phases` ask for that many. What an execution is given is written, and its result compared, outside of
+        what is timed; of a hot batch the first finds what is drawn, and the last one's result is compared.
 
         Args:
             draw: called for each of them.

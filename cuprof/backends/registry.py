@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cuprof.backends.spec import BackendSpec, ListedDevice
 from cuprof.errors import UnknownNameError
@@ -86,7 +86,9 @@ def count_devices(backend: str) -> int:
     return int(resolve_name(get_spec(backend).counter)())
 
 
-def is_host(backend: str, details: Mapping[str, Any]) -> bool:
-    """Return whether a device with these details is the host's own processor, which OpenCL may offer too."""
-    spec = find_spec(backend)
-    return (spec is not None and spec.is_host) or details.get("type") == "CPU"
+def is_host(device: DeviceFacts | None) -> bool:
+    """Return whether a device is the host's own processor, which OpenCL may offer too."""
+    if device is None:
+        return False
+    spec = find_spec(device.backend)
+    return (spec is not None and spec.is_host) or device.details.get("type") == "CPU"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from cuprof.commands.arguments import CommandParser, add_rule, add_store, run_verdict
 from cuprof.errors import UsageError
+from cuprof.records import Measure
 from cuprof.terminal.output import print_message
 
-MEASURES = ("cold", "hot", "total")
 FORMATS = ("table", "json", "markdown")
 
 DESCRIPTION = """\
@@ -85,7 +85,7 @@ def make_parser() -> CommandParser:
     parser.add_argument(
         "settings", metavar="experiment=NAME", nargs="*", default=[], help="narrows latest and plain variant names"
     )
-    parser.add_argument("--measure", choices=MEASURES, action="append", help="which time; default cold and hot")
+    parser.add_argument("--measure", choices=list(Measure), action="append", help="which time; default cold and hot")
     add_rule(
         parser,
         noise="how much any time varies from sweep to sweep, as a standard deviation (default: estimated from "

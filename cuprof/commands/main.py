@@ -9,6 +9,7 @@ import gc
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -91,6 +92,7 @@ def _finish(code: int, is_process: bool) -> int:
     code = INTERRUPTED if code and is_requested() else code
     if is_process:
         with shielded():
+            threading._shutdown()  # type: ignore[attr-defined]  # ends pools of processes, which exit functions wait for
             atexit._run_exitfuncs()
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or none

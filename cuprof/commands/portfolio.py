@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cuprof.commands.arguments import CommandParser, add_store, share
 from cuprof.errors import UsageError
+from cuprof.records import Measure
 from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
 
@@ -15,7 +16,6 @@ examples:
   cuprof sweep family=reduction problem.n=2**16,2**20,2**24 search=surrogate
   cuprof portfolio reduction
   cuprof portfolio reduction --within 2% --header reduction.h"""
-MEASURES = ("cold", "hot", "total")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,7 +63,7 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("family", metavar="FAMILY", help="see cuprof list families")
     parser.add_argument("--within", type=share, default=0.05, metavar="SHARE", help="of the best time (default: 5%%)")
-    parser.add_argument("--measure", choices=MEASURES, default="cold", help="which time (default: cold)")
+    parser.add_argument("--measure", choices=list(Measure), default="cold", help="which time (default: cold)")
     parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
     parser.add_argument("--header", type=Path, metavar="FILE", help="write a C header that picks one by problem")
     parser.add_argument("--json", action="store_true", help="print JSON")

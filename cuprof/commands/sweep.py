@@ -23,8 +23,8 @@ usage: cuprof sweep [FILE.py | DEFINITION] [SETTING=VALUE ...] [OPTION ...]
 Check every variant against the family's reference, time the right ones, store all of it trial by trial, and write the
 report. What is stored already is not measured again; an interrupted sweep goes on where it stopped.
 
-FILE.py is a file that calls cuprof.compare; it needs no project and no family. DEFINITION is a definition.json of
-FlashInfer-Bench or SOL-ExecBench, or its folder. See docs/bring-your-kernel.md.
+FILE.py is a file that calls cuprof.compare, or Kernel Tuner's tune_kernel; it needs no project and no family.
+DEFINITION is a definition.json of FlashInfer-Bench or SOL-ExecBench, or its folder. See docs/bring-your-kernel.md.
 
 Exit code: 0 fine, 1 some trial failed, 2 bad input.
 

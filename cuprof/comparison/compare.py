@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from cuprof.comparison.entries import Entry, Side
-from cuprof.comparison.matching import Match, Matching, choose_measures, match
+from cuprof.comparison.matching import Match, Matching, choose_measures, find_bridges, match
 from cuprof.comparison.noise import find_noises, noise_between, noise_within
-from cuprof.comparison.stored import read_samples
+from cuprof.comparison.stored import forget_samples, read_samples
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
-from cuprof.statistics.contrast import contrast
-from cuprof.statistics.noise import PREPARED
+from cuprof.statistics.contrast import Contrast, Pair, contrast_all
+from cuprof.statistics.noise import PREPARED, Noise
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
+from cuprof.wording import list_first
+
+AT_ONCE = 10_000
+"""Pairs whose samples are held at one time."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Options:
             raise SelectionError(f"the noise is {self.noise:g}; give a share from 0 up to 1, such as 0.2% or 0.002")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ComparedTrial:
     """One measure of one matched trial with its verdict; times in ns."""
 
@@ -142,19 +147,8 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
         raise SelectionError(
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
-    read_samples(side.series[measure] for pair, measure in pairs for side in (pair.base, pair.new))
     noises = find_noises(pairs, options.noise)
-    contrasts = [
-        contrast(
-            pair.base.series[measure],
-            pair.new.series[measure],
-            noise_within(pair, measure)
-            if pair.is_together(measure)
-            else noise_between(noises[pair.device], pair, measure),
-            pair.bridge(measure),
-        )
-        for pair, measure in pairs
-    ]
+    contrasts = contrast_matched(pairs, partial(_noise, noises))
     choices = sum(pair.choices for pair, _ in pairs)
     rows = tuple(
         ComparedTrial(pair, measure, pair.base.series[measure].median_ns, pair.new.series[measure].median_ns, judgement)
@@ -224,6 +218,32 @@ def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Meas
     return pairs, tuple(reasons)
 
 
+def contrast_matched(
+    pairs: Sequence[tuple[Match, Measure]], noise: Callable[[Match, Measure], Noise]
+) -> list[Contrast]:
+    """Return the contrast of each pair; of the samples of very many a part is held at a time."""
+    found: list[Contrast] = []
+    for start in range(0, len(pairs), AT_ONCE):
+        part = pairs[start : start + AT_ONCE]
+        series = [side.series[measure] for pair, measure in part for side in (pair.base, pair.new)]
+        read_samples(series)
+        found += contrast_all(
+            [
+                Pair(pair.base.series[measure], pair.new.series[measure], noise(pair, measure), bridge)
+                for (pair, measure), bridge in zip(part, find_bridges(part), strict=True)
+            ]
+        )
+        if len(part) == AT_ONCE:  # of few they may be wanted again
+            forget_samples(series)
+    return found
+
+
+def _noise(noises: Mapping[str, SweepNoise], pair: Match, measure: Measure) -> Noise:
+    if pair.is_together(measure):
+        return noise_within(pair, measure)
+    return noise_between(noises[pair.device], pair, measure)
+
+
 def _method_difference(pair: Match, measure: Measure) -> str:
     """Return how the timing methods differ; times of different methods are never compared."""
     if pair.base.methods.get(measure) == pair.new.methods.get(measure):
@@ -267,8 +287,5 @@ def _warnings(base: Side, new: Side, matching: Matching, rows: Sequence[Compared
     return tuple(dict.fromkeys(texts))
 
 
-def _names(entries: Sequence[Entry], most: int = 3) -> str:
-    labels = [entry.label for entry in entries]
-    if not labels:
-        return "none"
-    return "; ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")
+def _names(entries: Sequence[Entry]) -> str:
+    return list_first([entry.label for entry in entries], 3, "; ") or "none"

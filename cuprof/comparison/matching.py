@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from cuprof.comparison.entries import Entry, Side
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, NOT_RUN, Measure
-from cuprof.statistics.contrast import Contrast, contrast
-from cuprof.statistics.series import are_together
+from cuprof.statistics.contrast import Contrast, Pair, contrast_all
+from cuprof.statistics.series import Series, are_together
 
 TUNABLES = ("best", "equal")
 """How two variants are compared: each at its own fastest tunables, or each choice with its equal."""
@@ -18,7 +18,7 @@ KERNEL_TIMES = (Measure.COLD, Measure.HOT)
 WHICH = "; several devices have that name, and which is meant cannot be told"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Match:
     """One trial of each side.
 
@@ -50,17 +50,14 @@ class Match:
         """Return whether neither side could run it."""
         return self.base.state in NOT_RUN and self.new.state in NOT_RUN
 
-    def bridge(self, measure: Measure) -> Contrast | None:
-        """Return the contrast of the reference between the sides' jobs; None where they share a job or no reference.
-
-        By it a comparison across jobs, which may have run on two cards, is freed of what the jobs differ by.
-        """
+    def find_references(self, measure: Measure) -> tuple[Series, Series] | None:
+        """Return what the sides' jobs measured of the reference; None where they share a job or no reference."""
         base, new = self.base, self.new
         if base.job == new.job or not base.reference or base.reference != new.reference:
             return None
         if not (measure in base.references and measure in new.references):
             return None
-        return contrast(base.references[measure], new.references[measure])
+        return base.references[measure], new.references[measure]
 
     def is_together(self, measure: Measure) -> bool:
         """Return whether the sides' samples of a measure, which both have, were taken side by side."""
@@ -104,6 +101,17 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
     return _match_keys(
         bases, news, lambda entry: (entry.family, entry.variant, entry.backend, entry.problem, entry.tunables)
     )
+
+
+def find_bridges(pairs: Sequence[tuple[Match, Measure]]) -> list[Contrast | None]:
+    """Return for each pair the contrast of the reference between the sides' jobs; None where there is none.
+
+    By it a comparison across jobs, which may have run on two cards, is freed of what the jobs differ by.
+    """
+    references = [match.find_references(measure) for match, measure in pairs]
+    distinct = {(id(each[0]), id(each[1])): Pair(*each) for each in references if each}
+    found = dict(zip(distinct, contrast_all(list(distinct.values())), strict=True))
+    return [found[id(each[0]), id(each[1])] if each else None for each in references]
 
 
 def choose_measures(matches: Iterable[Match], asked: Sequence[Measure] = ()) -> tuple[Measure, ...]:

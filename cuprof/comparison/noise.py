@@ -10,8 +10,9 @@ from cuprof.backends.registry import find_spec
 from cuprof.backends.spec import NoiseSource
 from cuprof.comparison.entries import Entry
 from cuprof.comparison.matching import Match
+from cuprof.comparison.stored import read_samples
 from cuprof.records import Measure
-from cuprof.statistics.contrast import contrast
+from cuprof.statistics.contrast import Pair, contrast_all
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise, NoiseModel
 from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
 
@@ -22,10 +23,10 @@ TRANSFERS = NoiseModel("total, by the host's clock", 0.05)
 HOST = NoiseModel("CPU", 0.05)
 """What is assumed where nothing tells it; docs/comparing.md says what the figures were chosen from."""
 
-Pair = tuple[Match, Measure]
+Matched = tuple[Match, Measure]
 
 
-def find_noises(pairs: Iterable[Pair], stated: float | None) -> dict[str, SweepNoise]:
+def find_noises(pairs: Iterable[Matched], stated: float | None) -> dict[str, SweepNoise]:
     """Return device → noise of the times that the two sides took in different sweeps.
 
     Each device has its own: a GPU's times say nothing of how much the host's vary.
@@ -33,7 +34,7 @@ def find_noises(pairs: Iterable[Pair], stated: float | None) -> dict[str, SweepN
     Args:
         stated: taken for all times, as a share of each, where it is not None.
     """
-    by_device: dict[str, list[Pair]] = defaultdict(list)
+    by_device: dict[str, list[Matched]] = defaultdict(list)
     for match, measure in pairs:
         if not match.is_together(measure):
             by_device[match.device].append((match, measure))
@@ -72,7 +73,7 @@ def assumed_model(entry: Entry, measure: Measure) -> NoiseModel:
     return SEVERAL_LAUNCHES if entry.several_launches else ONE_LAUNCH
 
 
-def _find_noise(apart: Sequence[Pair]) -> SweepNoise:
+def _find_noise(apart: Sequence[Matched]) -> SweepNoise:
     """Return the noise of one device's times."""
     models = tuple(
         dict.fromkeys(assumed_model(each, measure) for match, measure in apart for each in (match.base, match.new))
@@ -81,7 +82,9 @@ def _find_noise(apart: Sequence[Pair]) -> SweepNoise:
     assumed = SweepNoise("assumed", models)
     if not unchanged:
         return assumed
-    contrasts = [contrast(match.base.series[measure], match.new.series[measure]) for match, measure in unchanged]
+    sides = [Pair(match.base.series[measure], match.new.series[measure]) for match, measure in unchanged]
+    read_samples(each for pair in sides for each in (pair.base, pair.new))
+    contrasts = contrast_all(sides)
     deviations = [noise_between(assumed, match, measure).value for match, measure in unchanged]
     first = {id(match): assumed_model(match.base, measure) for match, measure in reversed(unchanged)}
     counts = Counter(first.values())

@@ -27,6 +27,7 @@ from cuprof.reading.trials import list_variant_names
 from cuprof.records import FAILED
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
+from cuprof.wording import list_first
 
 FORMS = (
     "a side is a sweep (12, latest, latest~1), a variant (reduction/last_warp, or last_warp with "
@@ -176,8 +177,7 @@ class Finder:
             for entry in read_entries(connection, [sweep], [name])
             if chosen.get(entry.problem) == sweep
         ]
-        where = ", ".join(_describe(sweeps[sweep]) for sweep in used[:MOST_SWEEPS])
-        where += f" and {len(used) - MOST_SWEEPS} more" if len(used) > MOST_SWEEPS else ""
+        where = list_first([_describe(sweeps[sweep]) for sweep in used], MOST_SWEEPS)
         return Side(text, "variant", f"{entries[0].name} in {where}", entries, self.url, used)
 
     def _family(self, text: str, sweeps: Sequence[SweepRow]) -> str:

@@ -16,10 +16,10 @@ from cuprof.backends.registry import is_host
 from cuprof.comparison.entries import Entry
 from cuprof.measure.method import relevant_settings
 from cuprof.reading.devices import DeviceRow, list_devices
-from cuprof.reading.references import Reference, list_references
+from cuprof.reading.references import list_references
 from cuprof.reading.samples import SampleArrays, iter_samples
-from cuprof.reading.sweeps import read_configurations
-from cuprof.reading.trials import TimingRow, TrialRow, list_trials
+from cuprof.reading.sweeps import list_sources, read_configurations
+from cuprof.reading.trials import TimingRow, TrialRow, iter_trials
 from cuprof.records import Measure, State
 from cuprof.statistics.series import Series
 from cuprof.store.connection import READING, checking, explained
@@ -28,6 +28,9 @@ FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
 SAME = ("family", "variant", "problem", "tunables", "backend", "identity", "state", "message", "is_expected_wrong")
 """What an entry is as the trial is."""
+NONE: Mapping[Measure, Series] = {}
+Methods = tuple[Mapping[Measure, Mapping[str, Any]], Mapping[Measure, str]]
+"""Measure → its settings and its method's hash: equal for most trials of a sweep, which share them."""
 FIRST_VERSION = "1.1"
 """The method's of timings that do not tell it: it was stored from the second on."""
 
@@ -48,33 +51,33 @@ def read_entries(
         trials: what `list_trials` returns of them, where it is known.
     """
     devices = {device.id: device for device in list_devices(connection, sweep_ids)}
-    rows: dict[tuple[Any, ...], TrialRow] = {}
-    for row in list_trials(connection, sweep_ids, variants) if trials is None else trials:
-        device = devices.get(row.device_id or 0)
-        key = (row.family, row.variant, row.backend, row.problem, row.tunables, device and device.facts.name)
-        rows.pop(key, None)
-        rows[key] = row
-    measured_in = {row.run.sweep_id for row in rows.values() if row.run}
+    measured_in = list_sources(connection, sweep_ids)
     configurations = read_configurations(connection, measured_in)
-    references: dict[tuple[int, str], list[Reference]] = defaultdict(list)
-    for reference in list_references(connection, sorted(measured_in)):
-        references[reference.sweep_id, reference.job].append(reference)
     shelf = Shelf(connection.engine)
+    references: dict[tuple[int, str], tuple[str, dict[Measure, Series]]] = {}
+    for each in list_references(connection, measured_in):
+        _, series = references.setdefault((each.sweep_id, each.job), (each.identity, {}))
+        series[each.measure] = StoredSeries(shelf, each.timing_id, each.median_ns)
 
     @cache
-    def settings(sweep_id: int, timed: tuple[tuple[Measure, str], ...]) -> dict[Measure, Mapping[str, Any]]:
+    def methods(sweep_id: int, timed: tuple[tuple[Measure, str, str], ...]) -> Methods:
         measuring = configurations.get(sweep_id, {}).get("measure") or {}
-        return {measure: {**relevant_settings(measure, measuring), "version": version} for measure, version in timed}
+        return (
+            {measure: {**relevant_settings(measure, measuring), "version": version} for measure, version, _ in timed},
+            {measure: method for measure, _, method in timed},
+        )
 
-    entries = []
-    for row in rows.values():
-        entry = _entry(row, devices.get(row.device_id or 0), shelf, settings)
-        if row.run is not None and row.run.job:
-            found = references.get((row.run.sweep_id, row.run.job), ())
-            series = {each.measure: StoredSeries(shelf, each.timing_id, each.median_ns) for each in found}
-            entry = replace(entry, job=row.run.job, reference=found[0].identity if found else "", references=series)
-        entries.append(entry)
-    return entries
+    entries: dict[tuple[Any, ...], Entry] = {}
+    with checking(connection.engine.url):
+        for row in iter_trials(connection, sweep_ids, variants) if trials is None else trials:
+            entry = _entry(row, devices.get(row.device_id or 0), shelf, methods)
+            if row.run is not None and row.run.job:
+                identity, series = references.get((row.run.sweep_id, row.run.job), ("", {}))
+                entry = replace(entry, job=row.run.job, reference=identity, references=series)
+            key = (row.family, row.variant, row.backend, row.problem, row.tunables, entry.device)
+            entries.pop(key, None)
+            entries[key] = entry
+    return list(entries.values())
 
 
 def read_samples(series: Iterable[Series]) -> None:
@@ -85,6 +88,14 @@ def read_samples(series: Iterable[Series]) -> None:
             wanted[each.shelf].append(each.timing_id)
     for shelf, timing_ids in wanted.items():
         shelf.read(timing_ids)
+
+
+def forget_samples(series: Iterable[Series]) -> None:
+    """Forget the samples of stored series, which are read again when they are asked for again."""
+    for each in series:
+        if isinstance(each, StoredSeries):
+            for name in ("durations", "rounds", "spread", "quartiles"):
+                vars(each).pop(name, None)
 
 
 class Shelf:
@@ -154,27 +165,30 @@ def _entry(
     row: TrialRow,
     device: DeviceRow | None,
     shelf: Shelf,
-    settings: Callable[[int, tuple[tuple[Measure, str], ...]], dict[Measure, Mapping[str, Any]]],
+    methods: Callable[[int, tuple[tuple[Measure, str, str], ...]], Methods],
 ) -> Entry:
     timings = {
         measure: timing
         for measure, timing in (row.timings.items() if row.state is State.OK else ())
         if timing.summary.count and timing.summary.max_ns > 0
     }
-    versions = tuple(
-        (measure, str(timing.details.get("version") or FIRST_VERSION)) for measure, timing in timings.items()
+    timed = tuple(
+        (measure, str(timing.details.get("version") or FIRST_VERSION), timing.method)
+        for measure, timing in timings.items()
     )
     sweep_id = row.run.sweep_id if row.run else 0
+    settings, hashes = methods(sweep_id, timed)
     return Entry(
         **dict(zip(SAME, _what(row), strict=True)),
         device=device.facts.name if device else "",
         device_identity=device.comparable if device else "",
-        on_host=device is not None and is_host(row.backend, device.facts.details),
+        on_host=is_host(device.facts if device else None),
         several_launches=Measure.COLD in timings and int(timings[Measure.COLD].details.get("batch") or 1) > 1,
         run=f"{row.identity} {row.run.started_at} {row.run.duration_ns}" if row.run else "",
-        settings=settings(sweep_id, versions),
-        methods={measure: timing.method for measure, timing in timings.items()},
+        settings=settings,
+        methods=hashes,
         series={measure: _series(timing, shelf) for measure, timing in timings.items()},
+        references=NONE,
     )
 
 

@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from cuprof.errors import BuildError
 from cuprof.project import user_cache
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
+_OF_A_COMPILER = re.compile(r"\berror\b *[:#]")
+_REFUSED: dict[Path, BuildError] = {}
 
 
 def content_of(solution: Solution) -> str:
@@ -38,6 +41,8 @@ def load_function(solution: Solution) -> Callable[..., Any]:
     folder = _unpack(solution.sources, content_of(solution))
     file, _, name = solution.spec.entry_point.partition("::")
     load = _load_compiled if solution.spec.is_compiled else _import
+    if folder in _REFUSED:  # a builder that failed once takes its module for built
+        raise _REFUSED[folder]
     function = getattr(load(folder, file, solution), name, None)
     if not callable(function):
         raise BuildError(f"{solution.name}: {file} has no function {name}")
@@ -161,5 +166,6 @@ def _load_compiled(folder: Path, file: str, solution: Solution) -> Any:
         )
     except (RuntimeError, OSError) as error:
         said = str(error)
-        first = next((line for line in said.splitlines() if "error" in line.lower()), said.partition("\n")[0])
-        raise BuildError(f"{solution.name} ({file}) does not compile: {first.strip()}", said) from error
+        first = next((line for line in said.splitlines() if _OF_A_COMPILER.search(line)), said.partition("\n")[0])
+        _REFUSED[folder] = BuildError(f"{solution.name} ({file}) does not compile: {first.strip()}", said)
+        raise _REFUSED[folder] from error

@@ -5,6 +5,7 @@ Nothing is tuned and nothing behind the call runs. Kernel Tuner itself need not 
 
 from __future__ import annotations
 
+import ast
 import inspect
 import runpy
 import sys
@@ -36,9 +37,7 @@ def is_tuner_script(file: Path) -> bool:
     """Return whether a Python file imports Kernel Tuner, and nothing of cuprof."""
     if not file.is_file() or ROOT.encode() not in file.read_bytes():
         return False
-    roots: set[str] = set()
-    for node in parse_file(file).tree.body:
-        roots |= _imported(node)
+    roots = {name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in _imported(node)}
     return ROOT in roots and "cuprof" not in roots
 
 
@@ -158,7 +157,7 @@ def _as_if_alone(script: Path) -> Iterator[None]:
         sys.path[:], sys.argv = path, arguments
 
 
-def _imported(node: Any) -> set[str]:
-    names = [each.name for each in getattr(node, "names", ())] if type(node).__name__ == "Import" else []
-    names += [node.module or ""] if type(node).__name__ == "ImportFrom" else []
-    return {name.partition(".")[0] for name in names}
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [each.name for each in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -36,7 +36,7 @@ class Calibrator:
         device, call = station.find_device(backend), self.fleet.call
         if device is None:
             return
-        on_host, calibration = is_host(backend, device.details), None
+        on_host, calibration = is_host(device), None
         if on_host and self.prepared.config.retry != "all":
             calibration = call(self.store.reuse_calibration, sweep_id, device)
         if calibration is None:

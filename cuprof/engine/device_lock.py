@@ -78,7 +78,7 @@ class DeviceLocks:
 
 def lock_name(device: DeviceFacts) -> str:
     """Return what is equal for all that measure on one physical device: OpenCL's CPU is the host, its GPU is CUDA's."""
-    if is_host(device.backend, device.details):
+    if is_host(device):
         return f"host-{platform.node()}"
     return device.uuid or f"{device.backend}-{device.index}-{platform.node()}"
 

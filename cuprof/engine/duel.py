@@ -170,10 +170,7 @@ def _series_of(timing: Timing) -> Series:
 
 def _noise(trial: Trial, measure: Measure, median_ns: float) -> Noise:
     """Return the noise of times taken side by side: on the host a function's place in memory counts."""
-    device = trial.device
-    if measure is not Measure.COLD or device is None or not is_host(trial.backend, device.details):
-        return NO_NOISE
-    return Noise(PREPARED.deviation(median_ns))
+    return Noise(PREPARED.deviation(median_ns)) if measure is Measure.COLD and is_host(trial.device) else NO_NOISE
 
 
 def _together(prepared: Prepared) -> Prepared:

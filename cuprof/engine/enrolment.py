@@ -16,7 +16,11 @@ from cuprof.worker.messages import Describe, Described, WorkerSettings
 
 
 def make_stations(config: SweepConfig) -> list[Station]:
-    """Return a station for each GPU that is asked for, at least one; no worker is started yet."""
+    """Return a station for each GPU that is asked for, at least one; no worker is started yet.
+
+    Raises:
+        UsageError: there are GPUs, but not one that is named.
+    """
     numbers, ordinals = config.device.numbers(), list_ordinals(config.device)
     every = [numbers]
     if len(ordinals) > 1:
@@ -29,23 +33,32 @@ def make_stations(config: SweepConfig) -> list[Station]:
 def list_ordinals(device: DeviceConfig) -> tuple[int, ...]:
     """Return the CUDA devices that are named, or those that "all" or "each" stand for."""
     if device.cuda[0] in ("all", "each") and "cuda" in device.backends:
-        try:
-            return tuple(range(count_devices("cuda")))
-        except CuprofError:
-            return ()  # the plan tells why
+        return tuple(range(_count_gpus()))
+    highest = max(device.cuda_ordinals, default=0)
+    if highest and "cuda" in device.backends and 0 < (count := _count_gpus()) <= highest:
+        found = "there is one GPU, 0" if count == 1 else f"there are {count} GPUs, 0 to {count - 1}"
+        raise UsageError(f"device.cuda={','.join(device.cuda)}: {found}")
     return device.cuda_ordinals
+
+
+def _count_gpus() -> int:
+    try:
+        return count_devices("cuda")
+    except CuprofError:
+        return 0  # the plan tells why
 
 
 def enroll(config: SweepConfig, stations: list[Station], backends: tuple[str, ...]) -> list[str]:
     """Tell each station its devices, take out those that cannot take part, and return why, a line each.
 
-    Trials are planned for the devices of the first station. So what the others' have of a trial's identity has to be
-    the same, and of two stations with one physical device the second does without it.
+    Trials are planned for the devices of the first station, which is one whose GPU works. So what the others' have of a
+    trial's identity has to be the same, and of two stations with one physical device the second does without it.
 
     Raises:
         UsageError: a GPU that was named cannot take part.
     """
     describe_all(config, stations, backends)
+    stations.sort(key=lambda station: -len(station.accelerators))  # in the order of their numbers, but for broken ones
     taken: set[str] = set()
     notes: list[str] = []
     first = stations[0]
@@ -90,7 +103,7 @@ def _withdraw(station: Station, first: Station, backend: str, taken: set[str]) -
         reason = f"the first station has no {backend} device"
     elif device.identity != wanted.identity:
         reason = f"{device.name} is not equal to the first device, {wanted.name}"
-    elif not is_host(backend, device.details) and lock_name(device) in taken:
+    elif not is_host(device) and lock_name(device) in taken:
         reason = f"its {backend} device is another station's"
     if reason:
         station.devices = {**station.devices, backend: Unavailable(reason)}

@@ -302,15 +302,18 @@ def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed:
 
 
 def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
-    """Return problem and back end → the trial that blocks share: the baseline's first, or the first that is right."""
-    baseline = prepared.config.baseline or prepared.family.get_baseline()
-    found: dict[tuple[Point, str], Trial] = {}
+    """Return problem and back end → the trial that blocks share: the baseline's default one, or its first, or any."""
+    family = prepared.family
+    baseline = prepared.config.baseline or family.get_baseline()
+    usual = Point((each.name, each.default) for each in family.variant(baseline).tunables)
+    found: dict[tuple[Point, str], tuple[int, Trial]] = {}
     for trial in prepared.plan.trials:
         if trial.unavailable is None and trial.expected != "wrong":
             key = (trial.problem, trial.backend)
-            if key not in found or (trial.variant == baseline != found[key].variant):
-                found[key] = trial
-    return {key: _job_trial(trial) for key, trial in found.items()}
+            rank = (trial.tunables == usual) + 1 if trial.variant == baseline else 0
+            if key not in found or rank > found[key][0]:
+                found[key] = (rank, trial)
+    return {key: _job_trial(trial) for key, (_, trial) in found.items()}
 
 
 def _job_trial(trial: Trial) -> JobTrial:

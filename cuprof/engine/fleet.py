@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from threading import Event, Thread, current_thread
 from typing import Any, NoReturn, TypeVar
@@ -21,7 +21,7 @@ from cuprof.worker.messages import Job
 
 T = TypeVar("T")
 
-POLL_S = 0.05
+POLL_S, LOOK_S = 0.05, 0.5
 JOIN_S = 15.0
 """Longer than ending a worker takes; a station that waits for its device's turn is left to the end of the process."""
 
@@ -81,8 +81,8 @@ class Fleet:
         self._calls.put((future, partial(function, *given)))
         while True:
             try:
-                return future.result(POLL_S)
-            except NotYetError:
+                return future.result(LOOK_S)
+            except NotYetError:  # it is never answered where an interrupt came between two steps of the other thread
                 if self._stopped.is_set():
                     raise StoppedError from None
 
@@ -111,15 +111,21 @@ class Fleet:
             future, function = self._calls.get(timeout=POLL_S)
         except queue.Empty:
             return
-        future.set_result(function())
+        try:
+            future.set_result(function())
+        except BaseException:
+            future.set_exception(StoppedError())
+            raise
 
     def _stop(self, threads: Sequence[Thread]) -> None:
+        """End the stations; what they still ask for is refused."""
         self._stopped.set()
         for station in self.stations:
             station.runner.stop()
         give_up = time.monotonic() + JOIN_S
-        for thread in threads:
-            thread.join(max(give_up - time.monotonic(), 0.0))
+        while any(thread.is_alive() for thread in threads) and time.monotonic() < give_up:
+            with suppress(queue.Empty):
+                self._calls.get(timeout=POLL_S)[0].set_exception(StoppedError())
 
 
 @contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from cuprof.wording import count
+
 BUSY_SHARE = 0.5
 """Load a usable core above which something else often runs where a variant is timed."""
 
@@ -13,4 +15,4 @@ def describe_load() -> str:
     cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
     if load <= BUSY_SHARE * cores:
         return ""
-    return f"the host is busy (load {load:.1f} on {cores} core{'s' if cores > 1 else ''}): CPU times will scatter"
+    return f"the host is busy (load {load:.1f} on {count(cores, 'core')}): CPU times will scatter"

@@ -55,14 +55,22 @@ class Launched:
 
 
 _spares: list[Launched] = []
+_at_first: list[int] = []
 
 
 def prestart(count: int = 1) -> None:
     """Start the workers that the next calls of `take` return; those that nobody takes are ended with this process."""
-    if not _spares:
+    if not _at_first:
         atexit.register(_discard_spares)
+        _at_first.append(count)
     while len(_spares) < count:
         _spares.append(_launch())
+
+
+def prestart_for_next_job() -> None:
+    """Start as many more as the command did at first; none where it never did."""
+    if _at_first:
+        prestart(len(_spares) + _at_first[0])
 
 
 def take(sandbox: Sandbox | None = None) -> Launched:

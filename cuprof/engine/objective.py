@@ -36,7 +36,7 @@ def evaluate(
     return value if 0 < value < math.inf else math.nan
 
 
-class Counting:
+class ObjectiveCounters:
     """Read the counters of an objective, and have those trials profiled that lack them.
 
     Args:

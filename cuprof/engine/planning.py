@@ -83,7 +83,7 @@ class Prepared:
         """
         if known is None or not known.complete:
             return False
-        if self.on_each_card and trial.device is not None and not is_host(trial.backend, trial.device.details):
+        if self.on_each_card and trial.device is not None and not is_host(trial.device):
             return False  # what one card has measured tells nothing of the others
         if known.sweep_id == sweep_id or not self.config.retry:
             return True

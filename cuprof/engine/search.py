@@ -17,7 +17,7 @@ from cuprof.engine.duel import Duel, Ending, describe_ending
 from cuprof.engine.feed import LATER, Later, make_jobs
 from cuprof.engine.hints import find_hints
 from cuprof.engine.ledger import Ledger
-from cuprof.engine.objective import PROFILER, Counting, evaluate
+from cuprof.engine.objective import PROFILER, ObjectiveCounters, evaluate
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.measure.method import methods
@@ -66,7 +66,7 @@ def open_search(
     if names := config.search.counters:
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(get_profiler(PROFILER).open(replace(config, ncu=ncu), project))
-        counting = Counting(names, trials, collector, store, ledger.sweep_id)
+        counting = ObjectiveCounters(names, trials, collector, store, ledger.sweep_id)
     return SearchFeed(prepared, trials, earlier, ledger.sweep_id, note, counting)
 
 
@@ -90,7 +90,7 @@ class SearchFeed:
         earlier: Sequence[EarlierRun],
         sweep_id: int,
         note: Callable[[str], None],
-        counting: Counting | None = None,
+        counting: ObjectiveCounters | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.prepared, self.trials, self.note, self.clock = prepared, tuple(trials), note, clock

@@ -61,9 +61,8 @@ class Station:
     def accelerators(self) -> list[DeviceFacts]:
         """Return the devices that are not the host's own processor."""
         found = [device for device in self.devices.values() if isinstance(device, DeviceFacts)]
-        return [device for device in found if not is_host(device.backend, device.details)]
+        return [device for device in found if not is_host(device)]
 
     def is_host(self, backend: str) -> bool:
         """Return whether the back end's device here is the host's own processor."""
-        device = self.find_device(backend)
-        return device is not None and is_host(backend, device.details)
+        return is_host(self.find_device(backend))

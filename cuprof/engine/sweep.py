@@ -249,11 +249,7 @@ class Sweep:
         return self.locks.hold(device) if job.methods and device is not None else nullcontext()
 
     def _is_timed_on_host(self, trial: Trial) -> bool:
-        return (
-            trial.device is not None
-            and is_host(trial.backend, trial.device.details)
-            and bool(self.prepared.methods[trial.backend])
-        )
+        return is_host(trial.device) and bool(self.prepared.methods[trial.backend])
 
     def _facts(self) -> SweepFacts:
         config, family = self.prepared.config, self.prepared.family

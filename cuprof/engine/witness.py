@@ -14,25 +14,30 @@ LEAST_NS = 1_000_000
 And no longer, since a busy host takes the processor away for some milliseconds now and then."""
 ROUNDS, MOST_ROUNDS = 3, 200
 """So often it looks, the shortest counts; more often while that contradicts the worker."""
+SHARP, SHARPENING_NS = 1.2, 50_000_000
+"""And for so long while the two shortest of a kind differ by more than this factor: on a busy host few are true."""
 MOST_EXECUTIONS = 1 << 20
 LITTLE = 0.05
 """Where the writing of inputs and outputs takes no larger part of an execution, it looks once."""
 TIMES_LONGER, LONGER_NS = 2.0, 3_000.0
-"""By so much an execution may take longer, just after its inputs were written, than the worker says that it does."""
+"""By so much an execution may take longer, just after its inputs were written, than the worker says that it does: when
+it was timed, and of these very executions."""
 
 
 class Witness:
     """Have the trials of one job executed, and remember how long that takes.
 
     Inputs and outputs are written before each execution, since back to back a variant could return where its result is
-    there already. How long the writing takes is seen by itself, and taken off.
+    there already, and the results are fetched after it. How long that takes is seen by itself, and taken off.
     """
 
     def __init__(self) -> None:
         self._claimed_ns: dict[int, float] = {}
+        self._own_ns: dict[int, float] = {}
         self._seen_ns: dict[int, float] = {}
         self._index, self._count, self._rounds, self._started = -1, 0, 0, 0
-        self._only_write, self._least_ns = False, [math.inf, math.inf]
+        self._only_write, self._least_ns = False, [[math.inf] * 2, [math.inf] * 2]
+        self._began = 0
 
     def answer(self, message: Ready | Executed) -> Execute:
         """Return what a worker is to do next: so many executions, or none."""
@@ -40,20 +45,24 @@ class Witness:
         if isinstance(message, Ready):
             self._index, self._count, self._rounds = message.index, 1, 0
             self._claimed_ns[message.index] = message.claimed_ns
-            self._seen_ns[message.index] = math.inf
-            self._only_write, self._least_ns = False, [math.inf, math.inf]
+            self._own_ns[message.index] = self._seen_ns[message.index] = math.inf
+            self._only_write, self._least_ns = False, [[math.inf] * 2, [math.inf] * 2]
+            self._began = now
         else:
             elapsed_ns = now - self._started
             if self._only_write or elapsed_ns >= LEAST_NS or self._count >= MOST_EXECUTIONS:
-                self._least_ns[self._only_write] = min(self._least_ns[self._only_write], elapsed_ns / self._count)
-                if self._only_write:
+                least_ns = self._least_ns[self._only_write]
+                least_ns[:] = sorted([*least_ns, elapsed_ns / self._count])[:2]
+                if not self._only_write:
+                    self._own_ns[self._index] = min(self._own_ns[self._index], message.own_ns / self._count)
+                else:
                     self._rounds += 1
-                    self._seen_ns[self._index] = max(self._least_ns[False] - self._least_ns[True], 0.0)
+                    self._seen_ns[self._index] = max(self._least_ns[False][0] - self._least_ns[True][0], 0.0)
                 self._only_write = not self._only_write
             else:
                 wanted = math.ceil(1.2 * self._count * LEAST_NS / max(elapsed_ns, 1))
                 self._count = min(wanted, 64 * self._count, MOST_EXECUTIONS)
-            if self._rounds >= self._wanted_rounds():
+            if not self._wants_more(now):
                 return Execute(0)
         self._started = perf_counter_ns()
         return Execute(self._count, self._only_write)
@@ -72,16 +81,24 @@ class Witness:
         if not self._contradicts(finished.index):
             return outcome
         message = (
-            f"two clocks disagree: {max(claimed) / 1e3:.4g} µs by its own process, "
+            f"two clocks disagree: {self._said_ns(finished.index) / 1e3:.4g} µs by its own process, "
             f"{self._seen_ns[finished.index] / 1e3:.4g} µs by the engine's clock"
         )
         return replace(outcome, state=State.IMPLAUSIBLE, message=message)
 
-    def _wanted_rounds(self) -> int:
+    def _wants_more(self, now: int) -> bool:
         if self._contradicts(self._index):
-            return MOST_ROUNDS
+            return self._rounds < MOST_ROUNDS
+        writing_ns = self._least_ns[True][0]
         # Writing that seems to take longer than it does makes an execution seem shorter, by this at most.
-        return 1 if self._least_ns[True] <= LITTLE * self._claimed_ns[self._index] else ROUNDS
+        if self._rounds and writing_ns <= LITTLE * self._claimed_ns[self._index]:
+            return False
+        is_sharp = all(second <= SHARP * first for first, second in self._least_ns)
+        return self._rounds < ROUNDS or (not is_sharp and now - self._began < SHARPENING_NS)
 
     def _contradicts(self, index: int) -> bool:
-        return self._seen_ns[index] > TIMES_LONGER * self._claimed_ns[index] + LONGER_NS
+        return self._seen_ns[index] > TIMES_LONGER * self._said_ns(index) + LONGER_NS
+
+    def _said_ns(self, index: int) -> float:
+        """Return what an execution takes by the worker: in its samples, or of those that were seen."""
+        return min(self._claimed_ns[index], self._own_ns[index])

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from typing import Any
+
+OWN_CLASSES = ("builtins", "cupy", "numba", "numpy", "torch")
+"""Whose classes results may be of: one that a variant brings could compute only when it is copied, untimed."""
 
 
 class Call:
@@ -21,5 +26,28 @@ class Call:
         self._returned = self._run()
 
     def deliver(self) -> None:
-        """Copy what the last execution returned into the outputs."""
-        self._put(self._returned)
+        """Copy what the last execution returned into the outputs.
+
+        Raises:
+            TypeError: it is of a class by which the work may be done only now.
+        """
+        found = self._returned
+        if type(found) is dict:
+            parts = [*found.values()]
+        elif isinstance(found, tuple | list) and type(found).__iter__ in (tuple.__iter__, list.__iter__):
+            parts = [*found]
+        else:
+            parts = [found]
+        for each in parts:
+            if not _is_plain(each):
+                raise TypeError(
+                    f"it returned a {type(each).__name__}, whose class may compute when it is copied, which is not "
+                    "timed; return arrays of NumPy, CuPy or PyTorch, or a dict or tuple of them"
+                )
+        self._put(found)
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    module = sys.modules.get(kind.__module__)
+    return kind.__module__.partition(".")[0] in OWN_CLASSES and getattr(module, kind.__name__, kind) is kind

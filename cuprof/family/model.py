@@ -82,10 +82,6 @@ class Tunable:
     default: Coordinate
     description: str = ""
 
-    def allows(self, value: Coordinate) -> bool:
-        """Return whether the value is one of the allowed ones."""
-        return value in self.values
-
 
 @dataclass(frozen=True)
 class Signature:

@@ -7,6 +7,7 @@ and a first result is computed. That is done in a worker (`Family.sample`); this
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -62,7 +63,7 @@ class Computation:
             it does so alone.
         error_rate: see `Family`.
         tolerance: as `tolerances.as_given` takes it; None goes by the type.
-        flops: takes the axes.
+        flops: takes the axes, as `useful_bytes` does.
         files: what all implementations read beside their own text.
     """
 
@@ -82,11 +83,13 @@ class Computation:
         error_rate: float = Family.error_rate,
         tolerance: Any = None,
         flops: Callable[..., int] | None = None,
+        useful_bytes: Callable[..., int] | None = None,
         files: tuple[str, ...] = (),
     ) -> None:
         self.name, self.kernels, self.place = name, with_names(kernels), place
         self.inputs = Inputs(inputs, self.kernels, place)
-        self.reference, self.tolerance, self.flops, self.files = reference, tolerance, flops, files
+        self.reference, self.tolerance, self.files = reference, tolerance, files
+        self.flops, self.useful_bytes = flops, useful_bytes
         self.outputs, self.in_place = (*outputs, *(name for name in in_place if name not in outputs)), in_place
         self.any_order, self.at_most, self.verify, self.error_rate = any_order, dict(at_most or {}), verify, error_rate
         self.first = next((one for one in self.kernels if one.function is not None), None)
@@ -292,6 +295,8 @@ class Computation:
             home.copy(result, output, right.type)
 
     def _useful_bytes(self, problem: Point) -> int:
+        if self.useful_bytes is not None:
+            return int(self.useful_bytes(**dict(problem)))
         signature = self.sample(problem).signature
         again = [signature.outputs[name] for name in self.in_place]
         return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values(), *again))
@@ -360,7 +365,7 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Return the implementations, each with a name of its own: one that is taken gets its module's before it."""
     named: dict[str, Kernel] = {}
     for one in kernels:
-        origin = one.symbol or origin_of(one.function)
+        origin = re.sub(r"\W+", "_", one.symbol).strip("_") or origin_of(one.function)
         short = origin.rpartition(".")[2].replace("<lambda>", "function")
         candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
         name = next((each for each in candidates if each not in named and "<" not in each), "")

@@ -33,6 +33,7 @@ def compare(
     error_rate: float = Family.error_rate,
     tolerance: Any = None,
     flops: Callable[..., int] | None = None,
+    useful_bytes: Callable[..., int] | None = None,
     files: str | Sequence[str] = (),
     name: str = "",
     settings: Sequence[str] = (),
@@ -65,6 +66,8 @@ def compare(
         tolerance: a relative bound, (relative, absolute), or a function (problem, inputs, expected) -> Tolerance; a
             dict has one for each result; by each result's type without it.
         flops: takes the axes; operations of one execution.
+        useful_bytes: takes the axes; bytes that any implementation moves, by which a time is known to be impossible.
+            Without it inputs, results and what is worked on in place count, the last once more for being read.
         files: what the implementations read beside their own text; a change of them makes what is stored stale.
         name: of the comparison; made of the implementations' without it.
         settings: as for `cuprof sweep`: ["measure=quick", "device.cuda=1"].
@@ -90,6 +93,7 @@ def compare(
         "error_rate": error_rate,
         "tolerance": tolerance,
         "flops": flops,
+        "useful_bytes": useful_bytes,
         "files": _names(files),
     }
     asked = {axis: _values(axis, value) for axis, value in axes.items()}

@@ -1,8 +1,8 @@
 """What a script hands to Kernel Tuner's `tune_kernel`, as what `cuprof.compare` takes.
 
 Sizes, divisors, restrictions and macros mean what Kernel Tuner's documentation says of them. Every array that the
-kernel may write to is worked on in place, as there; where the script has no answer, configurations are held to one
-another.
+kernel may write to is worked on in place, as there, and counts once as moved; where the script has no answer,
+configurations are held to one another.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ class _Call:
         options = [one for one in self.given.get("compiler_options") or () if "-arch" not in one]
         symbol = str(self.given["kernel_name"])
         return Kernel(
-            name=symbol.partition("<")[0],
             symbol=symbol,
             source=self.file or f"{self.text}\n",
             backend=self._find_backend(),
@@ -99,6 +98,7 @@ class _Call:
             right["reference"] = self._reference
         return {
             "inputs": lambda: drawn,
+            "useful_bytes": lambda **_: sum(one.nbytes for one in drawn.values() if isinstance(one, np.ndarray)),
             "in_place": tuple(self.written),
             "files": tuple(map(str, dict.fromkeys([self.script.resolve(), *imported_files(self.script.resolve())]))),
             **right,
@@ -198,7 +198,7 @@ class _Call:
             if answer is None:
                 found[name] = np.ma.masked_array(own, True)
             else:
-                found[name] = np.asarray(answer).reshape(own.shape)
+                found[name] = to_host(answer, f"the answer for {name}").reshape(own.shape)
         return found
 
     def _verify(self, results: dict[str, Any], inputs: dict[str, Any]) -> bool:

@@ -81,7 +81,7 @@ class Kernel:
 
     def explain_absence(self, problem: Point, tunables: Point) -> str | None:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
-        if listed := self.configurations:
+        if self.jit is not None and (listed := self.configurations):
             own = Point({name: value for name, value in tunables.items() if name not in self.tunables})
             if unlisted := explain_unlisted(listed, own):
                 return unlisted
@@ -105,9 +105,8 @@ class Kernel:
         threads = self._sizes("threads", self.threads, known)
         grid = self._sizes("grid", self.grid, known)
         if not block or not (grid or threads):
-            what = (
-                "grid= (in blocks) or threads= (in all)" if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
-            )
+            what = "grid= (in blocks)" if self.jit is not None else "grid= (in blocks) or threads= (in all)"
+            what = what if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
             raise UsageError(f"kernel {self.symbol} needs {what}")
         if not grid:
             grid = tuple(-(-size // width) for size, width in zip(threads, (*block, 1, 1), strict=False))
@@ -245,7 +244,11 @@ def kernel(
 def _of_function(described: Kernel, function: Callable[..., Any]) -> Kernel:
     """Return what describes a function: it has no launch, so names of parts of one are tunables like any other."""
     if layers := list_layers(function):
-        return replace(described, symbol=layers[-1].fn.__name__, jit=function)
+        symbol, plain_kernel = layers[-1].fn.__name__, Kernel()
+        for key in ("source", "block", "threads", "shared_bytes", "constants", "options"):
+            if getattr(described, key) != getattr(plain_kernel, key):
+                raise UsageError(f"{symbol} is a Triton function, which takes no {key}=; give grid=, and num_warps=")
+        return replace(described, symbol=symbol, jit=function)
     for key, given in described.derived.items():
         read_values(key, given)
     launch = {key: getattr(described, key) for key in ("grid", "block", "threads", "shared_bytes", "args", "options")}

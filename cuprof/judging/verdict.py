@@ -15,7 +15,7 @@ from cuprof.comparison.stored import read_entries, read_samples
 from cuprof.judging.report import ACCEPTED, Row
 from cuprof.point import Point
 from cuprof.records import FAILED, NOT_RUN, Measure
-from cuprof.statistics.contrast import Contrast, contrast
+from cuprof.statistics.contrast import Pair, contrast_all
 from cuprof.statistics.series import Series
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, judge
@@ -99,9 +99,7 @@ class Comparisons:
     noises: Mapping[str, SweepNoise]
 
 
-def compare_legs(
-    pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | None, measures: tuple[Measure, ...] = ()
-) -> Comparisons:
+def compare_legs(pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | None) -> Comparisons:
     """Compare candidates with their baselines by the rule of `compare`.
 
     Every time is a mean over legs, so the noise from process to process counts by its root.
@@ -116,7 +114,7 @@ def compare_legs(
         matching = match(base.pooled(), new.pooled())
         reasons = [*matching.ambiguous, *(f"{entry.label} has no counterpart" for entry in matching.only_new)]
         for pair in matching.matches:
-            for measure in choose_measures([pair], measures):
+            for measure in choose_measures([pair]):
                 if pair.base.methods.get(measure) != pair.new.methods.get(measure):
                     reasons.append(f"{pair.new.label}: its {measure.value} time is not timed as the baseline's is")
                 elif measure in pair.base.series and measure in pair.new.series:
@@ -125,7 +123,7 @@ def compare_legs(
     baselines = {id(base): base for base, _ in pairs}.values()
     controls = [(pair, measure) for base in baselines for pair in base.controls() for measure in pair.base.series]
     noises = find_noises([*((pair, measure) for _, pair, measure in found), *controls], noise)
-    contrasts = [_contrast(pairs[number], pair, measure, noises) for number, pair, measure in found]
+    contrasts = contrast_all([_pair(pairs[number], pair, measure, noises) for number, pair, measure in found])
     choices = sum(pair.choices for _, pair, _ in found)
     judged = zip(found, judge(contrasts, rule, choices), strict=True)
     rows: list[list[Row]] = [[] for _ in pairs]
@@ -141,10 +139,10 @@ def is_accepted(rows: Sequence[Row]) -> bool:
     return bool(rows) and all(row.judgement.verdict in ACCEPTED for row in rows)
 
 
-def _contrast(pair: tuple[Legs, Legs], matched: Match, measure: Measure, noises: Mapping[str, SweepNoise]) -> Contrast:
+def _pair(pair: tuple[Legs, Legs], matched: Match, measure: Measure, noises: Mapping[str, SweepNoise]) -> Pair:
     fewest = min(len(side.legs) for side in pair)
     noise = noise_between(noises[matched.device], matched, measure).times(1 / math.sqrt(fewest))
-    return contrast(matched.base.series[measure], matched.new.series[measure], noise)
+    return Pair(matched.base.series[measure], matched.new.series[measure], noise)
 
 
 def _pool(entries: Sequence[Entry]) -> Entry:

@@ -21,7 +21,8 @@ loops (the difference of two uniform delays is triangular)."""
 NEAR = 0.1
 """A step is near this part of the time between two before it is due."""
 FOLLOWS_S = 1e-3
-"""So soon after the last step that was seen a loop may begin with it; at an H200 the power changes within one step."""
+"""So soon after the step that was seen last, and the look that showed it, a loop may begin with that step; an H200's
+counter follows the power at once."""
 
 ReadCounter = Callable[[], int | None]
 Execute = Callable[[float], int]
@@ -75,14 +76,14 @@ class EnergyUnavailableError(Exception):
     """Say why energy cannot be told of a device."""
 
 
-def measure_idle(read_mj: ReadCounter, seconds: float = IDLE_S) -> Idle:
+def measure_idle(read_mj: ReadCounter) -> Idle:
     """Return the watts of a device without work, and the shortest time between steps of its counter.
 
     Raises:
         EnergyUnavailableError: the counter does not move.
     """
     edges = [_edge(read_mj, _rest)]
-    while edges[-1].at_s - edges[0].at_s < seconds:
+    while edges[-1].at_s - edges[0].at_s < IDLE_S:
         edges.append(_edge(read_mj, _rest))
     return Idle(_watts(edges[0], edges[-1]), min(later.at_s - earlier.at_s for earlier, later in pairwise(edges)))
 
@@ -108,7 +109,7 @@ def measure_energy(
     Raises:
         EnergyUnavailableError: the counter does not move.
     """
-    if last is None or time.perf_counter() - last.at_s > FOLLOWS_S:
+    if last is None or time.perf_counter() - last.at_s > last.gap_s + FOLLOWS_S:
         execute(COARSE_S)  # the clocks rise before the loop proper
         last = _edge(read_mj, lambda: execute(FINE_S))
     start = end = last

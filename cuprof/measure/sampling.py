@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cuprof.backends.contract import CLOCKS_DISAGREE, NOT_COLD, PHASES_MATTER_NS, Draw, Reading, Runnable, Session
+from cuprof.backends.contract import CLOCKS_DISAGREE, GAPS_MATTER_NS, NOT_COLD, Draw, Reading, Runnable, Session
 from cuprof.backends.device_state import DeviceState, StateMonitor
 from cuprof.measure.stopping import StoppingRule
 from cuprof.records import DOUBT, Measure, Sample, Timing
@@ -149,8 +149,8 @@ class Sampler:
                 subject.spent_ns += durations[0]
             if measure is Measure.HOT and subject.key not in self.once:
                 subject.batch = self._batch(subject, min(durations))
-            elif measure is Measure.COLD and min(durations) < PHASES_MATTER_NS:
-                subject.batch = subject.runnable.phases
+            elif measure is Measure.COLD and min(durations) < GAPS_MATTER_NS:
+                subject.batch = subject.runnable.launch_phases
         if measure is Measure.TOTAL:
             return
         while subjects and perf_counter_ns() - started < self.settle_ns:

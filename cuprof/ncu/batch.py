@@ -74,7 +74,6 @@ def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> Profilin
         profiler=NAME,
         backend=trials[0].backend,
         device_index=_device_index(trials),
-        seed=setting.seed,
         progress_path=str(progress),
         warm_up=0 if setting.request.conditions.cache_mode == "cold" else 1,
     )

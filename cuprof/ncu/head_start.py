@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from cuprof.child import child_command
 from cuprof.interrupts import shielded
 from cuprof.ncu.command import build_command
 from cuprof.ncu.process import NcuProcess
@@ -44,7 +45,7 @@ class Batch:
                 setting.executable.path,
                 setting.collection,
                 self.report,
-                [*setting.target, str(self.folder / TASK)],
+                child_command("cuprof.worker.profile", str(self.folder / TASK)),
                 children=backend == EXECUTED,
             )
             try:

@@ -69,7 +69,6 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Report:
         context = module.load_report(str(path))
         actions = [action for index in range(context.num_ranges()) for action in context.range_by_idx(index)]
         launches = tuple(_number(_read_action(module, action, metrics) for action in actions))
-        device = _text(actions[0], "device__attribute_display_name") if actions else ""
     except _DAMAGE as error:
         cause = " ".join(str(error).split()) or type(error).__name__
         raise ProfilerError(
@@ -83,7 +82,7 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Report:
             f"{NEWEST_VERSION}); it is damaged, or was made by another Nsight Compute than the reader knows: make it "
             "again with a recent one, or pip install --upgrade ncu-report"
         )
-    return Report(path, launches, device)
+    return Report(path, launches)
 
 
 def _load_module() -> Any:

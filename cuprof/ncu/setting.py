@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cuprof.child import child_command
 from cuprof.config.model import NcuConfig
 from cuprof.errors import ConfigError
 from cuprof.family.extension import Extension
@@ -32,7 +31,6 @@ class Setting:
         collection: what ncu is given, settled: the requested metrics and their companions.
         family_folder: family name → the folder of its family.py.
         artifacts: folder that the reports are kept in.
-        target: the program that executes a task file, without the file.
         missing: metrics asked for that the chip does not have → why.
         extension: what is added to the trials' families.
     """
@@ -42,8 +40,6 @@ class Setting:
     collection: NcuConfig
     family_folder: Callable[[str], Path]
     artifacts: Path
-    seed: int = 0
-    target: tuple[str, ...] = child_command("cuprof.worker.profile")
     missing: Mapping[str, str] = field(default_factory=dict)
     extension: Extension | None = None
 
@@ -66,7 +62,7 @@ class Setting:
         return replace(self, collection=collection, missing={**self.missing, **reasons})
 
 
-def make_setting(config: NcuConfig, project: Project, seed: int = 0, family: str = "") -> Setting:
+def make_setting(config: NcuConfig, project: Project, family: str = "") -> Setting:
     """Find ncu and make the setting of a collection.
 
     Args:
@@ -83,7 +79,6 @@ def make_setting(config: NcuConfig, project: Project, seed: int = 0, family: str
         collection=replace(asked, metrics=(*asked.metrics, *companions(asked.metrics))),
         family_folder=lambda name: find_family(family if is_path(family) else name, project.kernel_folders),
         artifacts=project.artifacts,
-        seed=seed,
     )
 
 

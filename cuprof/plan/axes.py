@@ -9,12 +9,16 @@ from cuprof.errors import SelectionError
 from cuprof.family.model import Axis, Variant
 from cuprof.plan.expression import ExpressionError, evaluate, shorten
 from cuprof.point import Coordinate
+from cuprof.wording import list_first
 
 ALL = "all"
 """The value that stands for every choice of an axis, every allowed value of a tunable, or every variant."""
 
 EXACT = 2**53
 """Whole numbers up to this size are exact as floats, so that 1e6 may stand for one million."""
+
+MOST_NAMES = 4
+"""So many variants are named in a message."""
 
 
 def axis_values(axis: Axis, given: Iterable[Coordinate]) -> tuple[Coordinate, ...]:
@@ -157,9 +161,9 @@ def _allowances(name: str, variants: Sequence[Variant]) -> str:
     )
 
 
-def _join(names: list[str], most: int = 4) -> str:
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
+def _join(names: list[str]) -> str:
+    if len(names) > MOST_NAMES:
+        return list_first(names, MOST_NAMES)
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 

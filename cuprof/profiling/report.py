@@ -23,11 +23,10 @@ class ReportLaunch:
 
 @dataclass(frozen=True)
 class Report:
-    """What a report file holds; `device` is the model of the first launch's device, empty where unknown."""
+    """What a report file holds."""
 
     path: Path
     launches: tuple[ReportLaunch, ...]
-    device: str = ""
 
     def by_identity(self) -> dict[str, tuple[LaunchRecord, ...]]:
         """Return the launches inside ranges of ours, by the identity that their range carries."""

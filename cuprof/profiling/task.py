@@ -52,7 +52,6 @@ class ProfilingTask:
         profiler: name of the one it runs under, whose mark encloses each execution.
         backend: the back end of all the trials.
         device_index: ordinal among the back end's devices.
-        seed: seed of the inputs.
         progress_path: file that `cuprof.profiling.progress.ProgressWriter` appends to.
         warm_up: executions of a trial before the marked one, so that hot counters find the caches as a previous
             execution left them. A library call has one at least: it chooses its algorithm there.
@@ -62,13 +61,12 @@ class ProfilingTask:
     profiler: str
     backend: str
     device_index: int
-    seed: int
     progress_path: str
     warm_up: int = 1
 
 
 @dataclass(frozen=True)
-class Owner:
+class TaskOwner:
     """Say who will write a task file, and for which device, so that it can be opened meanwhile."""
 
     pid: int
@@ -99,13 +97,13 @@ def read_task(path: Path) -> ProfilingTask:
 
 def write_owner(folder: Path, backend: str, device_index: int) -> None:
     """Note this process as the one that will write the task file of a folder."""
-    (folder / OWNER).write_bytes(msgspec.json.encode(Owner(os.getpid(), backend, device_index)))
+    (folder / OWNER).write_bytes(msgspec.json.encode(TaskOwner(os.getpid(), backend, device_index)))
 
 
-def find_owner(task: Path) -> Owner | None:
+def find_owner(task: Path) -> TaskOwner | None:
     """Return who will write a task file, or None where there is no note."""
     try:
-        return msgspec.json.decode(task.with_name(OWNER).read_bytes(), type=Owner)
+        return msgspec.json.decode(task.with_name(OWNER).read_bytes(), type=TaskOwner)
     except (OSError, msgspec.MsgspecError):
         return None
 

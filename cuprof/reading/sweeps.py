@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +104,12 @@ def is_newest(connection: Connection, sweep: SweepRow) -> bool:
     plan = sa.select(Sweep.plan_hash).where(Sweep.id == sweep.id).correlate(None).scalar_subquery()
     later = sa.exists().where(*same, Sweep.started_at > sweep.started_at, Sweep.plan_hash != plan)
     return not connection.scalar(sa.select(later))
+
+
+def list_sources(connection: Connection, sweep_ids: Sequence[int]) -> list[int]:
+    """Return the sweeps that made the runs which some sweeps go by."""
+    made = sa.select(Run.sweep_id).join(SweepTrial, SweepTrial.run_id == Run.id)
+    return sorted(connection.scalars(made.where(SweepTrial.sweep_id.in_(sweep_ids)).distinct()))
 
 
 @intact

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ from cuprof.point import Point
 from cuprof.reading.intact import intact
 from cuprof.records import BuildFacts, Check, Energy, Measure, State, Summary, Unavailable
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Trial, Variant
-from cuprof.store.rows import CHUNK
+from cuprof.store.rows import CHUNK, among
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,12 @@ class TrialRow:
 
 @intact
 def list_trials(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> list[TrialRow]:
-    """Return the trials of some sweeps: sweep by sweep in the order given, each in its own order.
+    """Return the trials of some sweeps; see `iter_trials`."""
+    return list(iter_trials(connection, sweep_ids, variants))
+
+
+def iter_trials(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> Iterator[TrialRow]:
+    """Yield the trials of some sweeps: sweep by sweep in the order given, each in its own order.
 
     Args:
         variants: only those of these names, all when empty.
@@ -127,27 +132,30 @@ def list_trials(connection: Connection, sweep_ids: Sequence[int], variants: Coll
     }
     points = connection.execute(_PROBLEMS.where(Problem.id.in_(_of(Trial.problem_id, chosen))))
     problems = {key: Point(coordinates) for key, coordinates in points}
-    of_runs = _of(SweepTrial.run_id, chosen)
-    runs = {row[0]: _run(row) for row in _rows(connection, _RUNS.where(Run.id.in_(of_runs)))}
-    timings: dict[int, dict[Measure, TimingRow]] = {}
-    for row in _rows(connection, _TIMINGS.where(Timing.run_id.in_(of_runs))):
-        timing = _timing(row)
-        timings.setdefault(timing.run_id, {})[timing.measure] = timing
     tunables = lru_cache(maxsize=None)(
         lambda text: Point(json.decode(text, type=dict[str, Any]))
     )  # few for many trials
-    found: dict[int, list[TrialRow]] = {sweep_id: [] for sweep_id in sweep_ids}
-    for (sweep_id, key, ordinal, device_id, run_id, reason, remedy, identity, variant_id, problem_id, planned_device,
-         text, label, useful_bytes, flops) in _rows(connection, _MEMBERS.where(*chosen)):  # fmt: skip
-        run = None if run_id is None else runs[run_id]
-        device_id = (run and run.device_id) or device_id or planned_device or None
-        unavailable = None if reason is None else Unavailable(reason, remedy or "")
-        values: tuple[Any, ...] = (
-            *(key, sweep_id, ordinal, identity, label, *facts[variant_id], problems[problem_id], tunables(text)),
-            *(useful_bytes, flops, device_id, unavailable, run, timings.get(run_id, {})),
-        )
-        found[sweep_id].append(TrialRow(*values))
-    return [trial for trials in found.values() for trial in trials]
+    for sweep_id in dict.fromkeys(sweep_ids):
+        of_sweep = _MEMBERS.where(*chosen, SweepTrial.sweep_id == sweep_id)
+        for members in connection.execute(of_sweep).partitions(CHUNK):
+            run_ids = [member.run_id for member in members if member.run_id is not None]
+            runs = {
+                row[0]: _run(row) for row in connection.execute(_RUNS.where(among(connection, Run.id, run_ids))).all()
+            }
+            timings: dict[int, dict[Measure, TimingRow]] = {}
+            for row in connection.execute(_TIMINGS.where(among(connection, Timing.run_id, run_ids))).all():
+                timing = _timing(row)
+                timings.setdefault(timing.run_id, {})[timing.measure] = timing
+            for (key, ordinal, device_id, run_id, reason, remedy, identity, variant_id, problem_id, planned_device,
+                 text, label, useful_bytes, flops) in members:  # fmt: skip
+                run = None if run_id is None else runs[run_id]
+                device_id = (run and run.device_id) or device_id or planned_device or None
+                unavailable = None if reason is None else Unavailable(reason, remedy or "")
+                values: tuple[Any, ...] = (
+                    *(key, sweep_id, ordinal, identity, label, *facts[variant_id], problems[problem_id]),
+                    *(tunables(text), useful_bytes, flops, device_id, unavailable, run, timings.get(run_id or 0, {})),
+                )
+                yield TrialRow(*values)
 
 
 def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> list[str]:
@@ -188,7 +196,7 @@ _TIMINGS = sa.select(
 ).order_by(Timing.id)
 _MEMBERS = (
     sa.select(
-        *(SweepTrial.sweep_id, Trial.id, SweepTrial.ordinal, SweepTrial.device_id, SweepTrial.run_id),
+        *(Trial.id, SweepTrial.ordinal, SweepTrial.device_id, SweepTrial.run_id),
         *(SweepTrial.unavailable_reason, SweepTrial.unavailable_remedy, Trial.identity, Trial.variant_id),
         *(Trial.problem_id, Trial.device_id, sa.cast(Trial.tunables, sa.Text), Trial.label),
         *(Trial.useful_bytes, Trial.flops),
@@ -197,12 +205,6 @@ _MEMBERS = (
     .join(Variant, Variant.id == Trial.variant_id)
     .order_by(SweepTrial.ordinal)
 )
-
-
-def _rows(connection: Connection, query: Any) -> Iterator[Any]:
-    """Yield the rows of a query, of which a part is held at a time."""
-    for part in connection.execute(query).partitions(CHUNK):
-        yield from part
 
 
 def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
@@ -216,6 +218,9 @@ def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]
     )
 
 
+_state, _measure = cache(State), cache(Measure)
+
+
 def _run(row: Any) -> RunRow:
     (key, sweep_id, device_id, state, phase, message, log, started_at, duration_ns, job, passed, error, absolute,
      relative, text, seed, registers, shared_bytes, spill_bytes, cached, build_ns, build_log) = row  # fmt: skip
@@ -225,7 +230,7 @@ def _run(row: Any) -> RunRow:
         check = Check(passed, *errors, text or "", int(seed or 0))
     if cached is not None:
         build = BuildFacts(registers, shared_bytes, spill_bytes, cached, build_ns or 0, build_log or "")
-    facts = (key, sweep_id, device_id, State(state), phase, message, log, started_at, duration_ns)
+    facts = (key, sweep_id, device_id, _state(state), phase, message, log, started_at, duration_ns)
     return RunRow(*facts, check, build, job or "")
 
 
@@ -234,7 +239,7 @@ def _timing(row: Any) -> TimingRow:
      energy_j, mean_w, idle_w) = row  # fmt: skip
     summary = Summary(count, excluded, *map(_number, figures))
     energy = None if energy_j is None else Energy(energy_j, _number(mean_w), _number(idle_w))
-    return TimingRow(key, run_id, Measure(measure), method, stopped_by, summary, details or {}, rotation or "", energy)
+    return TimingRow(key, run_id, _measure(measure), method, stopped_by, summary, details or {}, rotation or "", energy)
 
 
 def _number(value: float | None) -> float:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from cuprof.analysis.distribution import distribution
-from cuprof.analysis.labels import count, shorten
+from cuprof.analysis.labels import shorten
 from cuprof.analysis.study import Study
 from cuprof.report.figure import Figure, Styles, labels
 from cuprof.report.variant_figures import rows_layout
+from cuprof.wording import count
 
 
 def distribution_figure(study: Study, styles: Styles) -> Figure | None:

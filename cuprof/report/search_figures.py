@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuprof.analysis.labels import count
 from cuprof.analysis.quantities import choose_scale, format_value
 from cuprof.analysis.search import Found, find_search
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import by_time
 from cuprof.report.figure import NEUTRAL, PALETTE, Figure, axis_title, numbers, plain
+from cuprof.wording import count
 
 
 def search_figures(study: Study) -> list[Figure]:

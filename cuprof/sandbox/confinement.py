@@ -15,10 +15,10 @@ import resource
 import select
 import signal
 import struct
-import time
 from collections.abc import Iterator
 from typing import NoReturn
 
+from cuprof.guardian import end_like
 from cuprof.sandbox.kernel import (
     PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
@@ -115,16 +115,7 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
             break
     told = os.read(inside, 4)
     os.waitpid(first, 0)
-    status = struct.unpack("i", told)[0] if len(told) == 4 else signal.SIGKILL
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with contextlib.suppress(OSError):
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-        os.kill(os.getpid(), number)
-        time.sleep(1)
-    os._exit(os.WEXITSTATUS(status))
+    end_like(struct.unpack("i", told)[0] if len(told) == 4 else signal.SIGKILL)
 
 
 def _tell(text: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from cuprof.statistics.contrast import contrast
+from cuprof.statistics.contrast import Pair, contrast_all
 from cuprof.statistics.noise import Noise
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
@@ -50,6 +50,6 @@ def look(series: Mapping[K, Series], rule: Rule, noise: Callable[[float], Noise]
     best = min(series, key=lambda each: series[each].median_ns)
     others = [each for each in series if each != best]
     level = noise(series[best].median_ns)
-    contrasts = [contrast(series[best], series[each], level) for each in others]
+    contrasts = contrast_all([Pair(series[best], series[each], level) for each in others])
     judgements = judge(contrasts, rule, len(series) * (len(series) - 1) // 2)
     return Standing(best, dict(zip(others, judgements, strict=True)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cuprof.statistics.critical import critical
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Noise:
     """How much a time varies, beside what its samples show: from sweep to sweep, or from one preparation to another.
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.statistics.contrast import ONE_SIGMA, Contrast
+from cuprof.statistics.contrast import ONE_SIGMA, Contrast, foresee
 from cuprof.statistics.noise import Noise, NoiseModel
+from cuprof.wording import count
 
 MANY_CONTROLS = 8
 """Unchanged trials from which a robust estimate is made that is then taken for known."""
@@ -70,7 +71,7 @@ class SweepNoise:
             return f"{figures}: assumed, not measured; --noise sets it"
         few = ", few, so by Student's t and no less than would be assumed" if self.trials < MANY_CONTROLS else ""
         return (
-            f"{figures}: estimated from {self.trials} trial{'s' if self.trials > 1 else ''} in which nothing has "
+            f"{figures}: estimated from {count(self.trials, 'trial')} in which nothing has "
             f"changed{few}; the ratio among them that is farthest from 1 is {self.farthest_ratio:.4f}"
         )
 
@@ -96,6 +97,7 @@ def estimate_scale(contrasts: Sequence[Contrast], deviations: Sequence[float], t
         trials: that the contrasts are of; two measures of one trial vary together and are one degree of freedom.
     """
     units = math.sqrt(2.0) * np.array(deviations)
+    foresee(contrasts, ONE_SIGMA)
     sizes = np.abs([each.log_ratio for each in contrasts]) / units
     if trials < MANY_CONTROLS:
         return Noise(math.sqrt(float(np.mean(np.square(sizes)))), trials, 1.0)

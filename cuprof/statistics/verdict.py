@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cuprof.errors import SelectionError
-from cuprof.statistics.contrast import Contrast
+from cuprof.statistics.contrast import Contrast, foresee
 
 
 class Verdict(StrEnum):
@@ -52,7 +52,7 @@ class Rule:
         return Verdict.UNDECIDED
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """The verdict on one comparison.
 
@@ -84,14 +84,15 @@ def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[J
     """
     total = max(choices, len(contrasts), 1)
     level = rule.error_rate / total
-    possible = [contrast for contrast in contrasts if _excludes_1(contrast, rule.error_rate)]  # no level is higher
+    possible = _differing(contrasts, rule.error_rate)  # no level is higher
     left = possible
     while True:
-        still = [contrast for contrast in left if not _excludes_1(contrast, level)]
-        if len(still) == len(left):
+        found = set(map(id, _differing(left, level)))
+        if not found:
             break
-        left = still
+        left = [contrast for contrast in left if id(contrast) not in found]
         level = rule.error_rate / max(1, total - (len(possible) - len(left)))
+    foresee(contrasts, level)
     bounds = [contrast.log_bounds(level) for contrast in contrasts]
     return [
         Judgement(
@@ -106,6 +107,13 @@ def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[J
     ]
 
 
-def _excludes_1(contrast: Contrast, error_rate: float) -> bool:
-    low, high = contrast.log_bounds(error_rate)
-    return low > 0 or high < 0
+def _differing(contrasts: Sequence[Contrast], error_rate: float) -> list[Contrast]:
+    """Return those whose interval excludes equal times."""
+    foresee(contrasts)
+    open_ = [contrast for contrast in contrasts if contrast.may_differ(error_rate)]
+    foresee(open_, error_rate)
+    return [contrast for contrast in open_ if not _includes_0(*contrast.log_bounds(error_rate))]
+
+
+def _includes_0(low: float, high: float) -> bool:
+    return low <= 0 <= high

@@ -135,6 +135,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {clean_text(str(key)): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
+        if _NUMBERS.issuperset(map(type, value)) and all(map(math.isfinite, value)):
+            return list(value)  # samples, of which there are very many
         return [plain(entry) for entry in value]
     if isinstance(value, (set, frozenset)):
         return sorted((plain(entry) for entry in value), key=str)
@@ -143,6 +145,9 @@ def plain(value: Any) -> Any:
     if hasattr(value, "tolist"):  # NumPy scalars and arrays
         return plain(value.tolist())
     return clean_text(str(value))
+
+
+_NUMBERS = frozenset({int, float})
 
 
 def to_json(value: Any) -> str:

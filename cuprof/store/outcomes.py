@@ -24,6 +24,17 @@ _FIND = (
     .where(SweepTrial.sweep_id == sa.bindparam("sweep"), Trial.identity == sa.bindparam("identity"))
     .with_for_update(of=SweepTrial)
 )
+_TELL = (
+    sa.update(Trial)
+    .where(Trial.id == sa.bindparam("trial"))
+    .values(state=sa.bindparam("became"), message=sa.bindparam("said"))
+)
+_GO_BY = (
+    sa.update(SweepTrial)
+    .where(SweepTrial.sweep_id == sa.bindparam("sweep"), SweepTrial.trial_id == sa.bindparam("trial"))
+    .values(run_id=sa.bindparam("run"), reused=False)
+)
+_KEEP = sa.insert(Samples)
 
 
 @dataclass(frozen=True)
@@ -80,14 +91,8 @@ def record(connection: Connection, sweep_id: int, outcome: Outcome, origin: Orig
         ranking.refresh(connection, trial.id)
         return run_id
     if outcome.state is not State.SKIPPED or trial.state in (State.PLANNED, State.SKIPPED):
-        connection.execute(
-            sa.update(Trial).where(Trial.id == trial.id).values(state=outcome.state.value, message=outcome.message)
-        )
-    connection.execute(
-        sa.update(SweepTrial)
-        .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == trial.id)
-        .values(run_id=run_id, reused=False)
-    )
+        connection.execute(_TELL, {"trial": trial.id, "became": outcome.state.value, "said": outcome.message})
+    connection.execute(_GO_BY, {"sweep": sweep_id, "trial": trial.id, "run": run_id})
     ranking.refresh(connection, trial.id)
     return run_id
 
@@ -98,7 +103,7 @@ def _record_timing(connection: Connection, run_id: int, timing: Timing) -> None:
     figures |= columns_of(TimingRow, timing.energy)
     timing_id = insert_row(connection, TimingRow, columns_of(TimingRow, timing, run_id=run_id, **figures))
     if timing.samples:
-        connection.execute(sa.insert(Samples), {"timing_id": timing_id, **listed(timing.samples)})
+        connection.execute(_KEEP, {"timing_id": timing_id, **listed(timing.samples)})
 
 
 def listed(samples: Sequence[Sample]) -> dict[str, Any]:

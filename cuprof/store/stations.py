@@ -16,8 +16,11 @@ from sqlalchemy.engine import Connection
 
 from cuprof.store.models import Station, SweepTrial, Trial
 from cuprof.store.processes import Process, this_process
-from cuprof.store.rows import chunks, insert_row
+from cuprof.store.rows import among, insert_row
 
+_PRESENT = sa.select(
+    *(Station.id, Station.seen_at, Station.process_host, Station.process_id, Station.process_started)
+).where(Station.sweep_id == sa.bindparam("sweep"), Station.left_at.is_(None))
 LEASE_S = 60.0
 BEAT_S = 5.0
 
@@ -63,18 +66,16 @@ def leave(connection: Connection, station_ids: Collection[int]) -> None:
 
 def list_present(connection: Connection, sweep_id: int) -> list[int]:
     """Return the stations that work on a sweep; those whose process is gone are noted to have left."""
-    rows = connection.execute(
-        sa.select(*Station.__table__.c).where(Station.sweep_id == sweep_id, Station.left_at.is_(None))
-    )
+    rows = connection.execute(_PRESENT, {"sweep": sweep_id})
     now, me = clock(connection), this_process()
     present: list[int] = []
     gone: list[int] = []
     alive = {me: True}  # a process has many stations, and asking after one takes as long as a query
-    for row in rows.all():
-        process = Process(row.process_host, row.process_id, row.process_started)
+    for key, seen_at, host, pid, started in rows.all():
+        process = Process(host, pid, started)
         if process not in alive:
             alive[process] = process.host != me.host or process.is_alive()
-        (present if now - row.seen_at < LEASE_S and alive[process] else gone).append(row.id)
+        (present if now - seen_at < LEASE_S and alive[process] else gone).append(key)
     if gone:
         leave(connection, gone)
     return present
@@ -88,26 +89,22 @@ def is_known(connection: Connection, sweep_id: int) -> bool:
 def claim(connection: Connection, sweep_id: int, station_id: int, identities: Sequence[str]) -> Claim:
     """Claim those of some trials that are not done and that nobody has claimed who is still there."""
     present = list_present(connection, sweep_id)
-    granted: set[str] = set()
-    done: set[str] = set()
-    for chunk in chunks(list(identities)):
-        members = connection.execute(
-            sa.select(Trial.identity, SweepTrial.trial_id, SweepTrial.run_id, SweepTrial.station_id)
-            .join(Trial, Trial.id == SweepTrial.trial_id)
-            .where(SweepTrial.sweep_id == sweep_id, Trial.identity.in_(chunk))
-            .order_by(SweepTrial.trial_id)  # in one order everywhere, so that no two wait for each other crosswise
-            .with_for_update(of=SweepTrial)
-        ).all()
-        done |= {row.identity for row in members if row.run_id is not None}
-        others = set(present) - {station_id}
-        free = [row for row in members if row.run_id is None and row.station_id not in others]
-        granted |= {row.identity for row in free}
-        connection.execute(
-            sa.update(SweepTrial)
-            .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id.in_([row.trial_id for row in free]))
-            .values(station_id=station_id)
-        )
-    return Claim(frozenset(granted), frozenset(done), len(present))
+    members = connection.execute(
+        sa.select(Trial.identity, SweepTrial.trial_id, SweepTrial.run_id, SweepTrial.station_id)
+        .join(Trial, Trial.id == SweepTrial.trial_id)
+        .where(SweepTrial.sweep_id == sweep_id, among(connection, Trial.identity, identities))
+        .order_by(SweepTrial.trial_id)  # in one order everywhere, so that no two wait for each other crosswise
+        .with_for_update(of=SweepTrial)
+    ).all()
+    others = set(present) - {station_id}
+    free = [row for row in members if row.run_id is None and row.station_id not in others]
+    connection.execute(
+        sa.update(SweepTrial)
+        .where(SweepTrial.sweep_id == sweep_id, among(connection, SweepTrial.trial_id, [row.trial_id for row in free]))
+        .values(station_id=station_id)
+    )
+    done = frozenset(row.identity for row in members if row.run_id is not None)
+    return Claim(frozenset(row.identity for row in free), done, len(present))
 
 
 def clock(connection: Connection) -> float:

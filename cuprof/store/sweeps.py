@@ -12,12 +12,18 @@ from cuprof.errors import StoreError, UsageError
 from cuprof.passwords import hide_in_command, hide_in_data
 from cuprof.records import Calibration, DeviceFacts, State, SweepFacts
 from cuprof.store import stations
+from cuprof.store.columns import plain
 from cuprof.store.models import Calibration as CalibrationRow
 from cuprof.store.models import Device, Run, Sweep, SweepTrial
 from cuprof.store.processes import Process, this_process
 from cuprof.store.rows import columns_of, fingerprint, insert_row, upsert
 
 ENDS = ("finished", "interrupted")
+TOLD_ANEW = ("ordinal", "memory_bytes", "details")
+"""What may change of a device; the latest counts."""
+_FIND_DEVICE = sa.select(Device.id, *(getattr(Device, name) for name in TOLD_ANEW)).where(
+    Device.fingerprint == sa.bindparam("mark")
+)
 
 
 def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> int:
@@ -127,8 +133,12 @@ def save_device(connection: Connection, facts: DeviceFacts) -> int:
         comparable=fingerprint([facts.backend, facts.name, identity]),
         ordinal=facts.index,
     )
-    upsert(connection, Device, [row], key=["fingerprint"], update=["ordinal", "memory_bytes", "details"])
-    return int(connection.execute(sa.select(Device.id).where(Device.fingerprint == row["fingerprint"])).scalar_one())
+    told = [row[name] for name in TOLD_ANEW]
+    found = connection.execute(_FIND_DEVICE, {"mark": row["fingerprint"]}).first()
+    if found is None or [*found[1:-1], found[-1] or {}] != [*told[:-1], plain(told[-1])]:
+        upsert(connection, Device, [row], key=["fingerprint"], update=TOLD_ANEW)
+        found = connection.execute(_FIND_DEVICE, {"mark": row["fingerprint"]}).one()
+    return int(found.id)
 
 
 def save_calibration(connection: Connection, sweep_id: int, facts: DeviceFacts, calibration: Calibration) -> None:

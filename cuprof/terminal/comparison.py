@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
+from cuprof.wording import list_first
 
 if TYPE_CHECKING:
     from cuprof.comparison import Comparison
@@ -194,8 +195,7 @@ def _noises(comparison: Comparison) -> Iterator[str]:
 
 
 def _names(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return "; ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return list_first(names, MOST_NAMES, "; ")
 
 
 def _number(text: str) -> str:

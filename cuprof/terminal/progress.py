@@ -15,6 +15,7 @@ from cuprof.terminal.marks import is_expected, mark_of
 from cuprof.terminal.stream import styled
 from cuprof.terminal.text import format_duration, format_time
 from cuprof.visible import visible
+from cuprof.wording import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,16 +81,18 @@ class _Progress(Observer):
         self.elsewhere += count
 
     @property
-    def seconds_left(self) -> float | None:
-        """Return the time left at the pace of the trials that ran, or None before the first of them and at the end."""
-        measured = self.done + self.elsewhere - self.skipped
-        left = self.planned - self.reused - self.done - self.elsewhere
-        if measured <= 0 or left <= 0:
-            return None
-        return (self._clock() - self._begun) / measured * left
+    def place(self) -> int:
+        """Return how many trials are settled, whoever did them."""
+        return self.reused + self.done + self.elsewhere
 
     @property
-    def summary(self) -> str:
+    def left(self) -> str:
+        """Return the time left at the pace of the trials that ran, empty before the first of them and at the end."""
+        measured, left = self.done + self.elsewhere - self.skipped, self.planned - self.place
+        seconds = (self._clock() - self._begun) / measured * left if measured > 0 and left > 0 else 0.0
+        return f"{format_duration(seconds)} left" if seconds else ""
+
+    def summarize(self, sweep_id: int) -> str:
         """Return one line about the whole sweep."""
         parts = [f"{self.done - self.skipped - self.impossible - self.failed - self.expected_wrong} measured"]
         if self.reused:
@@ -104,7 +107,7 @@ class _Progress(Observer):
             parts.append(f"{self.impossible} impossible")
         if self.skipped:
             parts.append(f"{self.skipped} skipped")
-        return f"{', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
+        return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
 
 class PlainProgress(_Progress):
@@ -122,11 +125,8 @@ class PlainProgress(_Progress):
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Write the trial's line: place, state, label, time or message, time left."""
         super().trial_finished(trial, outcome)
-        place, width = self.reused + self.done + self.elsewhere, len(str(self.planned))
-        left = self.seconds_left
-        tail = f"  [{format_duration(left)} left]" if left else ""
-        mark = mark_of(outcome.state, trial.expected)
-        self.note(f"[{place:{width}}/{self.planned}] {mark} {trial.label}: {_result(outcome)}{tail}")
+        tail = f"  [{self.left}]" if self.left else ""
+        self.note(f"[{self.place:{len(str(self.planned))}}/{self.planned}] {_line(trial, outcome)}{tail}")
 
     def note(self, text: str) -> None:
         """Write one line."""
@@ -134,7 +134,7 @@ class PlainProgress(_Progress):
 
     def finished(self, sweep_id: int) -> None:
         """Write the summary."""
-        self.note(f"sweep {sweep_id}: {self.summary}")
+        self.note(self.summarize(sweep_id))
 
 
 class LiveProgress(_Progress):
@@ -174,12 +174,9 @@ class LiveProgress(_Progress):
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Advance; a failure leaves a line, and so does a result that is wrong as expected."""
         super().trial_finished(trial, outcome)
-        left = self.seconds_left
-        self._update(
-            completed=self.reused + self.done + self.elsewhere, left=f"{format_duration(left)} left" if left else ""
-        )
+        self._update(completed=self.place, left=self.left)
         if outcome.state in FAILED:
-            self.note(f"{mark_of(outcome.state, trial.expected)} {trial.label}: {_result(outcome)}")
+            self.note(_line(trial, outcome))
 
     def note(self, text: str) -> None:
         """Write one line above the live one."""
@@ -188,7 +185,7 @@ class LiveProgress(_Progress):
     def finished(self, sweep_id: int) -> None:
         """Replace the live line by the summary."""
         self.close()
-        self.note(f"sweep {sweep_id}: {self.summary}")
+        self.note(self.summarize(sweep_id))
 
     def _update(self, **fields: Any) -> None:
         if self._task is not None:
@@ -220,7 +217,7 @@ class NotebookProgress(_Progress):
         """Advance; a failure leaves a line."""
         super().trial_finished(trial, outcome)
         if outcome.state in FAILED:
-            self._lines.append(f"{mark_of(outcome.state, trial.expected)} {trial.label}: {_result(outcome)}")
+            self._lines.append(_line(trial, outcome))
         self._show()
 
     def note(self, text: str) -> None:
@@ -230,18 +227,21 @@ class NotebookProgress(_Progress):
 
     def finished(self, sweep_id: int) -> None:
         """Put the summary in the place of what runs."""
-        self._doing = f"sweep {sweep_id}: {self.summary}"
+        self._doing = self.summarize(sweep_id)
         self._show()
 
     def _show(self) -> None:
         self._handle.update(self._html(self._text()))
 
     def _text(self) -> str:
-        done, left = self.reused + self.done, self.seconds_left
-        place = f"{done}/{self.planned} " + (f"({format_duration(left)} left) " if left else "")
-        bar = f'<progress value="{done}" max="{max(self.planned, 1)}"></progress> {place}'
+        place = f"{self.place}/{self.planned} " + (f"({self.left}) " if self.left else "")
+        bar = f'<progress value="{self.place}" max="{max(self.planned, 1)}"></progress> {place}'
         lines = "".join(f"<br>{escape(visible(line, keep=''))}" for line in self._lines)
         return f"<div>{bar}{escape(visible(self._doing, keep=''))}{lines}</div>"
+
+
+def _line(trial: Trial, outcome: Outcome) -> str:
+    return f"{mark_of(outcome.state, trial.expected)} {trial.label}: {_result(outcome)}"
 
 
 def _result(outcome: Outcome) -> str:
@@ -257,6 +257,6 @@ def _result(outcome: Outcome) -> str:
 def _sureness(summary: Summary) -> str:
     """Return the half width of the median's interval, or how many samples where they are too few for one."""
     if is_mere_range(summary.count, summary.confidence):
-        return f"({summary.count} sample{'' if summary.count == 1 else 's'})"
+        return f"({count(summary.count, 'sample')})"
     half = (summary.high_ns - summary.low_ns) / 2 / summary.median_ns if summary.median_ns else 0.0
     return f"±{half:.1%}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -77,10 +76,9 @@ def display_width(text: str) -> int:
     """Return how many columns of a terminal the text takes."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-        for letter in text
-    )
+    from rich.cells import cell_len  # rarely needed
+
+    return cell_len(text)
 
 
 def _visible(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[Column], list[Row]]:

@@ -14,6 +14,6 @@ def excerpt(text: str, most: int = LOG_CHARACTERS) -> str:
     return f"{text[:half]} … [{len(text) - 2 * half} characters left out] … {text[-half:]}"
 
 
-def one_line(text: str, most: int = MESSAGE_CHARACTERS) -> str:
+def one_line(text: str) -> str:
     """Return a text, or an excerpt of it, on one line."""
-    return " ".join(excerpt(text, most).split())
+    return " ".join(excerpt(text, MESSAGE_CHARACTERS).split())

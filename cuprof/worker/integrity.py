@@ -8,15 +8,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 WATCHED = frozenset(
-    {"builtins", "cuprof", "gc", "hashlib", "json", "math", "msgspec", "numpy", "os", "random", "secrets", "statistics",
-     "struct", "time"}
+    {"builtins", "concurrent", "cuprof", "gc", "hashlib", "json", "math", "msgspec", "numpy", "os", "pynvml",
+     "random", "scipy", "secrets", "statistics", "struct", "time"}
 )  # fmt: skip
 """Packages whose functions stand between a variant's execution and what is stored of it."""
 OWN = "cuprof"
+WHOLE = (OWN, "concurrent")
+"""Of these their classes, methods and constants too; the latter's threads empty the caches."""
 PLAIN = (int, float, str, bytes, bool, frozenset, tuple)
 """Types of constants: what is bound to a name of theirs changes only when the name is bound anew."""
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial)
@@ -28,6 +30,7 @@ class Integrity:
     def __init__(self) -> None:
         self._known: list[tuple[Any, str, Any]] = []
         self._code: list[tuple[FunctionType, Any, Any, Any]] = []
+        self._names: list[tuple[dict[str, Any], str, Any]] = []
         self._modules: dict[str, Any] = {}
         self._objects: list[tuple[object, type]] = []
         self._frozen: list[tuple[object, str, Any]] = []
@@ -35,7 +38,7 @@ class Integrity:
         for name, module in list(sys.modules.items()):
             if module is None or name.partition(".")[0] not in WATCHED:
                 continue
-            own = name.partition(".")[0] == OWN
+            own = name.partition(".")[0] in WHOLE
             self._modules[name] = module
             for attribute, value in list(vars(module).items()):
                 if callable(value) or (own and isinstance(value, PLAIN) and not attribute.startswith("__")):
@@ -44,6 +47,7 @@ class Integrity:
                     self._remember_class(value)
                 elif isinstance(value, FunctionType) and value.__module__ == name:
                     self._remember_code(value)
+        self._own = [*_walk((self._known, self._code))]  # a tenth of a second, so not for each job
 
     def watch(self, *roots: object) -> None:
         """Remember the objects of our own that are reached from these, in the place of those known so far.
@@ -51,10 +55,12 @@ class Integrity:
         What is frozen keeps its values, others keep the functions and the objects of our own that they hold; and none
         gets another class, or a method that its class does not give it.
         """
-        self._objects = [(each, type(each)) for each in _walk(roots)]
+        known = (self._modules, self._known, self._code, self._own, self._objects, self._frozen, self._held)
+        reached = [*_walk(roots, known)]
+        self._objects = [(each, type(each)) for each in (*self._own, *reached)]
         self._held = [
             (each, name, value)
-            for each, _ in self._objects
+            for each in reached
             for name, value in _attributes(each).items()
             if isinstance(value, FUNCTIONS) or _is_own(value)
         ]
@@ -64,6 +70,25 @@ class Integrity:
             if is_dataclass(each) and each.__dataclass_params__.frozen  # type: ignore[union-attr]
             for part in fields(each)
         ]
+
+    def trust(self, function: object) -> None:
+        """Remember a family's own function that judges: its code, what its names stand for, and the code of those."""
+        left, seen = [function], set[int]()
+        while left:
+            each = left.pop()
+            if not isinstance(each, FunctionType) or id(each) in seen:
+                continue
+            seen.add(id(each))
+            self._remember_code(each)
+            places = [each.__globals__]
+            for name in each.__code__.co_names:  # of a.b.c each part is looked up in the one before
+                for place in [one for one in places if name in one]:
+                    value = place[name]
+                    if isinstance(value, ModuleType):
+                        places.append(vars(value))
+                    if callable(value) or isinstance(value, (*PLAIN, ModuleType)):
+                        self._names.append((place, name, value))
+                        left.append(value)
 
     def hide(self) -> None:
         """Take all objects there are out of the sight of the garbage collector, by which code finds what is others'."""
@@ -80,6 +105,10 @@ class Integrity:
             if vars(owner).get(attribute) is not value:
                 replaced.append(f"{owner.__name__}.{attribute}")
                 setattr(owner, attribute, value)
+        for place, name, value in self._names:
+            if place.get(name) is not value:
+                replaced.append(f"{place.get('__name__', 'the family')}.{name}")
+                place[name] = value
         for function, code, defaults, named in self._code:
             now = function.__code__, function.__defaults__, function.__kwdefaults__
             if not all(one is other for one, other in zip(now, (code, defaults, named), strict=True)):
@@ -114,9 +143,9 @@ class Integrity:
         self._code.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
 
 
-def _walk(roots: Sequence[object]) -> Iterator[object]:
+def _walk(roots: Sequence[object], passed_over: Sequence[object] = ()) -> Iterator[object]:
     """Yield each object of our own classes that is reached through attributes and containers, once."""
-    seen: set[int] = set()
+    seen: set[int] = {id(each) for each in passed_over}
     left: list[object] = list(roots)
     while left:
         each = left.pop()
@@ -133,7 +162,10 @@ def _walk(roots: Sequence[object]) -> Iterator[object]:
 
 
 def _is_own(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == OWN and bool(_attributes(value))
+    kind = type(value)
+    return kind.__module__.partition(".")[0] == OWN and (
+        hasattr(value, "__dict__") or bool(kind.__dict__.get("__slots__"))
+    )
 
 
 def _is_method(kind: type, name: str) -> bool:

@@ -172,9 +172,14 @@ class Execute:
 
 @dataclass(frozen=True)
 class Executed:
-    """Answer `Execute`: it is done."""
+    """Answer `Execute`: it is done.
+
+    Args:
+        own_ns: what the executions took by the worker's own clock.
+    """
 
     count: int
+    own_ns: float = 0.0
 
 
 @dataclass(frozen=True)

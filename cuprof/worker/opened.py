@@ -14,7 +14,7 @@ _CODE = (".py", ".pyc", ".so")
 """Code, whose text or whose package's version is part of an identity anyway."""
 
 
-class OpenedFiles:
+class FileListener:
     """Listen to Python's audit event of opening a file, while asked to. What native code opens by itself is not told.
 
     One for the process, and for the thread that variants run in.
@@ -70,4 +70,4 @@ def _system_folders() -> tuple[str, ...]:
     return tuple(f"{os.path.realpath(each)}{os.sep}" for each in folders if each)
 
 
-OPENED = OpenedFiles()
+OPENED = FileListener()

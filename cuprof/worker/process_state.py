@@ -11,21 +11,15 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from cuprof.backends.switches import Switch
 
 _LIBC = ctypes.CDLL(None)
 FENV_BYTES = 64
 """At least what any platform keeps of its floating-point settings: 32 bytes on x86-64, 8 on 64-bit ARM."""
-
-
-class Part(NamedTuple):
-    """One setting that lives as long as the process."""
-
-    name: str
-    read: Callable[[], Any]
-    write: Callable[[Any], object]
 
 
 class ProcessState:
@@ -66,9 +60,9 @@ def _set_environment(known: dict[str, str]) -> None:
 
 def _part_of_each(
     name: str, keys: Sequence[Any], read: Callable[[Any], Any], write: Callable[[Any, Any], object]
-) -> Part:
+) -> Switch:
     """Return the part that is one setting a key."""
-    return Part(
+    return Switch(
         name,
         lambda: tuple(map(read, keys)),
         lambda known: [write(key, each) for key, each in zip(keys, known, strict=True)],
@@ -102,20 +96,20 @@ PARTS = (
     _part_of_each(  # before the handlers: without one an alarm ends the process
         "alarms", TIMERS, lambda which: any(signal.getitimer(which)), lambda which, on: on or signal.setitimer(which, 0)
     ),
-    Part("environment variables", lambda: dict(os.environ), _set_environment),
-    Part("the working folder", os.getcwd, os.chdir),
-    Part("processors", lambda: os.sched_getaffinity(0), lambda known: os.sched_setaffinity(0, known)),
-    Part("scheduling", _read_scheduling, _write_scheduling),
+    Switch("environment variables", lambda: dict(os.environ), _set_environment),
+    Switch("the working folder", os.getcwd, os.chdir),
+    Switch("processors", lambda: os.sched_getaffinity(0), lambda known: os.sched_setaffinity(0, known)),
+    Switch("scheduling", _read_scheduling, _write_scheduling),
     _part_of_each("limits", LIMITED, resource.getrlimit, resource.setrlimit),
-    Part("NumPy's error handling", np.geterr, lambda known: np.seterr(**known)),
-    Part("NumPy's buffers", np.getbufsize, np.setbufsize),
-    Part("random numbers", random.getstate, random.setstate),
-    Part("NumPy's random numbers", lambda: np.random.get_state(legacy=False), np.random.set_state),
-    Part("interpreter's switching", sys.getswitchinterval, sys.setswitchinterval),
-    Part("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
-    Part("garbage collection", gc.isenabled, lambda known: gc.enable() if known else gc.disable()),
-    Part("garbage collection's thresholds", gc.get_threshold, lambda known: gc.set_threshold(*known)),
-    Part("warnings", lambda: list(warnings.filters), _write_warnings),
+    Switch("NumPy's error handling", np.geterr, lambda known: np.seterr(**known)),
+    Switch("NumPy's buffers", np.getbufsize, np.setbufsize),
+    Switch("random numbers", random.getstate, random.setstate),
+    Switch("NumPy's random numbers", lambda: np.random.get_state(legacy=False), np.random.set_state),
+    Switch("interpreter's switching", sys.getswitchinterval, sys.setswitchinterval),
+    Switch("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
+    Switch("garbage collection", gc.isenabled, lambda known: gc.enable() if known else gc.disable()),
+    Switch("garbage collection's thresholds", gc.get_threshold, lambda known: gc.set_threshold(*known)),
+    Switch("warnings", lambda: list(warnings.filters), _write_warnings),
     _part_of_each("signal handlers", HANDLED, signal.getsignal, _write_handler),
 )
 """How each part is read and written."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cuprof.records import DOUBT, Measure, State, Timing
+from cuprof.wording import list_first
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.energy_meter import EnergyMeter
@@ -145,6 +146,9 @@ class Rotation:
             message += f": {first}" if first else ""
             candidate.timings = {}
             return candidate.finish(State.WRONG_RESULT, message + self.bench.find_lateness(candidate), phase="time")
+        if skipping := executions.find_skipping(candidate):
+            candidate.timings = {}
+            return candidate.finish(State.WRONG_RESULT, skipping, phase="time")
         doubts = [executions.find_memory(candidate)] + [
             str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
         ]
@@ -159,7 +163,11 @@ class Rotation:
 
     def _show(self, candidate: Candidate) -> Finished | None:
         """Let the engine's clock see the candidate; return how it failed, or None."""
-        return candidate.attempt(Phase.TIME, self.bench.show, self.bench.enter)
+        failed, check = candidate.attempt(Phase.TIME, self.bench.show, self.bench.enter), candidate.check
+        if failed or check is None or check.passed:
+            return failed
+        candidate.timings = {}
+        return candidate.finish(State.WRONG_RESULT, f"wrong under the engine's clock: {check.message}", phase="time")
 
     def _find_tamperer(self, candidates: Sequence[Candidate], replaced: Sequence[str]) -> Iterator[Finished]:
         """Answer the one candidate that can have replaced something; of several, leave each to itself."""
@@ -188,7 +196,7 @@ class Rotation:
 
 def _tampered(candidate: Candidate, replaced: Sequence[str]) -> Finished:
     """Return the answer to a candidate that replaced what judges it; its process is believed no more."""
-    named = ", ".join(replaced[:3]) + (f" and {len(replaced) - 3} more" if len(replaced) > 3 else "")
     candidate.timings = {}
-    finished = candidate.finish(State.IMPLAUSIBLE, f"it replaced {named}, which checks and times it", phase="check")
+    message = f"it replaced {list_first(replaced, 3)}, which checks and times it"
+    finished = candidate.finish(State.IMPLAUSIBLE, message, phase="check")
     return replace(finished, lost=True)

@@ -141,13 +141,12 @@ class Worker:
         self.pipe.send(JobDone())
         return True
 
-    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], object]) -> None:
+    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float]) -> None:
         """Execute a trial as often as the engine says, which holds its own clock to it."""
         self.pipe.send(Ready(index, claimed_ns))
         while isinstance(asked := self.pipe.receive(), Execute) and asked.count:
             self.page.enter(index, Phase.TIME)
-            execute(asked.count, asked.only_write)
-            self.pipe.send(Executed(asked.count))
+            self.pipe.send(Executed(asked.count, execute(asked.count, asked.only_write)))
 
     def _get_workload(self, job: Job) -> Workload:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
@@ -155,6 +154,8 @@ class Worker:
         if self._workload is None or self._workload[0] != key:
             self._workload = None  # free the old inputs before making new ones
             self._workload = (key, Workload.make(load_family(job.family_folder), job))
+            if self._integrity is not None:
+                self._integrity.trust(self._workload[1].family.verify)
             if job.extension is not None:  # strangers' code, after inputs and reference have been made
                 extend(self._workload[1].family, job.extension)
         return self._workload[1]

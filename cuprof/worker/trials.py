@@ -127,17 +127,17 @@ class TrialRunner:
     ) -> Iterator[Finished]:
         """Give the candidates to the device a few at a time; those that a rotation leaves to themselves go next."""
         facts = self.backend.facts()
-        on_host = is_host(facts.backend, facts.details)
         bench = Bench(
             self.job,
             self.workload,
             session,
             self.enter,
             stocked,
-            on_host,
+            is_host(facts),
             self.state,
             self.integrity,
             self.be_seen if self.backend.spec.is_host else None,
+            int(facts.details.get("last_level_cache_bytes") or 0),
         )
         executions = Executions(bench, stocked)
         rounds, energy = Rounds(bench, self.backend, self.monitor, executions), EnergyMeter(bench, self.monitor)

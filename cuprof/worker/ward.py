@@ -16,8 +16,13 @@ HOOKS = {
 }
 """With these, code runs between a clock and the look at a result."""
 MEMORY = re.compile(r"/proc/(.*/)?mem")
-WRITERS = frozenset({"mprotect", "pkey_mprotect", "process_vm_readv", "process_vm_writev", "ptrace", "syscall"})
-"""Functions of the C library by which Python code reaches memory that it has not been given."""
+WRITERS = frozenset(
+    {"dlsym", "dlvsym", "mprotect", "mremap", "pkey_mprotect", "process_vm_readv", "process_vm_writev", "ptrace",
+     "syscall"}
+)  # fmt: skip
+"""Functions of the C library by which Python code reaches memory that it has not been given, or these functions."""
+HOOKING = "_PyInterpreterState_SetEvalFrameFunc"
+"""The interpreter's own function for what evaluates frames (PEP 523)."""
 
 
 class RefusedError(RuntimeError):
@@ -37,5 +42,7 @@ def _refuse(event: str, given: tuple[Any, ...]) -> None:
         path = given[0].decode("utf-8", "replace") if isinstance(given[0], bytes) else given[0]
         if isinstance(path, str) and MEMORY.fullmatch(path):
             raise RefusedError("it opens a process's memory (/proc/…/mem), in which its judge lies")
+    elif event == "ctypes.dlsym" and given[1] == HOOKING:
+        raise RefusedError("it hooks the interpreter (PEP 523), which runs code where the clock does not look")
     elif event == "ctypes.dlsym" and given[1] in WRITERS:
         raise RefusedError(f"it reaches for memory that it was not given (the C library's {given[1]})")

@@ -11,7 +11,7 @@ from cuprof.backends.registry import get_spec, is_host, list_backends
 from cuprof.backends.spec import LaunchLimits
 from cuprof.config.model import DeviceConfig, MeasureConfig
 from cuprof.errors import UnknownNameError
-from cuprof.records import Measure
+from cuprof.records import DeviceFacts, Measure
 
 
 @pytest.mark.parametrize("backend", list_backends())
@@ -48,7 +48,7 @@ def test_the_settings_give_each_back_end_its_number() -> None:
     ],
 )
 def test_what_is_the_hosts_own_processor(backend: str, details: dict[str, str], expected: bool) -> None:
-    assert is_host(backend, details) is expected
+    assert is_host(DeviceFacts(backend, 0, "a device", details=details)) is expected
 
 
 def test_where_devices_differ_nothing_is_refused_beforehand() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -81,6 +82,16 @@ def test_a_job_that_leaves_no_record_counts_as_failed(project: Project) -> None:
         assert "terminated" in str(error).lower() or "killed" in str(error).lower()  # noqa: PT017
     else:
         assert code == 1
+
+
+@pytest.mark.slow
+def test_a_command_ends_with_its_jobs_and_does_not_wait_for_the_launchers_processes(project: Project) -> None:
+    words = ("problem.n=2**10", "variants=cpu_numpy", "node=0,1", "hydra/launcher=joblib", "dry_run=true")
+    command = [sys.executable, "-m", "cuprof", "sweep", *words]
+    # Those wait five minutes for more to do.
+    done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("cpu_numpy") >= 2
 
 
 def test_an_error_in_the_task_is_one_line(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ from cuprof.records import DeviceFacts, Measure
 from cuprof.statistics import Contrast, Series, Verdict
 from cuprof.statistics.noise import NoiseModel
 from cuprof.statistics.shift import Shift
+from cuprof.statistics.sums import Sums
 from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale
 from cuprof.store import Store
 
@@ -39,7 +40,7 @@ def run(url: str, options: Options | None = None) -> Comparison:
 
 def seen(log_ratio: float) -> Contrast:
     """Return what two sweeps showed of one trial, with nothing left unknown of their samples."""
-    return Contrast(False, Shift(np.array([log_ratio]), np.zeros(1), 1.0, 0.0, math.inf))
+    return Contrast(False, Shift(Sums(np.array([log_ratio]), np.zeros(1)), 0.0, math.inf))
 
 
 def entry(time_ns: float, measure: Measure = Measure.COLD, **changes: object) -> Entry:

@@ -201,7 +201,7 @@ FLASHINFER_BENCH = {
         solution(NORM, "no_weight", {"main.py": NORM_WRONG}, language="python", destination_passing_style=False),
     ]),
     "cuda": (SILU, workloads(SILU, "rows", "random"), [
-        solution(SILU, "elementwise", {"kernel.cu": SILU_FFI}, language="cuda", binding="tvm-ffi"),
+        solution(SILU, "elementwise", {"kernel.cu": SILU_FFI}, language="cuda"),  # its sources tell the binding
     ]),
     "torch": (ADD, workloads(ADD, "tokens", "custom"), [
         solution(ADD, "index_add", {"main.py": ADD_TORCH}, language="python"),

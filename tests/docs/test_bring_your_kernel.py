@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from tests.docs.claims import ROOT
 
 TEXT = (ROOT / "docs" / "bring-your-kernel.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL))
+SOURCES = dict(re.findall(r"```cuda\n// (\w+\.cu)\n(.*?)```", TEXT, re.DOTALL))
+READY = ROOT / "tests" / "families" / "forms" / "ready.ptx"
 DEVICE = ("torch", "triton", "cupy", "pyopencl")
 QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.05", "measure.settle_seconds=0", "report=none")
 
@@ -28,7 +31,7 @@ def modules_of(text: str) -> list[str]:
 
 
 def needs_gpu(text: str) -> bool:
-    return bool(modules_of(text)) or ("__global__" in text)
+    return bool(modules_of(text)) or "__global__" in text or ".cu" in text
 
 
 CASES = [
@@ -40,6 +43,22 @@ CASES = [
 
 def test_the_page_shows_every_kind_once() -> None:
     assert len(BLOCKS) == TEXT.count("```python")
+    assert len(SOURCES) == TEXT.count("```cuda")
+
+
+def test_a_triton_kernel_takes_five_lines() -> None:
+    text = BLOCKS["add_triton.py"].split("@triton.jit")[1]
+    added = [line for line in text[text.index("def inputs") :].splitlines() if line.strip()]
+    assert len(added) + BLOCKS["add_triton.py"].count("import cuprof") == 5
+
+
+def test_every_source_compiles(project: Project, cli: Callable[..., Result]) -> None:
+    for file, text in {**BLOCKS, **SOURCES}.items():
+        (project.root / file).write_text(text, encoding="utf-8")
+    shutil.copy(READY, project.root)
+    for name, count in (("twice.py", 3), ("doubled.py", 9)):
+        done = cli("check", name, "variants=!host_code" if name == "doubled.py" else "variants=all")
+        assert f"{count} of {count} programs compile" in done.out, done.out + done.err
 
 
 @pytest.mark.filterwarnings("default")  # of the libraries that the examples import
@@ -48,7 +67,9 @@ def test_an_example_runs_and_all_of_it_is_right(name: str, project: Project, cli
     absent = [module for module in modules_of(BLOCKS[name]) if find_spec(module) is None]
     if absent:
         pytest.skip(f"{', '.join(absent)} is not installed")
-    (project.root / name).write_text(BLOCKS[name], encoding="utf-8")
+    for file, text in {name: BLOCKS[name], **SOURCES}.items():
+        (project.root / file).write_text(text, encoding="utf-8")
+    shutil.copy(READY, project.root)
     done = cli("sweep", name, *QUICK, "problem.n=1000" if "n=2**20" in BLOCKS[name] else "check=fresh", "output=json")
     assert done.exit_code == 0, done.err
     trials = json.loads(done.out)["trials"]

@@ -164,6 +164,6 @@ def make_cards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr("cuprof.engine.fleet.make_stations", make_stations)
         monkeypatch.setattr("cuprof.engine.planning.enroll", enroll)
         monkeypatch.setattr(Station, "is_host", lambda self, backend: False)
-        monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda backend, details: False)
+        monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda device: False)
 
     return make

@@ -12,17 +12,19 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig
-from cuprof.engine.feed import LATER, LEAST_BLOCK_S, PlannedFeed
+from cuprof.engine.feed import LATER, LEAST_BLOCK_S, PlannedFeed, find_references
 from cuprof.engine.fleet import POLL_S, Fleet
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
+from cuprof.family import Tunable
 from cuprof.point import Point
-from cuprof.records import Outcome, State
+from cuprof.records import Outcome, State, Trial
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from tests.store.store_samples import make_timing
 
@@ -102,6 +104,27 @@ def test_small_problems_stay_whole() -> None:
     assert end == 5 * 24
 
 
+def test_blocks_share_the_baseline_with_its_defaults_or_what_comes_first() -> None:
+    def variant(name: str, *values: int) -> list[Trial]:
+        return [
+            Trial(f"{name}{value}", "a family", name, "cuda", "kernel", Point(n=1), Point(block=value), "")
+            for value in values
+        ]
+
+    def find(*trials: Trial, baseline: str = "") -> str:
+        plan = SimpleNamespace(trials=trials)
+        prepared = SimpleNamespace(family=family, plan=plan, config=SimpleNamespace(baseline=baseline))
+        (reference,) = find_references(prepared).values()  # type: ignore[arg-type]
+        return reference.identity
+
+    block = Tunable("block", (32, 64, 128), default=64)
+    family = SimpleNamespace(variant=lambda name: SimpleNamespace(tunables=(block,)), get_baseline=lambda: "plain")
+    assert find(*variant("other", 64), *variant("plain", 32, 64, 128)) == "plain64"
+    assert find(*variant("other", 64), *variant("plain", 32, 128)) == "plain32"
+    assert find(*variant("plain", 64), *variant("other", 32, 64), baseline="other") == "other64"
+    assert find(*variant("other", 32, 64)) == "other32"
+
+
 FAMILY = """
 import numpy as np
 from cuprof.family import Array, Axis, Family, Signature, Tolerance, Tunable
@@ -141,7 +164,7 @@ class Recorded(JobRunner):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stations", "pace"), [(4, 16.0), (8, 8.0), (64, 1.0)])
+@pytest.mark.parametrize(("stations", "pace"), [(4, 16.0), (8, 8.0), (64, 1.0), (64, 3.3)])
 def test_the_engine_itself_loses_no_more(
     bench: Any, monkeypatch: pytest.MonkeyPatch, make_cards: Callable[..., None], stations: int, pace: float
 ) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cuprof.engine import launch
 from cuprof.engine.launch import Launched
 from tests.interrupter import Interrupter
 
@@ -30,3 +31,19 @@ def test_an_interrupt_at_any_instruction_of_a_look_leaves_no_lock_behind(tmp_pat
     assert counter.count > 50
     worker.kill()
     assert worker.process.returncode is not None
+
+
+def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    spares: list[object] = []
+    monkeypatch.setattr(launch, "_spares", spares)
+    monkeypatch.setattr(launch, "_at_first", [])
+    monkeypatch.setattr(launch, "_launch", lambda: SimpleNamespace(poll=lambda: None))
+    monkeypatch.setattr("atexit.register", lambda function: None)
+    launch.prestart_for_next_job()
+    assert spares == []
+    launch.prestart(2)
+    launch.prestart_for_next_job()
+    assert len(spares) == 4
+    assert len({id(launch.take()) for _ in range(2)}) == 2
+    launch.prestart_for_next_job()
+    assert len(spares) == 4

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cuprof.engine import objective
-from cuprof.engine.objective import Counting, evaluate
+from cuprof.engine.objective import ObjectiveCounters, evaluate
 from cuprof.errors import ProfilerError, UnknownNameError, UsageError
 from cuprof.reading.counters import NewestCounter
 from cuprof.records import Outcome, Profile, State, StoredProfile
@@ -34,9 +34,9 @@ def list_values(memory: Memory, identities: Sequence[str], conditions: object) -
     ]
 
 
-def make(names: Sequence[str], monkeypatch: pytest.MonkeyPatch, **before: Any) -> Counting:
+def make(names: Sequence[str], monkeypatch: pytest.MonkeyPatch, **before: Any) -> ObjectiveCounters:
     monkeypatch.setattr(objective, "list_newest_counters", list_values)
-    return Counting(names, trials("ab"), ToyCollector(), Snapshots(**before), 1)  # type: ignore[arg-type]
+    return ObjectiveCounters(names, trials("ab"), ToyCollector(), Snapshots(**before), 1)  # type: ignore[arg-type]
 
 
 def test_an_objective_is_a_product_and_zero_is_no_end_of_it() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import pytest
 
 from cuprof.engine import witness as module
@@ -19,7 +22,14 @@ def outcome(claimed_ns: float, state: State = State.OK) -> Finished:
 
 
 def watch(
-    patch: pytest.MonkeyPatch, real_ns: float, claimed_ns: float, *, answer_ns: int = 100_000, write_ns: float = 5e3
+    patch: pytest.MonkeyPatch,
+    real_ns: float,
+    claimed_ns: float,
+    *,
+    answer_ns: int = 100_000,
+    write_ns: float = 5e3,
+    said_ns: float | None = None,
+    delay: Callable[[], float] = lambda: 1.0,
 ) -> tuple[Witness, int]:
     """Let a witness see executions that take so long; return it and how often it looked."""
     now, looks = [0], 0
@@ -28,8 +38,9 @@ def watch(
     asked = seen.answer(Ready(0, claimed_ns))
     while asked.count:
         looks += not asked.only_write
-        now[0] += int(asked.count * (write_ns + (0 if asked.only_write else real_ns))) + answer_ns
-        asked = seen.answer(Executed(asked.count))
+        now[0] += int(delay() * asked.count * (write_ns + (0 if asked.only_write else real_ns))) + answer_ns
+        own_ns = 0.0 if asked.only_write else asked.count * (claimed_ns if said_ns is None else said_ns)
+        asked = seen.answer(Executed(asked.count, own_ns))
     return seen, looks
 
 
@@ -54,6 +65,19 @@ def test_a_time_that_is_shorter_than_what_it_took_is_not(monkeypatch: pytest.Mon
     assert found.state is State.IMPLAUSIBLE
     assert found.message.startswith("two clocks disagree: ")
     assert looks >= MOST_ROUNDS
+
+
+def test_a_clock_is_caught_by_these_very_executions_where_cold_ones_leave_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, _ = watch(monkeypatch, 1e5, 6e4, said_ns=2e4)
+    found = seen.judge(outcome(6e4))
+    assert found.message == "two clocks disagree: 20 µs by its own process, 100 µs by the engine's clock"
+
+
+def test_a_busy_host_is_looked_at_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(1)
+    seen, looks = watch(monkeypatch, 1e5, 3e4, said_ns=3e4, delay=lambda: chance.uniform(1.0, 6.0))
+    assert looks > 2 * ROUNDS
+    assert seen.judge(outcome(3e4)).state is State.IMPLAUSIBLE
 
 
 def test_what_was_not_to_be_seen_is_not_believed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -169,6 +170,40 @@ def test_results_that_are_returned_are_timed_alone_and_copied_afterwards() -> No
     assert not outputs["result"].any()
     call.deliver()
     assert np.array_equal(outputs["result"], inputs["x"][inputs["order"]])
+
+
+class Lazy(np.ndarray):
+    """Computes when it is copied."""
+
+
+class Names(dict):  # type: ignore[type-arg]
+    """Computes when it is read."""
+
+
+@pytest.mark.parametrize(
+    ("returned", "is_taken"),
+    [
+        (np.ones(3), True),
+        (np.float32(1), True),
+        (2, True),
+        ({"y": np.ones(3)}, True),
+        ((np.ones(3), 1), True),
+        (namedtuple("Both", "a b")(np.ones(3), 1.5), True),
+        (np.ones(3).view(Lazy), False),
+        ([np.ones(3), np.ones(3).view(Lazy)], False),
+        (Names(y=np.ones(3)), False),
+    ],
+)
+def test_results_of_classes_that_compute_when_they_are_copied_are_refused(returned: Any, is_taken: bool) -> None:
+    put: list[Any] = []
+    call = Call(lambda: returned, put.append)
+    call()
+    if is_taken:
+        call.deliver()
+        assert put == [returned] or put[0] is returned
+    else:
+        with pytest.raises(TypeError, match="may compute when it is copied, which is not timed"):
+            call.deliver()
 
 
 def test_results_that_are_written_go_to_the_outputs() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.errors import UsageError
+from cuprof.errors import FamilyError, UsageError
 from cuprof.family import Family, Point
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
@@ -173,3 +173,7 @@ def test_a_notebook_hands_it_over_as_text(folder: Path) -> None:
 def test_what_is_wanting_is_said(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"kernel scale needs grid="):
         program(load(folder, 'grid=lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),), ', ""), BLOCK=256)
+    with pytest.raises(
+        FamilyError, match=r"UsageError: scale is a Triton function, which takes no threads=; give grid="
+    ):
+        load(folder, 'grid=lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)', "threads=256")

@@ -28,7 +28,7 @@ class Kernel:
 
     durations: Iterable[float | Reading]
     steps: int = 1
-    phases: int = 1
+    launch_phases: int = 1
     batches: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ def test_every_round_has_each_active_trial_once_in_an_order_drawn_anew(bench: Ca
 def test_short_executions_of_several_launches_are_sampled_over_the_phases_of_the_launch_queue(
     bench: Callable[..., Bench], duration_ns: float, measure: Measure, executions: int
 ) -> None:
-    several, one = Kernel([duration_ns], phases=8), Kernel([duration_ns])
+    several, one = Kernel([duration_ns], launch_phases=8), Kernel([duration_ns])
     timings = dict(bench(warmup=3).sample(several, one, measure=measure))
     assert (set(several.batches[:3]), set(several.batches[3:])) == ({1}, {executions})
     assert set(one.batches) == {1}

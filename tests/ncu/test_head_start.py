@@ -9,7 +9,7 @@ import psutil
 from cuprof.config.model import NcuConfig
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.setting import make_setting
-from cuprof.profiling.task import TASK, Owner, find_owner
+from cuprof.profiling.task import TASK, TaskOwner, find_owner
 from cuprof.project import Project
 
 
@@ -17,7 +17,7 @@ def test_a_head_start_that_is_not_needed_leaves_nothing(fake_ncu, tmp_path: Path
     setting = make_setting(NcuConfig(path=str(fake_ncu.path), metrics=("launch__grid_dim_z",)), Project(tmp_path))
     with Batch(setting, 1) as ahead:
         folder, process = ahead.folder, psutil.Process(ahead.process.pid)
-        assert find_owner(ahead.folder / TASK) == Owner(psutil.Process().pid, "cuda", 1)
+        assert find_owner(ahead.folder / TASK) == TaskOwner(psutil.Process().pid, "cuda", 1)
         assert process.is_running()
     assert not folder.exists()
     assert not process.is_running()

@@ -20,7 +20,7 @@ def test_metrics_are_those_asked_for_and_what_weighs_them(fake_ncu, tmp_path: Pa
     config = NcuConfig(path=str(fake_ncu.path), name="mine", metrics=("b__x.sum", "lts__t_sector_hit_rate.pct"),
                        extra_metrics=("b__x.sum", "a__y.sum"), sections=("Occupancy",), set="basic",
                        cache_control="none", time_limit_s=7.0, batch=3)  # fmt: skip
-    setting = make_setting(config, Project(tmp_path), seed=5)
+    setting = make_setting(config, Project(tmp_path))
     assert setting.request.metrics == (
         "b__x.sum",
         "lts__t_sector_hit_rate.pct",
@@ -31,7 +31,7 @@ def test_metrics_are_those_asked_for_and_what_weighs_them(fake_ncu, tmp_path: Pa
     assert setting.collection.metrics == (*setting.request.metrics[:3], "lts__t_sectors.sum")
     assert (setting.collection.name, setting.collection.batch, setting.collection.time_limit_s) == ("mine", 3, 7.0)
     assert setting.request.conditions == Conditions("hot", "none", "application")
-    assert (setting.artifacts, setting.seed) == (tmp_path / "db" / "artifacts", 5)
+    assert setting.artifacts == tmp_path / "db" / "artifacts"
 
 
 def test_a_collection_of_nothing_is_refused(fake_ncu, tmp_path: Path) -> None:

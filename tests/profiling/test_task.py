@@ -15,7 +15,7 @@ import pytest
 from cuprof.errors import ProfilerError
 from cuprof.family.extension import Extension
 from cuprof.point import Point
-from cuprof.profiling.task import Owner, ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task, write_task
+from cuprof.profiling.task import ProfilingTask, TaskOwner, TaskTrial, find_owner, read_task, wait_for_task, write_task
 from cuprof.records import Trial
 
 A = "a" * 32
@@ -26,7 +26,7 @@ def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -
     problem, tunables = Point(n=2**24, dtype="float32"), Point(block=256)
     planned = Trial(A, "scale", "plain", "cuda", "kernel", problem, tunables, "scale/plain")
     trial = TaskTrial.of(planned, Path("/some where/scale"), extension)
-    task = ProfilingTask((trial,), "ncu", "cuda", 1, seed=7, progress_path=str(tmp_path / "p"), warm_up=2)
+    task = ProfilingTask((trial,), "ncu", "cuda", 1, progress_path=str(tmp_path / "p"), warm_up=2)
     write_task(task, tmp_path / "task.json")
     read = read_task(tmp_path / "task.json")
     assert read == task
@@ -49,7 +49,7 @@ def test_the_wait_ends_when_the_task_is_there(tmp_path: Path) -> None:
     task = note(tmp_path, psutil.Process().pid)
     threading.Timer(0.1, task.touch).start()
     assert wait_for_task(task)
-    assert find_owner(task) == Owner(psutil.Process().pid, "cuda", 3)
+    assert find_owner(task) == TaskOwner(psutil.Process().pid, "cuda", 3)
 
 
 def test_the_wait_ends_with_its_owner(tmp_path: Path) -> None:

@@ -176,9 +176,9 @@ def test_ticks_stay_readable(count: int, shown: int) -> None:
 
 def test_thinning_keeps_the_ends() -> None:
     values = [float(i) for i in range(1000)]
-    kept = thin(values, 10)
-    assert (len(kept), kept[0], kept[-1]) == (10, 0.0, 999.0)
-    assert thin(values[:5], 10) == values[:5]
+    kept = thin(values)
+    assert (len(kept), kept[0], kept[-1]) == (400, 0.0, 999.0)
+    assert thin(values[:5]) == values[:5]
 
 
 def test_standard_is_the_default() -> None:

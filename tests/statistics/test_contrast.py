@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cuprof.statistics import Noise, Series, contrast
+from cuprof.statistics.contrast import Pair, contrast_all
 
 ROUNDS = np.arange(60)
 
@@ -44,7 +45,7 @@ def test_pairs_meet_by_the_number_of_their_round() -> None:
 def test_series_of_very_different_length_are_not_cut_to_the_shorter() -> None:
     found = contrast(series(1, count=20), series(2, noise=0.05, count=1300))
     assert not found.paired
-    assert found.shift.first.size == 1300
+    assert found.shift.sums.first.size == 1300
 
 
 def test_noise_widens_intervals() -> None:
@@ -100,3 +101,42 @@ def test_a_bridge_frees_a_ratio_of_what_two_cards_differ_by_and_adds_its_error()
         assert bridged.log_ratio == pytest.approx(plain.log_ratio - bridge.log_ratio)
     assert covered >= 0.92 * 300
     assert wider == 300
+
+
+def draw_pairs(count: int) -> list[Pair]:
+    """Return pairs of all kinds: few samples and many, on ticks, drifting, constant, of shared rounds, of one value."""
+    rng = np.random.default_rng(11)
+
+    def draw(tick: float) -> Series:
+        size = int(rng.choice([1, 2, 3, 5, 9, 14, 20, 20, 33, 80, 300]))
+        values = 5000 * np.exp(rng.choice([0, 0.003, 0.03]) * rng.standard_normal(size) + rng.choice([0, 0.05]))
+        if rng.random() < 0.3:
+            values *= np.exp(np.cumsum(0.002 * rng.standard_normal(size)))
+        if tick or rng.random() < 0.2:
+            values = np.round(values / 32) * 32
+        first = int(rng.choice([0, 0, 2]))
+        error = 0.01 if size == 1 and rng.random() < 0.5 else 0.0
+        return Series(values, np.arange(first, first + size), str(rng.choice(["", "a"])), error, tick)
+
+    noises = [Noise(), Noise(0.002), Noise(0.05, 5)]
+    ticks = [float(rng.choice([0, 32])) for _ in range(count)]
+    return [Pair(draw(tick), draw(tick), noises[place % 3]) for place, tick in enumerate(ticks)]
+
+
+def test_many_contrasts_at_once_are_what_each_is_by_itself() -> None:
+    pairs = draw_pairs(300)
+    together = contrast_all(pairs)
+    assert {each.paired for each in together} == {True, False}
+    for pair, found in zip(pairs, together, strict=True):
+        alone = contrast(*pair)
+        for rate in (0.05, 1e-6):
+            assert repr(found.log_bounds(rate)) == repr(alone.log_bounds(rate))
+        assert (found.log_ratio, found.paired, found.resolution) == (alone.log_ratio, alone.paired, alone.resolution)
+
+
+def test_what_cannot_differ_for_its_noise_alone_does_not() -> None:
+    found = contrast_all(draw_pairs(300))
+    for rate in (0.3, 0.05, 1e-4):
+        hidden = [each.log_bounds(rate) for each in found if not each.may_differ(rate)]
+        assert len(hidden) > 50
+        assert all(low <= 0 <= high for low, high in hidden)

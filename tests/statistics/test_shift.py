@@ -6,9 +6,27 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuprof.statistics.shift import effective_count, shift_between, shift_of_pairs
+from cuprof.statistics.shift import (
+    Shift,
+    effective_counts,
+    placement_variances,
+    shifts_between,
+    shifts_of_pairs,
+)
 
 RNG = np.random.default_rng
+
+
+def shift_between(base: np.ndarray, new: np.ndarray) -> Shift:
+    return shifts_between([(base, new)])[0]
+
+
+def shift_of_pairs(differences: np.ndarray) -> Shift:
+    return shifts_of_pairs([differences])[0]
+
+
+def effective_count(series: np.ndarray) -> float:
+    return effective_counts([series])[0]
 
 
 def test_the_estimates_are_those_of_hodges_and_lehmann() -> None:
@@ -104,3 +122,15 @@ def test_effective_count_of_independent_and_correlated_samples() -> None:
 
 def test_a_trend_leaves_few_independent_samples() -> None:
     assert effective_count(np.arange(200.0)) < 20
+
+
+def test_placements_are_shares_of_the_other_series_ties_by_half() -> None:
+    rng = RNG(3)
+    pairs = [
+        (np.sort(rng.integers(0, 6, one).astype(float)), np.sort(rng.integers(0, 6, other).astype(float)))
+        for one, other in ((3, 3), (20, 20), (7, 90), (90, 7), (500, 20))
+    ]
+    for (first, second), found in zip(pairs, placement_variances(pairs), strict=True):
+        for samples, others, variance in zip((first, second), (second, first), found, strict=True):
+            below = (others < samples[:, None]).mean(axis=1) + (others == samples[:, None]).mean(axis=1) / 2
+            assert variance == pytest.approx(np.var(below, ddof=1))

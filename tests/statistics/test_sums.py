@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cuprof.statistics.sums import Sums
+from cuprof.statistics.sums import BESIDE, MOST_LISTED, Sums, find_quantiles
 
 RNG = np.random.default_rng(8)
 DRAWN = {
@@ -34,3 +34,19 @@ def test_a_sum_is_found_by_its_rank(kind: str, sizes: tuple[int, int]) -> None:
 def test_ten_thousand_equal_elements_are_not_listed() -> None:
     sums = Sums(np.full(10_000, 0.1), np.full(10_000, 0.2))
     assert sums.select(sums.count // 2) == pytest.approx(0.3)
+
+
+def test_quantiles_of_many_sums_are_found_at_once() -> None:
+    sizes = [(1, 1), (3, 200), (47, 48), (90, 70), (20, 20), (400, 300)]
+    assert sizes[-1][0] * sizes[-1][1] > MOST_LISTED > sizes[3][0] * sizes[3][1]
+    made = [
+        Sums(*(np.sort(draw(size)) for size in pair), factor=factor)
+        for draw in DRAWN.values()
+        for pair in sizes
+        for factor in (1.0, 0.5)
+    ]
+    wanted = [(sums, sums.rank(share)) for sums in made for share in (0.0, 0.2, 0.5, 0.99, 1.0)]
+    find_quantiles(wanted)
+    for sums, rank in wanted:
+        every = sums.factor * np.sort((sums.first[:, None] + sums.second).ravel())
+        assert abs(sums.quantile(rank) - every[rank - 1]) <= 2 * BESIDE * max(1.0, abs(every[0]), abs(every[-1]))

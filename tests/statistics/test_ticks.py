@@ -3,7 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cuprof.statistics.ticks import spread_over_tick, spread_ties
+from cuprof.statistics.ticks import spread_all, spread_over_tick
+
+
+def spread_ties(durations: np.ndarray, tick_ns: float = 0.0) -> tuple[np.ndarray, float]:
+    ((_, rows, ticks),) = spread_all([durations], [tick_ns])
+    return rows[0], float(ticks[0])
 
 
 def test_spread_readings_stay_in_order_and_within_their_tick() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,6 +42,10 @@ class Fixed:
     p_value: float
     paired: bool = True
     log_ratio: float = 0.02
+    shifts: tuple[Any, ...] = ()
+
+    def may_differ(self, error_rate: float) -> bool:
+        return True
 
     def log_bounds(self, error_rate: float) -> tuple[float, float]:
         width = self.log_ratio * (1 + (self.p_value - error_rate))

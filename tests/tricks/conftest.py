@@ -60,9 +60,9 @@ class QuickBench(Bench):
 
 
 @cache
-def sweep_honest(backend: str) -> dict[str, Shown]:
+def sweep_honest(backend: str, n: int | None = None) -> dict[str, Shown]:
     """Return what is shown of all honest variants of a back end, once a test process."""
-    return QuickBench(backend, N, SAMPLES).sweep_honest()
+    return QuickBench(backend, N, SAMPLES).sweep_honest(n)
 
 
 @cache
@@ -86,7 +86,7 @@ def judge() -> Callable[[str, Trick], Judgement]:
     def judge_one(backend: str, trick: Trick) -> Judgement:
         if trick.is_harmless:
             return judge_harmless(backend)[trick.variant]
-        (found,) = QuickBench(backend, N, SAMPLES).judge([trick], sweep_honest(backend))
+        (found,) = QuickBench(backend, N, SAMPLES).judge([trick], sweep_honest(backend, trick.n))
         return found
 
     return judge_one

@@ -330,6 +330,22 @@ def test_a_variant_that_works_ahead_is_found_on_the_host(make: Callable[..., Des
     assert make(ahead, unseen=UNSEEN_SETS + 1).find_memory() == ""  # a device's queue has no such gap
 
 
+def test_where_arrays_stay_in_the_caches_less_tells_who_works_ahead_and_may_be_quick_once(
+    make: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for fits, quick, is_found in ((True, 1, True), (True, 2, False), (False, 0, False)):
+        monkeypatch.setattr(Bench, "fits_caches", fits)
+        desk = make(Runnable(), unseen=UNSEEN_SETS + 1, on_host=True)
+        desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
+        hot = iter([*[3_000.0] * quick, *[14_500.0] * MEETINGS])
+        monkeypatch.setattr(
+            desk.device,
+            "read",
+            lambda runnable, measure, *_, hot=hot: Reading(next(hot) if measure is Measure.HOT else 10_000.0),
+        )
+        assert bool(desk.find_memory()) is is_found
+
+
 NOISES: dict[str, Callable[[np.random.Generator], float]] = {
     "device": lambda rng: float(rng.lognormal(0, 0.03)),
     "device, 1 in 20 disturbed": lambda rng: float(rng.lognormal(0, 0.03)) * (1 + 2 * (rng.random() < 0.05)),
@@ -342,12 +358,13 @@ NOISES: dict[str, Callable[[np.random.Generator], float]] = {
 
 @pytest.mark.parametrize("noise", list(NOISES))
 def test_an_honest_variant_is_accused_less_than_once_in_a_thousand_sweeps(
-    make: Callable[..., Desk], noise: str
+    make: Callable[..., Desk], noise: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Bench, "fits_caches", True)
     draw = NOISES[noise]
     rng = np.random.default_rng(4)
     honest = Runnable(cold_ns=lambda inputs, met: 20_000 * draw(rng))
-    desk = make(honest)
+    desk = make(honest, unseen=UNSEEN_SETS + 1, on_host=True)
     median_ns = 20_000 * float(np.median([draw(rng) for _ in range(1000)]))
     usual = SimpleNamespace(summary=SimpleNamespace(median_ns=median_ns))
     desk.candidate.timings = {Measure.COLD: usual}  # type: ignore[dict-item]

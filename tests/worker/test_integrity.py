@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import gc
+import statistics
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -121,3 +122,24 @@ def test_libraries_that_are_loaded_later_are_no_tampering(known: Integrity) -> N
 
     assert known.mend() == ()
     assert integrity.OWN in integrity.WATCHED
+
+
+def limit(value: float) -> float:
+    return value * FACTOR
+
+
+FACTOR = 2
+
+
+def test_a_familys_own_function_is_put_back_with_what_its_names_stand_for(known: Integrity) -> None:
+    def verify(outputs: list[float]) -> bool:
+        return statistics.mean(outputs) < limit(1)
+
+    known.trust(verify)
+    own, mean, right = globals(), statistics.mean, limit.__code__
+    own["FACTOR"], statistics.mean = 1e9, lambda _: 0  # type: ignore[assignment]
+    limit.__code__ = (lambda value: 1e9).__code__
+    assert {f"{__name__}.FACTOR", f"{__name__}.limit", "statistics.mean"} == {*known.mend()}
+    assert (FACTOR, statistics.mean, limit.__code__) == (2, mean, right)
+    own["limit"] = lambda _: 1e9
+    assert known.mend() == (f"{__name__}.limit",)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from cuprof.backends.switches import Switch
 from cuprof.worker import process_state
 from cuprof.worker.process_state import ProcessState
 
@@ -52,7 +53,7 @@ def test_what_is_changed_is_put_back(name: str) -> None:
 
 def test_what_cannot_be_put_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     values = iter([1, 2, 2])
-    part = process_state.Part("a limit", lambda: next(values), lambda known: None)
+    part = Switch("a limit", lambda: next(values), lambda known: None)
     monkeypatch.setattr(process_state, "PARTS", (part,))
     assert ProcessState().put_back() == ("a limit",)
 

@@ -64,7 +64,7 @@ def write(
         TaskTrial(identity, str(family), variant, {"n": n, "dtype": "float32"}, tunables, extension)
         for identity, variant, n in trials
     )
-    task = ProfilingTask(members, "notes", "cpu", 0, seed=1, progress_path=str(folder / "progress"))
+    task = ProfilingTask(members, "notes", "cpu", 0, progress_path=str(folder / "progress"))
     write_task(task, folder / "task.json")
     return folder / "task.json"
 

@@ -83,6 +83,21 @@ def test_right_trials_are_checked_and_timed_by_each_measure(family: Family) -> N
         assert outcome.started_at > 1e9
 
 
+def test_who_returns_because_the_result_is_there_has_no_hot_time(family: Family) -> None:
+    def make(problem, tune, inputs, outputs):  # type: ignore[no-untyped-def]
+        x, y = inputs["x"], outputs["y"]
+        return lambda: None if y[0] == 2 * x[0] and y[-1] == 2 * x[-1] else np.multiply(x, 2, out=y)
+
+    family.cpu("ends_there")(make)
+    for methods, state in ((COLD, State.OK), (BOTH, State.WRONG_RESULT)):
+        for flush in ("none", "clean"):
+            measure = replace(QUICK, flush=flush)
+            job = make_job("ends_there", methods=methods, measure=measure, problem=Point(n=4096))
+            found = Watched(family, job).run()["ends_there"]
+            assert found.state is state, (found.message, flush)
+    assert found.message.startswith("it does not compute again where its result is there, as back to back: y[")
+
+
 def test_without_measures_trials_are_only_checked(family: Family) -> None:
     found = run(family, "sound_first", "wrong", methods={})
     assert (found["sound_first"].state, found["sound_first"].timings) == (State.OK, ())

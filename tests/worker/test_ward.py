@@ -25,6 +25,7 @@ set_ward()
 refused = [
     lambda: sys.setprofile(print), lambda: sys.settrace(print), lambda: open("/proc/self/mem", "r+b"),
     lambda: os.open(b"/proc/self/task/1/mem", os.O_RDWR), lambda: libc.mprotect, lambda: libc["process_vm_writev"],
+    lambda: libc.dlsym, lambda: ctypes.pythonapi._PyInterpreterState_SetEvalFrameFunc,
 ]
 allowed = [
     lambda: open("/proc/self/maps").close(), lambda: open("/proc/meminfo").close(), lambda: libc.getpid(), os.getpid,
@@ -37,4 +38,4 @@ print([is_refused(each) for each in refused], [is_refused(each) for each in allo
 def test_hooks_and_memory_are_refused_and_nothing_else() -> None:
     command = [sys.executable, "-c", CODE]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=child_environment())
-    assert done.stdout == f"{[True] * 6} {[False] * 6}\n"
+    assert done.stdout == f"{[True] * 8} {[False] * 6}\n"

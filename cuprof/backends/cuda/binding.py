@@ -63,7 +63,7 @@ class CudaRunnable:
         return self.facts
 
     @property
-    def phases(self) -> int:
+    def launch_phases(self) -> int:
         """Return over how many phases of the launch queue a cold sample has to be taken; one launch has no gaps."""
         return 1 if self.steps == 1 else LAUNCH_PHASES
 

@@ -5,25 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 from cuprof.backends.build_cache import Build
+from cuprof.backends.cuda.images import check_image
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.cuda.triton import TritonBuild
 from cuprof.backends.invoke import library_build
 from cuprof.backends.native import NativeBuild
 from cuprof.errors import BuildError
 from cuprof.family import Invoke, Launch, Program, Signature, Variant
-from cuprof.family.sources import IMAGES, TRITON
+from cuprof.family.sources import IMAGES, TRITON, to_bytes
 
 
 def list_builds(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> dict[str, Build]:
     """Return kernel → the build that it is found in, "" for the one of a shared library; empty for ready images.
 
     Raises:
-        BuildError: the source is in a language that its compiler, or the kind of its steps, is not for.
+        BuildError: the source is in a language that its compiler, or the kind of its steps, is not for; an image was
+            compiled for other devices.
     """
     name = variant.source or variant.name
     ending = Path(name).suffix
     kernels = dict.fromkeys(launch.kernel for launch in program.launches)
     if ending in IMAGES:
+        check_image(name, to_bytes(text), arch)
         return {}
     if any(isinstance(step, Invoke) for step in program.steps):
         if kernels:

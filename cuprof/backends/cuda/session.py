@@ -96,6 +96,16 @@ class CudaSession(Session[CudaRunnable]):
                 put(self.device.stream.ptr)
             self.device.stream.synchronize()
 
+    def spoil(self, runnable: CudaRunnable, share: float, byte: int) -> None:
+        """Overwrite one element of each result."""
+        with self.device.errors("spoil the results"):
+            for pointer, spec in runnable.results.values():
+                size = spec.type.itemsize
+                address = pointer + int(share * (spec.nbytes // size)) * size
+                if spec.nbytes:
+                    call(self.driver.cuMemsetD8Async(address, byte, size, self.device.stream.ptr), "spoil a result")
+            self.device.stream.synchronize()
+
     def _restore(self, contents: Arrays) -> None:
         """Write what is worked on in place anew."""
         for name in self.restored.keys() & self.outputs:

@@ -69,7 +69,7 @@ class Compiler:
         for parameter in function.params:
             if parameter.name not in types and parameter.name not in given:
                 if not parameter.has_default:
-                    raise ValueError(f"{kernel} needs {parameter.name}; name it in defines=")
+                    raise ValueError(f"{kernel} needs {parameter.name}; make it a tunable, or name it in defines=")
                 given[parameter.name] = parameter.default
         target = GPUTarget("cuda", int(arch.removeprefix("sm_")), 32)
         unknown = set(options) - set(vars(triton.compiler.make_backend(target).parse_options({})))

@@ -24,6 +24,7 @@ from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import KernelFacts, read_resources
 from cuprof.errors import ImpossibleError, LaunchError
+from cuprof.excess import compare
 from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
 from cuprof.family.program import Step, as_scalar
 from cuprof.point import Point
@@ -47,7 +48,7 @@ class OpenClRunnable:
     setup: tuple[Enqueue, ...] = ()
     parts: Mapping[str, tuple[Reduced, Array]] = field(default_factory=dict)
     """Outputs that are left in parts, and what they lie in."""
-    phases: int = 1
+    launch_phases: int = 1
 
     @property
     def steps(self) -> int:
@@ -213,6 +214,17 @@ class OpenClSession(Session[OpenClRunnable]):
                 step([])
             self.device.queue.finish()
 
+    def spoil(self, runnable: OpenClRunnable, share: float, byte: int) -> None:
+        """Overwrite one element of each result."""
+        with self.device.errors("spoil the results", waiting=True):
+            for name, buffer in runnable.results.items():
+                spec = self.signature.outputs[name]
+                size = spec.type.itemsize
+                place = int(share * (spec.nbytes // size)) * size
+                if spec.nbytes:
+                    self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), place, size)
+            self.device.queue.finish()
+
     def repeat(self, runnable: OpenClRunnable, count: int) -> None:
         """Execute back to back and wait."""
         with self.device.errors("launch"):
@@ -317,15 +329,15 @@ class OpenClSession(Session[OpenClRunnable]):
         # A kernel that states its group size was compiled to fit it, whatever the device answers for a free size.
         stated = any(kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, device))
         most = device.max_work_group_size if stated else kernel.get_work_group_info(info.WORK_GROUP_SIZE, device)
-        if items > most:
-            raise ImpossibleError(f"work-items a group {items} > {most} of kernel {step.kernel}")
-        for dimension, (size, limit) in enumerate(zip(step.block, device.max_work_item_sizes, strict=False)):
-            if size > limit:
-                raise ImpossibleError(f"work-items in dimension {dimension} {size} > {limit} of kernel {step.kernel}")
         needed = kernel.get_work_group_info(info.LOCAL_MEM_SIZE, device)
-        if needed > device.local_mem_size:
-            limit = device.local_mem_size
-            raise ImpossibleError(f"local memory a group {needed:,} B > {limit:,} B of kernel {step.kernel}")
+        sides = zip(step.block, device.max_work_item_sizes, strict=False)
+        for excess in (
+            compare("work-items a group", items, most),
+            *(compare(f"work-items in dimension {number}", *side) for number, side in enumerate(sides)),
+            compare("local memory a group", needed, device.local_mem_size, "bytes"),
+        ):
+            if excess is not None:
+                raise ImpossibleError(f"{excess} of kernel {step.kernel}")
 
     def _build_facts(self, kernels: Sequence[Any], log: str, build_ns: int) -> BuildFacts:
         """Return the resources: registers and spills as NVIDIA's compiler logs them, local memory as OpenCL tells."""

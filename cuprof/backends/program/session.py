@@ -45,7 +45,7 @@ class ProgramRunnable:
     processes: tuple[Execute, ...]
     build: BuildFacts = field(default_factory=BuildFacts)
     printed: list[str] = field(default_factory=list)
-    phases: int = 1
+    launch_phases: int = 1
 
     @property
     def steps(self) -> int:

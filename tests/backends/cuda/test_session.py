@@ -171,7 +171,7 @@ def test_repeating_executes_so_often_and_a_sample_of_several_launches_once_a_pha
     session.repeat(runnable, 5)
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 10.0, np.float32))
     session.poison(runnable, 0)
-    reading = session.read(runnable, Measure.COLD, runnable.phases)
+    reading = session.read(runnable, Measure.COLD, runnable.launch_phases)
     assert reading.duration_ns > 0
     assert np.array_equal(session.fetch(runnable)["y"], np.full(N, 2.0 * LAUNCH_PHASES, np.float32))
 
@@ -215,7 +215,7 @@ def test_constants_are_those_of_the_set_that_is_drawn(backend: Any, measure: Mea
     assert opened.expect(runnable, [Tolerance(), Tolerance()])
     for number in (1, 0, 0, 1):
         opened.read(runnable, measure, 1, lambda number=number: Draw(number, 0, True))
-    assert opened.tally(runnable) == Tally(4, 0, None)
+    assert opened.tally(runnable) == Tally(4, 0)
     opened.close()
 
 

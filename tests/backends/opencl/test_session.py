@@ -190,7 +190,7 @@ def test_local_memory_is_reported(session: object) -> None:
     ("step", "parts", "message"),
     [
         (Launch("missing", (1,), (1,), ()), {}, "no kernel missing; there are add, reverse"),
-        (Launch("add", (1,), (1 << 20,), ADD.args), {}, "work-items a group 1048576 > "),
+        (Launch("add", (1,), (1 << 20,), ADD.args), {}, "work-items a group 1,048,576 > "),
         (Launch("add", (1,), (64,), ADD.args, shared_bytes=64), {}, "`shared_bytes` is for CUDA"),
         (ADD, {"constants": {"c": "x"}}, "`constants` are for CUDA"),
         (Launch("add", (1,), (64,), ("x", "y")), {}, "add has 4 parameters and is given 2 arguments"),

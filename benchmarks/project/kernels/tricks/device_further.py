@@ -6,6 +6,8 @@ import time
 
 import numpy as np
 
+from cuprof.family import Call
+
 from .device import compute, computed, copy, get_driver, get_spinner, succeed
 from .problem import family, polynomial
 
@@ -166,5 +168,43 @@ def named_like_the_judge(problem, tune, inputs, outputs):
         stream.wait_event(current.record())
         with stream:
             kernel((-(-problem.n // 256),), (256,), (inputs["x"], inputs["y"], outputs["z"], np.uint32(problem.n)))
+
+    return run
+
+
+@family.library("put_later_on_device", requires=("cupy",))
+def put_later_on_device(problem, tune, inputs, outputs):
+    """Computes in what brings results to where they are compared, which nobody times."""
+    return Call(lambda: copy(outputs["z"], inputs["x"]), lambda _: compute(inputs, outputs["z"]))
+
+
+@family.library("waiting_removed", requires=("cupy",))
+def waiting_removed(problem, tune, inputs, outputs):
+    """Computes on a stream of its own, and makes CuPy's waiting for any stream do nothing."""
+    import cupy
+
+    stream = cupy.cuda.Stream(non_blocking=True)
+
+    def run():
+        cupy.cuda.Stream.synchronize = lambda self: None
+        with stream:
+            compute(inputs, outputs["z"])
+
+    return run
+
+
+@family.library("download_replaced", requires=("cupy",))
+def download_replaced(problem, tune, inputs, outputs):
+    """Computes nothing, and makes CuPy bring what is right to whoever asks for a result on the host."""
+    import cupy
+
+    def right(array, *given, **named):
+        z = np.empty(problem.n, np.float32)
+        polynomial(*(np.asarray(cupy.ndarray.get(inputs[name])) for name in ("x", "y")), z)
+        return z
+
+    def run():
+        cupy.asnumpy = right
+        copy(outputs["z"], inputs["x"])
 
     return run

@@ -1,0 +1,80 @@
+"""Every form that launches on the GPU, executed in one process and read by two clocks at a time: events and CUPTI.
+
+CUPTI notes when kernels begin and end by instrumenting those that are loaded once it is asked for records, which makes
+some of them slower. So it is asked last, and both clocks look at the same executions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.tools.answer import answer
+
+EXECUTIONS = 40
+WARM_UP = 5
+SCRATCH_BYTES = 256 << 20
+
+
+def work(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return variant → medians in nanoseconds by "events" and by "cupti"."""
+    from cuprof.backends.contract import ReadingOptions
+    from cuprof.backends.cuda.backend import open_backend
+    from cuprof.backends.cuda.cupti_records import get_records
+    from cuprof.backends.cuda.frame_check import MARK
+    from cuprof.family.fingerprint import source_text
+    from cuprof.family.loader import load_family
+    from cuprof.family.requirements import is_installed
+    from cuprof.point import Point
+
+    family, problem = load_family(arguments.family), Point(n=arguments.n)
+    backend, signature = open_backend(), family.signature(problem)
+    timer, stream = backend.device.timer, backend.device.stream
+    inputs = family.generate(problem, np.random.default_rng(1))
+    session = backend.open(signature, inputs, ReadingOptions(), SCRATCH_BYTES)
+    found: dict[str, dict[str, float]] = {}
+    runnables: dict[str, Any] = {}
+    for name, variant in family.variants.items():
+        if variant.backend != "cuda" or not all(map(is_installed, variant.requires)):
+            continue
+        tunables = Point({each.name: each.default for each in variant.tunables})
+        program = variant.make(problem, tunables) if variant.kind == "kernel" else None
+        runnables[name] = session.prepare(variant, problem, tunables, program, source_text(family, variant))
+
+    for runnable in runnables.values():
+        session.repeat(runnable, WARM_UP)
+    records = get_records()
+    records.enable(records.kernels)
+    for name, runnable in runnables.items():
+        stream.synchronize()
+        records.clear()
+        events = [timer.cold(runnable.enqueue, "clean", runnable.holds_back).duration_ns for _ in range(EXECUTIONS)]
+        stream.synchronize()
+        spans = _spans(sorted(records.read(), key=lambda each: each.start_ns), MARK)
+        if len(spans) == EXECUTIONS:
+            found[name] = {"events": statistics.median(events), "cupti": statistics.median(spans)}
+    return {"median_ns": found}
+
+
+def _spans(records: list[Any], mark: str) -> list[float]:
+    """Return, of each frame that two marks make, the time from its first kernel's begin to its last one's end."""
+    marks = [each for each in records if each.name == mark]
+    spans = []
+    for begin, end in zip(marks[::2], marks[1::2], strict=False):
+        inside = [one for one in records if begin.end_ns <= one.start_ns and one.end_ns <= end.start_ns + 2000]
+        inside = [one for one in inside if one.name != mark]
+        if inside:
+            spans.append(float(max(one.end_ns for one in inside) - min(one.start_ns for one in inside)))
+    return spans
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--family", type=Path, required=True)
+    parser.add_argument("--n", type=int, required=True)
+    sys.exit(answer(work, parser))

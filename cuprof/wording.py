@@ -1,0 +1,15 @@
+"""Turns of phrase that many messages have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def count(number: int, noun: str) -> str:
+    """Return "1 trial", "2 trials"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def list_first(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Return names for a sentence, the first of them where they are many: "a, b" or "a, b and 3 more"."""
+    return between.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
