@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hydra._internal.hydra import Hydra
 from sqlalchemy.engine import URL, Connection, make_url
 
 from cuprof.engine import launch
@@ -51,14 +50,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fork the workers that tests start in this process; those of GPU tests, and marked ones, import all themselves."""
     forks = not {"gpu", "own_workers"} & item.keywords.keys()
     launch.subprocess = SimpleNamespace(Popen=start_worker, DEVNULL=DEVNULL) if forks else subprocess  # type: ignore[attr-defined]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _composed_once() -> Iterator[None]:
-    """Spare Hydra a first composition by which it asks whether a file sets its mode: none does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hydra, "get_mode", lambda *_, **__: None)
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

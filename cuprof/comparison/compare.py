@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, find_bridges, match
@@ -43,7 +44,7 @@ class Options:
             raise SelectionError(f"the noise is {self.noise:g}; give a share from 0 up to 1, such as 0.2% or 0.002")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ComparedTrial:
     """One measure of one matched trial with its verdict; times in ns."""
 
@@ -147,8 +148,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
     noises = find_noises(pairs, options.noise)
-    parts = [pairs[start : start + AT_ONCE] for start in range(0, len(pairs), AT_ONCE)]
-    contrasts = [each for part in parts for each in _contrast(part, noises)]
+    contrasts = contrast_matched(pairs, partial(_noise, noises))
     choices = sum(pair.choices for pair, _ in pairs)
     rows = tuple(
         ComparedTrial(pair, measure, pair.base.series[measure].median_ns, pair.new.series[measure].median_ns, judgement)
@@ -218,21 +218,27 @@ def _pairs(matching: Matching, options: Options) -> tuple[list[tuple[Match, Meas
     return pairs, tuple(reasons)
 
 
-def _contrast(pairs: Sequence[tuple[Match, Measure]], noises: Mapping[str, SweepNoise]) -> list[Contrast]:
-    series = [side.series[measure] for pair, measure in pairs for side in (pair.base, pair.new)]
-    read_samples(series)
-    contrasts = contrast_all(
-        [
-            Pair(pair.base.series[measure], pair.new.series[measure], _noise(pair, measure, noises), bridge)
-            for (pair, measure), bridge in zip(pairs, find_bridges(pairs), strict=True)
-        ]
-    )
-    if len(pairs) == AT_ONCE:  # of few they may be wanted again
-        forget_samples(series)
-    return contrasts
+def contrast_matched(
+    pairs: Sequence[tuple[Match, Measure]], noise: Callable[[Match, Measure], Noise]
+) -> list[Contrast]:
+    """Return the contrast of each pair; of the samples of very many a part is held at a time."""
+    found: list[Contrast] = []
+    for start in range(0, len(pairs), AT_ONCE):
+        part = pairs[start : start + AT_ONCE]
+        series = [side.series[measure] for pair, measure in part for side in (pair.base, pair.new)]
+        read_samples(series)
+        found += contrast_all(
+            [
+                Pair(pair.base.series[measure], pair.new.series[measure], noise(pair, measure), bridge)
+                for (pair, measure), bridge in zip(part, find_bridges(part), strict=True)
+            ]
+        )
+        if len(part) == AT_ONCE:  # of few they may be wanted again
+            forget_samples(series)
+    return found
 
 
-def _noise(pair: Match, measure: Measure, noises: Mapping[str, SweepNoise]) -> Noise:
+def _noise(noises: Mapping[str, SweepNoise], pair: Match, measure: Measure) -> Noise:
     if pair.is_together(measure):
         return noise_within(pair, measure)
     return noise_between(noises[pair.device], pair, measure)

@@ -11,7 +11,7 @@ from cuprof.records import Measure, State
 from cuprof.statistics.series import Series
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One trial of one side.
 

@@ -18,7 +18,7 @@ KERNEL_TIMES = (Measure.COLD, Measure.HOT)
 WHICH = "; several devices have that name, and which is meant cannot be told"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Match:
     """One trial of each side.
 

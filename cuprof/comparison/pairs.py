@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cuprof.comparison.compare import ComparedTrial, Options, compare
+from cuprof.comparison.compare import ComparedTrial, Options, compare, contrast_matched
 from cuprof.comparison.entries import Entry, Side
-from cuprof.comparison.matching import Match, find_bridges
+from cuprof.comparison.matching import Match
 from cuprof.comparison.noise import noise_within
 from cuprof.errors import SelectionError
 from cuprof.records import Measure
-from cuprof.statistics.contrast import contrast
+from cuprof.statistics.contrast import foresee
 
 
 class Contender(NamedTuple):
@@ -41,6 +41,7 @@ class VariantComparisons:
         self._entries = {entry.identity: entry for entry in entries}
         self._options = options or Options()
         self._rows: dict[tuple[Contender, Contender], tuple[ComparedTrial, ...]] = {}
+        self._ratios: dict[tuple[str, str, Measure], float | None] = {}
 
     def rows(self, base: Contender, new: Contender) -> tuple[ComparedTrial, ...]:
         """Return what comparing two contenders gives: a row a problem, device and measure, or nothing at all."""
@@ -79,19 +80,29 @@ class VariantComparisons:
         Args:
             base, new: identities.
         """
-        row = self.find(base, new, measure)
-        if row is not None:
-            return row.judgement.ratio
-        if not (base in self._entries and new in self._entries):
-            return None
-        pair = Match(self._entries[base], self._entries[new])
-        if not (measure in pair.base.series and measure in pair.new.series):
-            return None
-        if base == new:
-            return 1.0
-        noise = noise_within(pair, measure)
-        (bridge,) = find_bridges([(pair, measure)])
-        return contrast(pair.base.series[measure], pair.new.series[measure], noise, bridge).ratio
+        self.foresee_ratios([(base, new, measure)])
+        return self._ratios[base, new, measure]
+
+    def foresee_ratios(self, asked: Iterable[tuple[str, str, Measure]]) -> None:
+        """Reckon what `find_ratio` is to be asked, of many at once in a fraction of the time."""
+        left: dict[tuple[str, str, Measure], tuple[Match, Measure]] = {}
+        for key in asked:
+            if key in self._ratios:
+                continue
+            base, new, measure = key
+            row = self.find(base, new, measure)
+            self._ratios[key] = row.judgement.ratio if row else None
+            if row is None and base in self._entries and new in self._entries:
+                pair = Match(self._entries[base], self._entries[new])
+                if not (measure in pair.base.series and measure in pair.new.series):
+                    continue
+                if base == new:
+                    self._ratios[key] = 1.0
+                else:
+                    left[key] = pair, measure
+        contrasts = contrast_matched(list(left.values()), noise_within)
+        foresee(contrasts)
+        self._ratios |= {key: contrast.ratio for key, contrast in zip(left, contrasts, strict=True)}
 
     def _side(self, contender: Contender) -> Side:
         fitting = [

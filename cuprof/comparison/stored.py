@@ -28,6 +28,9 @@ FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
 SAME = ("family", "variant", "problem", "tunables", "backend", "identity", "state", "message", "is_expected_wrong")
 """What an entry is as the trial is."""
+NONE: Mapping[Measure, Series] = {}
+Methods = tuple[Mapping[Measure, Mapping[str, Any]], Mapping[Measure, str]]
+"""Measure → its settings and its method's hash: equal for most trials of a sweep, which share them."""
 FIRST_VERSION = "1.1"
 """The method's of timings that do not tell it: it was stored from the second on."""
 
@@ -57,14 +60,17 @@ def read_entries(
         series[each.measure] = StoredSeries(shelf, each.timing_id, each.median_ns)
 
     @cache
-    def settings(sweep_id: int, timed: tuple[tuple[Measure, str], ...]) -> dict[Measure, Mapping[str, Any]]:
+    def methods(sweep_id: int, timed: tuple[tuple[Measure, str, str], ...]) -> Methods:
         measuring = configurations.get(sweep_id, {}).get("measure") or {}
-        return {measure: {**relevant_settings(measure, measuring), "version": version} for measure, version in timed}
+        return (
+            {measure: {**relevant_settings(measure, measuring), "version": version} for measure, version, _ in timed},
+            {measure: method for measure, _, method in timed},
+        )
 
     entries: dict[tuple[Any, ...], Entry] = {}
     with checking(connection.engine.url):
         for row in iter_trials(connection, sweep_ids, variants) if trials is None else trials:
-            entry = _entry(row, devices.get(row.device_id or 0), shelf, settings)
+            entry = _entry(row, devices.get(row.device_id or 0), shelf, methods)
             if row.run is not None and row.run.job:
                 identity, series = references.get((row.run.sweep_id, row.run.job), ("", {}))
                 entry = replace(entry, job=row.run.job, reference=identity, references=series)
@@ -159,17 +165,19 @@ def _entry(
     row: TrialRow,
     device: DeviceRow | None,
     shelf: Shelf,
-    settings: Callable[[int, tuple[tuple[Measure, str], ...]], dict[Measure, Mapping[str, Any]]],
+    methods: Callable[[int, tuple[tuple[Measure, str, str], ...]], Methods],
 ) -> Entry:
     timings = {
         measure: timing
         for measure, timing in (row.timings.items() if row.state is State.OK else ())
         if timing.summary.count and timing.summary.max_ns > 0
     }
-    versions = tuple(
-        (measure, str(timing.details.get("version") or FIRST_VERSION)) for measure, timing in timings.items()
+    timed = tuple(
+        (measure, str(timing.details.get("version") or FIRST_VERSION), timing.method)
+        for measure, timing in timings.items()
     )
     sweep_id = row.run.sweep_id if row.run else 0
+    settings, hashes = methods(sweep_id, timed)
     return Entry(
         **dict(zip(SAME, _what(row), strict=True)),
         device=device.facts.name if device else "",
@@ -177,9 +185,10 @@ def _entry(
         on_host=is_host(device.facts if device else None),
         several_launches=Measure.COLD in timings and int(timings[Measure.COLD].details.get("batch") or 1) > 1,
         run=f"{row.identity} {row.run.started_at} {row.run.duration_ns}" if row.run else "",
-        settings=settings(sweep_id, versions),
-        methods={measure: timing.method for measure, timing in timings.items()},
+        settings=settings,
+        methods=hashes,
         series={measure: _series(timing, shelf) for measure, timing in timings.items()},
+        references=NONE,
     )
 
 

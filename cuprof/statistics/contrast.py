@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,7 @@ class Contrast:
         """Return the ratio NEW / BASE."""
         return math.exp(self.log_ratio)
 
-    @property
+    @cached_property
     def log_ratio(self) -> float:
         """Return the natural logarithm of the ratio NEW / BASE."""
         return self.shift.estimate - (self.bridge.log_ratio if self.bridge else 0.0)
@@ -159,13 +160,13 @@ def contrast_all(pairs: Sequence[Pair]) -> list[Contrast]:
     return [_narrower(*ways) for ways in found]
 
 
-def foresee(contrasts: Iterable[Contrast], error_rate: float) -> None:
-    """Find what the intervals of many contrasts need, at once, so that `log_bounds` then takes little time."""
+def foresee(contrasts: Iterable[Contrast], error_rate: float | None = None) -> None:
+    """Find what ratios and, at an error rate, intervals of many contrasts need at once; both then take little time."""
     find_quantiles(
         (shift.sums, rank)
         for each in contrasts
         for shift in each.shifts
-        for rank in (shift.sums.rank(0.5), *shift.ranks(error_rate))
+        for rank in (shift.sums.rank(0.5), *(() if error_rate is None else shift.ranks(error_rate)))
     )
 
 

@@ -35,7 +35,7 @@ class Sums:
     factor: float = 1.0
     _known: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Return how many there are."""
         return self.first.size * self.second.size

@@ -52,7 +52,7 @@ class Rule:
         return Verdict.UNDECIDED
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """The verdict on one comparison.
 
@@ -109,7 +109,7 @@ def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[J
 
 def _differing(contrasts: Sequence[Contrast], error_rate: float) -> list[Contrast]:
     """Return those whose interval excludes equal times."""
-    foresee(contrasts, 1.0)
+    foresee(contrasts)
     open_ = [contrast for contrast in contrasts if contrast.may_differ(error_rate)]
     foresee(open_, error_rate)
     return [contrast for contrast in open_ if not _includes_0(*contrast.log_bounds(error_rate))]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from operator import itemgetter
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from cuprof.store.columns import canonical, to_json
@@ -36,8 +36,9 @@ def upsert(
     """
     if not rows:
         return
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = make(model)
+    statement = import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(
+        model
+    )  # PostgreSQL's takes 50 ms
     if update or keep:
         values: dict[str, Any] = {name: statement.excluded[name] for name in update}
         columns = model.__table__.c
@@ -70,6 +71,8 @@ def _insert(model: type[Base]) -> sa.Insert:
 def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.ColumnElement[bool]:
     """Return whether a column has one of many values, all in one parameter: a hundred thousand of them take long."""
     if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # which takes 50 ms, and SQLite's users nothing
+
         return column == sa.any_(sa.literal(list(values), postgresql.ARRAY(column.type)))  # type: ignore[no-any-return]
     listed = sa.func.json_each(to_json(list(values))).table_valued("value")
     return column.in_(sa.select(listed.c.value))  # type: ignore[no-any-return]

@@ -27,6 +27,7 @@ TOP = 10
 def print_results(study: Study, output: str, page: Path | None = None) -> None:
     """Print a sweep's results and the path of its page to the standard output, as tables or as JSON."""
     if output == "json":
+        study.foresee_speedups(study.trials)
         print_json(
             {
                 "sweep": study.sweep.id,
@@ -99,6 +100,7 @@ def _columns(study: Study, trials: Sequence[StudyTrial]) -> tuple[list[Column], 
     from cuprof.analysis.quantities import choose_scale
 
     right = [trial for trial in trials if trial.state is State.OK and not trial.is_expected_wrong]
+    study.foresee_speedups(right)
     time = choose_scale("time", [trial.median_ns for trial in right])
     total = choose_scale("time", [trial.median_of(Measure.TOTAL) for trial in right])
     # The unit of the fastest: a slow host beside a device must not turn the device's figures into six digits.

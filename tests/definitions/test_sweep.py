@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from cuprof.definitions.files import find_files
+from cuprof.definitions.modules import load_function
+from cuprof.definitions.schema import Solution
 from cuprof.definitions.task import Task
-from cuprof.errors import UsageError
+from cuprof.errors import BuildError, UsageError
 from cuprof.family import Point
 from cuprof.project import Project
 from tests.conftest import Result
@@ -200,3 +205,26 @@ def test_of_a_compiled_solution_the_sources_tell_what_is_not_said(tmp_path: Path
     compiled = samples.solution("compiled", sources, language="cuda", entry_point="any_name::run")
     made = task(tmp_path, solutions=[compiled]).solutions[1]
     assert (made.binding, made.spec.destination_passing_style) == (binding, None)
+
+
+def test_a_compilers_own_line_is_told_and_its_builder_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def load(**given: Any) -> None:
+        asked.append(given["name"])
+        raise RuntimeError(
+            "Error building extension 'x': [1/2] c++ -c main.cpp\nmain.cpp:3:1: error: half is unknown\n"
+        )
+
+    torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch.utils.cpp_extension", SimpleNamespace(load=load))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled = samples.solution("compiled", {"main.cpp": "half x;"}, language="cuda", entry_point="main.cpp::run")
+    solution = msgspec.convert(compiled, Solution)
+    for _ in range(2):
+        with pytest.raises(BuildError, match=r"^compiled \(main.cpp\) does not compile: main.cpp:3:1: error: half is"):
+            load_function(solution)
+    assert len(asked) == 1

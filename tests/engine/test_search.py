@@ -153,7 +153,7 @@ def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
 
 
 def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.engine.duel.is_host", lambda *_: False)  # there a place in memory counts as well
+    monkeypatch.setattr("cuprof.engine.duel.is_host", lambda device: False)  # there a place in memory counts as well
     bench, right, names = Bench(), 0, []
     for seed in range(100):
         random = np.random.default_rng(seed)

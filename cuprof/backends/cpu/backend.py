@@ -9,7 +9,6 @@ import math
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
 
 import numpy as np
 import psutil
@@ -49,7 +48,7 @@ class CpuBackend(Backend[CpuRunnable]):
     def facts(self) -> DeviceFacts:
         """Return the processor's model and the memory of the host."""
         model = cpu_name()
-        python, numpy = platform.python_version(), metadata.version("numpy")
+        python, numpy = platform.python_version(), np.__version__
         return DeviceFacts(
             backend=self.spec.name,
             index=0,

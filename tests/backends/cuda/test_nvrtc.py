@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.backends.build_cache import Built
 from cuprof.backends.cuda import nvrtc as nvrtc_module
 from cuprof.backends.cuda.nvrtc import (
     NvrtcBuild,
@@ -40,7 +41,7 @@ ptxas info    : Used 8 registers, used 0 barriers, 356 bytes cmem[0]
 """
 
 
-def compiled(text: str = PLAIN, **changes: object) -> nvrtc_module.Built:
+def compiled(text: str = PLAIN, **changes: object) -> Built:
     given = {"name": "plain.cu", "arch": "sm_90", "defines": {"BLOCK": 256, "FACTOR": "2.0f"}}
     return NvrtcBuild(text, **{**given, **changes}).run()  # type: ignore[arg-type]
 
