@@ -240,7 +240,6 @@ def test_who_sets_a_limit_while_it_prepares_has_it_when_it_runs_and_nobody_else(
 
 LOOK_ALIKES: dict[str, Make] = {
     "honest": honest,
-    "ends_where_done": ends_where_done,  # its output is overwritten each time, so it never is
     "thread_joined": in_a_thread(lambda y: True),
     "workspace": workspace,
     "plan_kept": kept_by(lambda inputs: time.perf_counter_ns()),
@@ -257,6 +256,17 @@ def test_honest_variants_that_look_alike_are_accused_of_nothing(
         assert (outcome.state, outcome.message) == (State.OK, ""), name
         assert [timing.measure for timing in outcome.timings] == list(measures)
         assert all(timing.summary.median_ns >= 0.9e9 * WORK_S for timing in outcome.timings), name
+
+
+def test_who_ends_where_the_result_seems_to_be_there_is_timed_in_full_cold_and_wrong_hot(
+    run: Callable[..., dict[str, Outcome]],
+) -> None:
+    cold = run(ends=ends_where_done)["ends"]  # its output is overwritten each time, so it never is
+    assert (cold.state, cold.message) == (State.OK, "")
+    assert cold.timings[0].summary.median_ns >= 0.9e9 * WORK_S
+    hot = run((Measure.COLD, Measure.HOT), before=honest, ends=ends_where_done)
+    assert hot["before"].state is State.OK
+    assert (hot["ends"].state, hot["ends"].phase) == (State.WRONG_RESULT, "time"), hot["ends"].message
 
 
 def test_a_row_says_how_many_executions_were_compared(run: Callable[..., dict[str, Outcome]]) -> None:
