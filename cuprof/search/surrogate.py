@@ -9,17 +9,12 @@ import numpy as np
 from scipy.special import ndtr
 from threadpoolctl import ThreadpoolController
 
-from cuprof.search.blocks import expect_of_blocks
 from cuprof.search.gaussian import Kernel, Layout, Process, fit
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 
-START = 5
-"""So many configurations are tried before the model is asked, the most central one first."""
-FIRST_CENTRAL = 0.1
-"""To be twice as far from the middle as others are weighs as much in the choice of the first as a time by so much."""
-CENTRAL_AMONG = 30
-"""The next ones are the most central of so many at random: extremes of several tunables at once are seldom any good."""
+START = 4
+"""So many configurations are drawn at random before the model is asked: what looks alike may all be bad at once."""
 POOL = 6000
 """Of larger spaces the model looks at so many at a time: neighbours of the best, and others drawn anew at each fit."""
 BEST = 8
@@ -62,9 +57,9 @@ class Surrogate(Strategy):
         """Logarithms of value and cost, as told or as believed."""
         self._is_right, self._is_believed = np.zeros(space.size, bool), np.zeros(space.size, bool)
         with self._libraries.limit(limits=1):
-            self._elsewhere = self._spread_hints() if hints else expect_of_blocks(space)
+            self._elsewhere = self._spread_hints() if hints else np.zeros(space.size)
         self._expected = self._elsewhere
-        """What hints or sizes of blocks let expect of each configuration: the logarithm of its value beside others'."""
+        """What hints let expect of each configuration: the logarithm of its value beside others'."""
         self._next_fit = 0
         self._squares = (space.places**2).sum(axis=1)
         self._failures, self._successes = np.zeros(space.size), np.zeros(space.size)
@@ -115,12 +110,7 @@ class Surrogate(Strategy):
         group = open_groups[np.argmin(taken[open_groups])]
         if self._is_right.sum() >= 2 and taken[group] >= START / self.space.group_count:
             return None
-        among = np.flatnonzero(~self.is_taken & (self.space.groups == group))
-        if taken[group]:
-            among = self.random.choice(among, min(among.size, CENTRAL_AMONG), replace=False)
-            return int(among[np.argmin(self.space.centre[among])])
-        far = self.space.centre[among] / (self.space.centre.mean() or 1.0) + 1e-2 * self.random.random(among.size)
-        return int(among[np.argmin(self._elsewhere[among] + FIRST_CENTRAL * far)])
+        return int(self.random.choice(np.flatnonzero(~self.is_taken & (self.space.groups == group))))
 
     def _fit(self) -> None:
         """Fit the kernel to what is known, and begin the process anew with it."""

@@ -128,7 +128,7 @@ def test_what_is_known_elsewhere_enters_the_model_and_misleads_not_for_long() ->
     random = np.random.default_rng(1)
     space = Space([{"a": a, "b": b, "c": c} for a, b, c in product(range(9), range(9), range(5))])
     a, b, c = space.codes.T
-    here = 0.1 * (a - 8) ** 2 + 0.6 * np.abs(np.sin(2 * b + c)) + 0.3 * (c != 4)
+    here = 0.1 * (a - 5) ** 2 + 0.6 * np.abs(np.sin(2 * b + c)) + 0.3 * (c != 3)
     there = here + 0.1 * random.standard_normal(space.size) + 0.4 * (here < 0.1)  # the best there is another one
     some = [int(index) for index in random.permutation(space.size)[:150]]
     count = {
