@@ -239,9 +239,9 @@ TRICKS = (
     Trick("torch_clock_replaced", "libraries' clocks replaced", BOUND, NO_RANK_OR_TRUE),
     Trick("not_a_number_on_device", "no number", CHECKED, (WRONG,), caught_today=True),
     Trick("named_like_the_judge", "kernel named like the judge's", INSIDE, NO_RANK_OR_TRUE),
-    Trick("put_later_on_device", "work where results are delivered", CHECKED, (REFUSED,)),
-    Trick("waiting_removed", "waiting removed", INSIDE, NO_RANK_OR_TRUE),
-    Trick("download_replaced", "download replaced", APART, GONE),
+    Trick("put_later_on_device", "work where results are delivered", CHECKED, (REFUSED,), caught_today=True),
+    Trick("waiting_removed", "waiting removed", INSIDE, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("download_replaced", "download replaced", APART, GONE, caught_today=True),
 )
 """Whoever makes the judge catch one more sets its `caught_today`; a test holds the two together."""
 

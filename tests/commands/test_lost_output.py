@@ -13,7 +13,10 @@ import pytest
 from cuprof.commands.init import make_project
 from cuprof.project import Project
 
-SWEEP = f"{sys.executable} -m cuprof sweep experiment=scale device=cpu measure=quick report=none problem.n=64"
+SWEEP = (
+    f"{sys.executable} -m cuprof sweep experiment=scale device=cpu measure=quick report=none problem.n=64 "
+    "measure.max_seconds=0.1 measure.settle_seconds=0"
+)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,15 @@ class Forge:
         torn = "SELECT r.id FROM run r LEFT JOIN timing t ON t.run_id = r.id WHERE r.state = 'ok' AND t.id IS NULL"
         assert self.query(torn) == []
 
+    @cached_property
+    def length_s(self) -> float:
+        """Return the seconds that the whole sweep takes here, which is forgotten."""
+        started = time.monotonic()
+        self.finish()
+        taken = time.monotonic() - started
+        shutil.rmtree(self.root / "db")
+        return taken
+
     def finish(self) -> None:
         """Run the sweep to its end: every trial has one run, those stored before among them."""
         self.start(SWEEP)
@@ -162,24 +172,23 @@ class Forge:
         self.assert_nothing_is_left()
 
 
-@pytest.fixture
-def forge(tmp_path: Path) -> Iterator[Forge]:
-    made = Forge(tmp_path / "my prüf")
+@pytest.fixture(scope="module")
+def foundry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
+    made = Forge(tmp_path_factory.mktemp("forge") / "my prüf")
     yield made
     made.close()
 
 
-def length_of_a_sweep(forge: Forge) -> float:
-    """Return the seconds that the whole sweep takes here, and forget it."""
-    started = time.monotonic()
-    forge.finish()
-    taken = time.monotonic() - started
-    shutil.rmtree(forge.root / "db")
-    return taken
+@pytest.fixture
+def forge(foundry: Forge) -> Forge:
+    """Return the forge with nothing in its database, and nothing counted."""
+    shutil.rmtree(foundry.root / "db", ignore_errors=True)
+    foundry.swept = 0
+    return foundry
 
 
 def interrupt_often(forge: Forge, count: int, within_s: float) -> None:
-    chance, length = random.Random(SEED), length_of_a_sweep(forge)
+    chance, length = random.Random(SEED), forge.length_s
     for _ in range(count):
         before = forge.runs()
         engine = forge.start(SWEEP)
@@ -204,7 +213,7 @@ def interrupt_often(forge: Forge, count: int, within_s: float) -> None:
 
 
 def kill_often(forge: Forge, count: int) -> None:
-    chance, length = random.Random(SEED), length_of_a_sweep(forge)
+    chance, length = random.Random(SEED), forge.length_s
     for _ in range(count):
         before = forge.runs()
         log = forge.root / "log"
