@@ -14,9 +14,9 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 ROOT = 3.0**0.5
-LENGTH, LENGTH_SPREAD = 0.5, 1.0
-"""The prior of a feature's length scale, log-normal: half of a column's range is about as far as a neighbour tells."""
-NOISE, NOISE_SPREAD = -3.5, 2.0
+LENGTH, LENGTH_SPREAD = 1.0, 1.0
+"""The prior of a feature's length scale, log-normal: a column's whole range is about as far as its neighbours tell."""
+NOISE, NOISE_SPREAD = -5.0, 2.0
 """The prior of the logarithm of the noise's variance, as a share of the process's."""
 LEAST_NOISE = -9.0
 """A hundredth of the process's deviation: what single precision can tell."""

@@ -13,8 +13,9 @@ from cuprof.search.gaussian import Kernel, Layout, Process, fit
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 
-START = 4
-"""So many configurations are drawn at random before the model is asked: what looks alike may all be bad at once."""
+START = 3
+"""So many configurations are tried before the model is asked, the most central one first, then far ones."""
+FAR_AMONG = 30
 POOL = 6000
 """Of larger spaces the model looks at so many at a time: neighbours of the best, and others drawn anew at each fit."""
 BEST = 8
@@ -108,9 +109,15 @@ class Surrogate(Strategy):
         taken = np.bincount(self.space.groups[self.is_taken], minlength=self.space.group_count)
         open_groups = np.flatnonzero(np.bincount(self.space.groups[~self.is_taken]))
         group = open_groups[np.argmin(taken[open_groups])]
+        free = np.flatnonzero(~self.is_taken & (self.space.groups == group))
+        if taken[group] == 0:
+            return int(free[np.argmin(self.space.centre[free] + 1e-3 * self.random.random(free.size))])
         if self._is_right.sum() >= 2 and taken[group] >= START / self.space.group_count:
             return None
-        return int(self.random.choice(np.flatnonzero(~self.is_taken & (self.space.groups == group))))
+        among = self.random.choice(free, min(free.size, FAR_AMONG), replace=False)
+        known = self.space.places[self.is_taken & (self.space.groups == group)]
+        distances = ((self.space.places[among][:, None] - known[None]) ** 2).sum(axis=2).min(axis=1)
+        return int(among[np.argmax(distances)])
 
     def _fit(self) -> None:
         """Fit the kernel to what is known, and begin the process anew with it."""
