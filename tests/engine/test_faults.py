@@ -39,7 +39,7 @@ FAULTS: dict[str, tuple[State, str, str]] = {
     "meddles": (State.LAUNCH_ERROR, "check", r"ValueError: �\[31mI am � red"),
     "nan": (State.WRONG_RESULT, "check", r"y\[127\] = nan, .*; 1 of 128 elements are wrong"),
     "unwritten": (State.WRONG_RESULT, "check", r"y\[64\] = nan, .*; 64 of 128 elements are wrong"),
-    "right_at_first": (State.WRONG_RESULT, "recheck", r"right before timing, wrong after it: y\[\d+\] = .*"),
+    "right_at_first": (State.WRONG_RESULT, "time", r"wrong under the engine's clock: y\[\d+\] = .*"),
 }
 ALL = (
     "sound_first", "segfault", "aborts", "exits", "exits_at_once", "killed", "sound_between", "hangs",

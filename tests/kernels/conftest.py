@@ -14,6 +14,7 @@ from cuprof.backends.build_cache import Built
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, load_nvrtc
 from cuprof.errors import MissingDependencyError
 from cuprof.family import Family, Point
+from cuprof.family.includes import expand_includes
 from cuprof.family.loader import load_family
 from cuprof.point import Coordinate
 
@@ -45,14 +46,12 @@ def compile_variant(record_property: Callable[[str, object], None]) -> CompileVa
         assert variant.source is not None
         tune = Point({**{tunable.name: tunable.default for tunable in variant.tunables}, **tunables})
         program = variant.make(problem, tune)
-        source = family.folder / variant.source
         cubin = NvrtcBuild(
-            source.read_text(encoding="utf-8"),
+            expand_includes(family.folder / variant.source, family.folder),
             name=variant.source,
             arch=arch,
             defines=program.defines,
             options=program.options,
-            include_folders=[family.folder],
         ).run()
         assert {launch.kernel for launch in program.launches} <= set(cubin.kernels)
         for kernel, facts in cubin.kernels.items():
