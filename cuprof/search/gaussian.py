@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
-from scipy.sparse import csr_array
 
 ROOT = 3.0**0.5
 LENGTH, LENGTH_SPREAD = 1.0, 1.0
@@ -21,7 +20,7 @@ NOISE, NOISE_SPREAD = -5.0, 2.0
 LEAST_NOISE = -9.0
 """A hundredth of the process's deviation: what single precision can tell."""
 SHARE_SPREAD = 1.5
-"""The prior of the logits of the shares beside that of all features together, around equal ones."""
+"""The prior of the logit of the additive part's share, around one half."""
 JITTER = 1e-8
 SCALE, SCALE_WEIGHT = 0.7, 1.0
 """What is taken for granted of the standard deviation of a logarithm, and how many observations that counts as."""
@@ -29,7 +28,7 @@ STEPS = 15
 
 
 class Layout:
-    """Points as features take few different values: `picks` has which of all features' values each point has, (n, v).
+    """Points as features take few different values: which of all features' values, in one row, each point has.
 
     Args:
         features: (n, d).
@@ -41,38 +40,35 @@ class Layout:
         self.values = np.concatenate([values for values, _ in found])
         self.owner = np.repeat(np.arange(len(found)), [len(values) for values, _ in found])
         first = np.searchsorted(self.owner, np.arange(len(found)))
-        places = np.array([codes for _, codes in found]) + first[:, None]
-        ends = np.arange(0, places.size + 1, len(found))
-        self.picks = csr_array((np.ones(places.size), places.T.ravel(), ends), (len(features), len(self.values)))
+        self.codes = np.array([codes for _, codes in found]).reshape(features.shape[1], len(features)) + first[:, None]
 
-    def covariance(self, kernel: Kernel, index: int, picks: csr_array) -> np.ndarray:
+    def covariance(self, kernel: Kernel, index: int, codes: np.ndarray) -> np.ndarray:
         """Return the covariance of one point with others, (k,), without the noise.
 
         Args:
-            picks: of the others, (k, v).
+            codes: of the others, (d, k).
         """
         squares = ((self.values - self.features[index][self.owner]) * kernel.scales[self.owner]) ** 2
-        single = _matern(squares)
-        return kernel.mix(*(picks @ np.column_stack([squares, single, single**2])).T)
+        joint, additive = np.stack([squares, _matern(squares)], axis=1).take(codes, axis=0).sum(axis=0).T
+        return np.asarray(kernel.share / len(codes) * additive + (1 - kernel.share) * _matern(joint))
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The covariance of a sum of effects of single features, of pairs, and one of all together, of Matérn 3/2 each.
+    """The covariance of a sum of effects of single features and one of all of them, both Matérn 3/2.
 
     What tunables do to a time is often the product of what each does, a sum in logarithms, which few observations
-    tell; most of the rest is what two do together. Duvenaud, Nickisch & Rasmussen, NeurIPS 2011, "Additive Gaussian
-    processes".
+    tell; what they do together is left to the joint part.
 
     Args:
         scales: 1 / length scale of each feature, (d,).
         noise: variance of an observation, as a share of the process's.
-        shares: of the variance: of single features, pairs, all together, (3,).
+        share: the additive part's share of the variance.
     """
 
     scales: np.ndarray
     noise: float
-    shares: np.ndarray
+    share: float
 
     @classmethod
     def default(cls, features: int) -> Kernel:
@@ -82,16 +78,11 @@ class Kernel:
     @classmethod
     def unpack(cls, parameters: np.ndarray) -> Kernel:
         """Return the kernel of `pack`'s vector."""
-        weights = np.exp(np.append(parameters[-2:], 0.0))
-        return cls(np.exp(-parameters[:-3]), float(np.exp(parameters[-3])), weights / weights.sum())
+        return cls(np.exp(-parameters[:-2]), float(np.exp(parameters[-2])), float(1 / (1 + np.exp(-parameters[-1]))))
 
     def pack(self) -> np.ndarray:
-        """Return the parameters that a fit varies, (d + 3,): log lengths, log noise, two shares' logits."""
-        return np.concatenate([-np.log(self.scales), [np.log(self.noise)], np.log(self.shares[:2] / self.shares[2])])
-
-    def mix(self, squares: np.ndarray, singles: np.ndarray, single_squares: np.ndarray) -> np.ndarray:
-        """Return the covariance from sums over features: of scaled squared distances, of what each gives, squared."""
-        return np.asarray(self.shares @ _parts(squares, singles, single_squares, len(self.scales)))
+        """Return the parameters that a fit varies, (d + 2,): log lengths, log noise, logit of the share."""
+        return np.append(-np.log(self.scales), [np.log(self.noise), np.log(self.share / (1 - self.share))])
 
 
 def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
@@ -108,11 +99,10 @@ def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
     def cost(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         each = Kernel.unpack(parameters)
         scaled = squares * each.scales[:, None] ** 2
-        joint_squares, single = scaled.sum(axis=0), _matern(scaled)
-        singles = single.sum(axis=0)
-        parts = _parts(joint_squares, singles, (single**2).sum(axis=0), features)
-        mixed = each.shares @ parts
-        matrix = mixed.reshape(count, count).copy()
+        joint_squares = scaled.sum(axis=0)
+        single, joint = _matern(scaled), _matern(joint_squares)
+        additive = single.mean(axis=0)
+        matrix = (each.share * additive + (1 - each.share) * joint).reshape(count, count)
         matrix[np.diag_indices(count)] += each.noise + JITTER
         factor = cholesky(matrix, lower=True)
         inverse = cho_solve((factor, True), np.eye(count))
@@ -124,15 +114,15 @@ def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
         total = 0.5 * count * np.log(variance) + np.log(np.diag(factor)).sum() + 0.5 * away @ away
         slope = (0.5 * (inverse - np.outer(weights, weights) / variance)).ravel()
         gradient = np.empty_like(parameters)
-        by_single = each.shares[0] / features + 2 * each.shares[1] * (singles - single) / max(features**2 - features, 1)
-        gradient[:-3] = -2 * (
-            each.shares[2] * (scaled @ (slope * _slope(joint_squares))) + (_slope(scaled) * scaled * by_single) @ slope
+        gradient[:-2] = -2 * (
+            (1 - each.share) * (scaled @ (slope * _slope(joint_squares)))
+            + each.share / features * ((_slope(scaled) * scaled) @ slope)
         )
-        gradient[-3] = slope[:: count + 1].sum() * each.noise
-        gradient[-2:] = each.shares[:2] * ((parts[:2] - mixed) @ slope)
+        gradient[-2] = slope[:: count + 1].sum() * each.noise
+        gradient[-1] = each.share * (1 - each.share) * (slope @ (additive - joint))
         return float(total), gradient + away / spread
 
-    bounds = [(-4.0, 4.0)] * features + [(LEAST_NOISE, 1.0)] + [(-6.0, 6.0)] * 2
+    bounds = [(-4.0, 4.0)] * features + [(LEAST_NOISE, 1.0), (-6.0, 6.0)]
     start = np.clip(kernel.pack(), *np.array(bounds).T)
     found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
     return Kernel.unpack(found.x)
@@ -141,14 +131,8 @@ def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
 def _prior(features: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the middle and the spread of every parameter; distances grow with the root of the features."""
     length = np.log(LENGTH) + 0.5 * np.log(features / 6)
-    middle = np.append(np.full(features, length), [NOISE, 0.0, 0.0])
-    return middle, np.append(np.full(features, LENGTH_SPREAD), [NOISE_SPREAD, SHARE_SPREAD, SHARE_SPREAD])
-
-
-def _parts(squares: np.ndarray, singles: np.ndarray, single_squares: np.ndarray, features: int) -> np.ndarray:
-    """Return what single features, pairs, and all together have in common, (3, k); of one feature there is no pair."""
-    pairs = (singles**2 - single_squares) / max(features**2 - features, 1)
-    return np.array([singles / features, pairs, _matern(squares)])
+    middle = np.append(np.full(features, length), [NOISE, 0.0])
+    return middle, np.append(np.full(features, LENGTH_SPREAD), [NOISE_SPREAD, SHARE_SPREAD])
 
 
 def _matern(squares: np.ndarray) -> np.ndarray:
@@ -179,14 +163,14 @@ class Process:
         self, kernel: Kernel, layout: Layout, pool: np.ndarray, points: Sequence[int], trend: np.ndarray
     ) -> None:
         self.kernel, self.layout, self.pool, self.points, self.trend = kernel, layout, pool, list(points), trend
-        self._picks = layout.picks[pool]
+        self._codes = layout.codes[:, pool]
         self._place = np.full(len(layout.features), -1)
         self._place[pool] = np.arange(len(pool))
         count, room = len(points), 2 * len(points) + 16
-        picks = layout.picks[self.points]
-        own = np.array([layout.covariance(kernel, index, picks) for index in self.points])
+        codes = layout.codes[:, self.points]
+        own = np.array([layout.covariance(kernel, index, codes) for index in self.points])
         own[np.diag_indices(count)] += kernel.noise + JITTER
-        known = np.array([layout.covariance(kernel, index, self._picks) for index in self.points], np.float32)
+        known = np.array([layout.covariance(kernel, index, self._codes) for index in self.points], np.float32)
         self._factor, self._reach = np.zeros((room, room)), np.empty((room, len(pool)), np.float32)
         self._factor[:count, :count] = factor = cholesky(own, lower=True)
         self._reach[:count] = solve_triangular(factor.astype(np.float32), known, lower=True)
@@ -205,11 +189,11 @@ class Process:
         if place >= 0:
             row = self._reach[:count, place].astype(float)
         else:
-            shared = self.layout.covariance(self.kernel, index, self.layout.picks[self.points])
+            shared = self.layout.covariance(self.kernel, index, self.layout.codes[:, self.points])
             row = np.asarray(solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False))
         own = np.sqrt(max(1 + self.kernel.noise - row @ row, self.kernel.noise + JITTER))
         self._factor[count, :count], self._factor[count, count] = row, own
-        known = self.layout.covariance(self.kernel, index, self._picks)
+        known = self.layout.covariance(self.kernel, index, self._codes)
         self._reach[count] = reach = (known - row.astype(np.float32) @ self._reach[:count]) / own
         self.variance = np.maximum(self.variance - reach**2, JITTER)
         base = (self.trend[index] - row @ self._base) / own

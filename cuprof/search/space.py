@@ -18,8 +18,6 @@ LEAST_LOGARITHMIC = 4.0
 
 ALIGNMENT_WEIGHT = 0.1
 """Alignment is taken to matter little until many observations tell otherwise: few are better spent on the levels."""
-AXES = ("xyz", "mnk")
-"""Letters by which the names of tunables tell a computation's axes apart."""
 MOST_ALIGNED = 6
 """Multiples of more than 64 are no better aligned."""
 
@@ -53,32 +51,13 @@ class Space:
 
     @cached_property
     def features(self) -> np.ndarray:
-        """Return what a model sees of the configurations, (n, features): places, products, alignments."""
+        """Return what a model sees of the configurations, (n, features): their places, and how levels are aligned."""
         aligned = [
             ALIGNMENT_WEIGHT * found[codes]
             for levels, codes in zip(self._levels, self.codes.T, strict=True)
             if (found := _alignment(levels)) is not None
         ]
-        return np.column_stack([self.places, *self._products(), *aligned])
-
-    def _products(self) -> list[np.ndarray]:
-        """Return the logarithms of products of columns that belong together by their names, each from 0 to 1.
-
-        These are columns alike but for an axis' letter, as `block_x` and `block_y` (threads in all), and columns of
-        one axis, as `block_x` and `tile_x` (width in all): limits of a device are limits of these more often than of
-        a single tunable.
-        """
-        logarithms = {
-            name: np.log(np.array(levels, float))[codes]
-            for name, levels, codes in zip(self.names, self._levels, self.codes.T, strict=True)
-            if len(levels) > 2 and all(isinstance(level, int | float) and level > 0 for level in levels)
-        }
-        products = []
-        for together in _alike(list(logarithms)):
-            total = np.sum([logarithms[name] for name in together], axis=0).round(9)  # equal products are one value
-            if np.ptp(total) > 0:
-                products.append((total - total.min()) / np.ptp(total))
-        return products
+        return np.column_stack([self.places, *aligned])
 
     @cached_property
     def places(self) -> np.ndarray:
@@ -115,23 +94,6 @@ class Space:
     def levels(self, name: str) -> list[Any]:
         """Return the values of a column in ascending order; None stands for configurations that lack it."""
         return self._levels[self.names.index(name)]
-
-
-def _alike(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return which names differ by an axis' letter alone, and which of these have the same one."""
-    kinds: dict[tuple[str, str], dict[str, str]] = {}
-    for name in names:
-        for place, letter in enumerate(name.lower()):
-            for axes in AXES:
-                if letter in axes:
-                    kinds.setdefault((axes, f"{name[:place]} {name[place + 1 :]}".lower()), {})[name] = letter
-    alike = {key: found for key, found in kinds.items() if len(set(found.values())) > 1}
-    by_axis: dict[tuple[str, str], dict[str, str]] = {}
-    for (axes, _), found in alike.items():
-        for name, letter in found.items():
-            by_axis.setdefault((axes, letter), {})[name] = letter
-    groups = [tuple(found) for found in [*alike.values(), *by_axis.values()] if len(found) > 1]
-    return list(dict.fromkeys(groups))
 
 
 def _key(value: Coordinate | None) -> Any:

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cuprof.search.gaussian import Kernel, Layout, Process, fit
+from cuprof.search.gaussian import Kernel, Layout, Process
 
 POINTS = np.array(list(product(np.linspace(0, 1, 5), np.linspace(0, 1, 4), [0.0, 1.0])))
-KERNEL = Kernel(np.array([1.0, 2.0, 0.5]), 1e-3, np.array([0.4, 0.35, 0.25]))
+KERNEL = Kernel(np.array([1.0, 2.0, 0.5]), 1e-3, 0.4)
 TREND = np.column_stack([np.ones(len(POINTS)), np.arange(len(POINTS)) % 2])
 VALUES = np.column_stack([np.sin(3 * POINTS[:, 0]) + POINTS[:, 1], POINTS[:, 2] - POINTS[:, 0]])
 
@@ -19,11 +19,9 @@ def at_once(points: list[int], values: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Return the means, and what is unknown, at all points, by Rasmussen & Williams (2.42) and (2.26)."""
     scaled = np.abs(POINTS[:, None] - POINTS[None]) * KERNEL.scales
     matern = lambda distance: (1 + 3**0.5 * distance) * np.exp(-(3**0.5) * distance)  # noqa: E731
-    single = matern(scaled)
-    pairs = (single[..., 0] * single[..., 1] + single[..., 0] * single[..., 2] + single[..., 1] * single[..., 2]) / 3
-    covariance = KERNEL.shares @ np.array(
-        [single.mean(axis=2), pairs, matern(np.sqrt((scaled**2).sum(axis=2)))]
-    ).swapaxes(0, 1)
+    covariance = KERNEL.share * matern(scaled).mean(axis=2) + (1 - KERNEL.share) * matern(
+        np.sqrt((scaled**2).sum(axis=2))
+    )
     own = covariance[np.ix_(points, points)] + KERNEL.noise * np.eye(len(points))
     weights, trend = np.linalg.inv(own), TREND[points]
     factors = np.linalg.solve(trend.T @ weights @ trend, trend.T @ weights @ values)
@@ -45,12 +43,3 @@ def test_a_process_that_grew_and_was_told_otherwise_is_the_one_worked_out_at_onc
     assert means == pytest.approx(expected[pool], abs=2e-4)
     assert process.variance == pytest.approx(unknown[pool], abs=1e-4)
     assert variances.shape == (2,)
-
-
-def test_a_fit_finds_which_features_count_and_that_not_all_act_together() -> None:
-    points = np.random.default_rng(1).random((60, 5))
-    values = np.sin(6 * points[:, 0]) + np.abs(points[:, 1] - 0.5) + points[:, 2]
-    kernel = fit(Kernel.default(5), points, values / values.std())
-    assert kernel.shares[2] < 0.2
-    assert kernel.shares.sum() == pytest.approx(1)
-    assert kernel.scales[:3].min() > 2 * kernel.scales[3:].max()

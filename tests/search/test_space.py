@@ -28,23 +28,6 @@ def test_words_have_a_feature_each_and_a_constant_has_none() -> None:
     assert np.all(space.features.sum(axis=1) == 1)
 
 
-def test_tunables_of_one_kind_and_of_one_axis_have_their_product_for_a_feature() -> None:
-    names = ("block_x", "block_y", "TILE_X", "TILE_Y", "unroll")
-    space = Space([dict(zip(names, sizes, strict=True)) for sizes in product((1, 2, 4), repeat=5)])
-    logarithms = space.codes - 1  # powers of 2 are their own logarithms here
-    pairs = [(0, 1), (2, 3), (0, 2), (1, 3)]
-    assert space.features.shape == (3**5, 5 + len(pairs))
-    for feature, (one, other) in zip(space.features[:, 5:].T, pairs, strict=True):
-        assert feature * 4 - 2 == pytest.approx(logarithms[:, one] + logarithms[:, other])
-
-
-def test_names_that_say_no_axis_and_numbers_without_a_logarithm_have_no_product() -> None:
-    points = product((0, 1, 2), (1, 2, 3), (2, 3, 4), (5, 6, 7))
-    names = ("block_x", "block_y", "p1", "p2")
-    space = Space([dict(zip(names, sizes, strict=True)) for sizes in points])
-    assert space.features.shape[1] == 4 + 3  # and three alignments
-
-
 def test_true_and_one_are_two_values_as_are_text_and_number() -> None:
     space = Space([{"a": 1}, {"a": True}, {"a": "1"}])
     assert len(np.unique(space.codes)) == 3
