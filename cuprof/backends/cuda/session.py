@@ -201,16 +201,19 @@ class CudaSession(Session[CudaRunnable]):
         """Execute once under CUPTI's records, where that is installed."""
         with self.device.errors("execute"):
             blocking = self.options.blocking and runnable.holds_back
-            around = self._around(runnable, FIRST_INPUTS)
             timer, synchronize = self.device.timer, self.driver.cuCtxSynchronize
+
+            def execute() -> None:  # nothing is drawn where there are no records, and so no execution
+                timer.cold(runnable.enqueue, "clean", blocking, self._around(runnable, FIRST_INPUTS))
 
             def wait() -> None:
                 time.sleep(LATE_S)
                 call((*synchronize(),), "wait for the device")
 
-            return find_outside(lambda: timer.cold(runnable.enqueue, "clean", blocking, around), wait)
+            return find_outside(execute, wait)
 
     def _around(self, runnable: CudaRunnable, draw: Draw, *, timed: bool = True) -> Surroundings:
+        """Return what is to surround the execution that follows at once, and remember what inputs it finds."""
         if self._refill is None:
             return Surroundings(draw.inputs, runnable.before)
         if self._refill.count:

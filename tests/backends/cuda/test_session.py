@@ -165,6 +165,25 @@ def test_arrays_of_any_shape_lie_between_sound_guards(backend: Any, shape: tuple
     opened.close()
 
 
+@pytest.mark.parametrize("installed", [True, False])
+def test_looking_outside_of_the_frame_leaves_inputs_that_are_known(
+    session: Any, inputs: dict[str, np.ndarray], installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise ImportError("cupti")
+
+    if not installed:
+        monkeypatch.setattr("cuprof.backends.cuda.frame_check.get_records", refuse)
+    sets = [InputSet(inputs), InputSet({"x": -inputs["x"]})]
+    assert session.stock(sets) == 2
+    session.watch_inputs()
+    runnable = prepare(session, launch("scale", "x", "y", N, 2.0))
+    session.execute(runnable, Draw(1))
+    assert session.find_outside(runnable) == ""
+    assert session.damaged_inputs() == ()
+    assert np.array_equal(session.fetch(runnable)["y"], (2 if installed else -2) * inputs["x"])
+
+
 def test_repeating_executes_so_often_and_a_sample_of_several_launches_once_a_phase(session: Any) -> None:
     runnable = prepare(session, launch("more", "y", N), launch("more", "y", N))
     session.poison(runnable, 0)
