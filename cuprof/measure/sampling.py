@@ -21,7 +21,7 @@ from cuprof.statistics.median import summarise
 HOT_BATCH_NS = 100_000
 """A hot batch lasts about this long, so that the events' resolution and own cost vanish in it."""
 HOT_BATCH_MOST = 256
-WARM_UP_LIMIT_NS = 500_000_000
+WARM_UP_LIMIT_NS = 100_000_000
 """Warming up ends after this time of execution, however many executions were asked for. An execution that alone takes
 longer counts: what warms up others is a small part of it, and the check has executed it before."""
 WARM_UP_ROUND = -1

@@ -210,20 +210,24 @@ class Bench:
         """Return whether an execution leaves changed what the next one has to find as it was."""
         return bool(self.workload.family.in_place or (candidate.program and candidate.program.setup))
 
-    def put_back(self, candidate: Candidate) -> None:
+    def put_back(self, candidate: Candidate, *, sampled: bool = False) -> None:
         """Undo what a candidate left changed of process and device, but for settings of the device known to be its own.
+
+        Args:
+            sampled: after one of its samples: what those beside it could meet is undone, and no more.
 
         Raises:
             DeviceLostError: part of it cannot be undone; nobody else is to be timed in this process.
         """
-        candidate.changes_settings |= self.session.put_back(settings=not candidate.changes_settings)
-        self.put_back_process()
-
-    def put_back_process(self) -> None:
-        """Undo what a variant left changed of the process; raises as `put_back` does."""
-        left = self.state.put_back()
-        if left:
-            raise DeviceLostError(f"it leaves changed what cannot be put back for those after it: {', '.join(left)}")
+        if candidate.calls_host or not sampled:
+            changed = self.session.put_back(settings=not candidate.changes_settings)
+            candidate.changes_settings |= changed and not sampled  # it has company until its rotation is over
+        if self.on_host or not sampled:
+            left = self.state.put_back()
+            if left:
+                raise DeviceLostError(
+                    f"it leaves changed what cannot be put back for those after it: {', '.join(left)}"
+                )
 
     def find_replaced(self, *candidates: Candidate) -> tuple[str, ...]:
         """Return what of the judge any of these has replaced, put back; a kernel's own code runs elsewhere."""

@@ -135,11 +135,7 @@ class Executions:
             if account.comparing_ns <= share * account.spent_ns and self._is_due(account):
                 self._note(account)
                 outputs = self._fetch(account, runnable)
-        # What it leaves changed is what those sampled beside it would find.
-        if account.candidate.calls_host:
-            self.bench.session.put_back(settings=not account.candidate.changes_settings)
-        if self.bench.on_host:
-            self.bench.put_back_process()
+        self.bench.put_back(account.candidate, sampled=True)
         if outputs is not None:
             self._compare(account, outputs)
 

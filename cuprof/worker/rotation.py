@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
-from cuprof.records import DOUBT, Measure, State, Timing
+from cuprof.records import DOUBT, Measure, State
 from cuprof.wording import list_first
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
@@ -13,6 +14,9 @@ from cuprof.worker.energy_meter import EnergyMeter
 from cuprof.worker.messages import Finished
 from cuprof.worker.rounds import Rounds
 from cuprof.worker.status_page import Phase
+
+Step = Callable[[Sequence[Candidate]], Iterable[Candidate]]
+"""Do something of candidates side by side, and tell each as soon as it is done."""
 
 
 class Rotation:
@@ -81,13 +85,17 @@ class Rotation:
 
     def _time(self, candidates: Sequence[Candidate], measures: Sequence[Measure]) -> Iterator[Finished]:
         """Take each measure of all candidates side by side, and answer each candidate after its last one."""
+        steps: list[Step] = [partial(self._sample, measure) for measure in measures]
+        if self.bench.job.measure.energy and self.rounds.backend.spec.heeds("energy"):
+            steps[1:1] = [partial(self._meter, measures[0]), *([iter] if len(measures) == 1 else [])]
         going = {candidate.index: candidate for candidate in candidates}
-        for measure in measures:
-            while untimed := [candidate for candidate in going.values() if measure not in candidate.timings]:
+        for number, step in enumerate(steps, 1):
+            done: set[int] = set()
+            while left := [candidate for candidate in going.values() if candidate.index not in done]:
                 try:
-                    for candidate, timing in self._sample(untimed, measure, measure is measures[0]):
-                        candidate.timings[measure] = timing
-                        if measure is not measures[-1]:
+                    for candidate in step(left):
+                        done.add(candidate.index)
+                        if number < len(steps):
                             continue
                         self.rounds.attend(candidate.index)
                         replaced = self.bench.find_replaced(*going.values())
@@ -113,21 +121,21 @@ class Rotation:
                         self.apart += going.values()
                         return
 
-    def _sample(
-        self, candidates: Sequence[Candidate], measure: Measure, is_first: bool
-    ) -> Iterable[tuple[Candidate, Timing]]:
-        """Return each candidate with its timing, as it comes; of the first measure with the energy of each, after all.
+    def _sample(self, measure: Measure, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Yield each candidate once its timing is known; it counts, whatever becomes of those beside it."""
+        for candidate, timing in self.rounds.sample(candidates, measure):
+            candidate.timings[measure] = timing
+            yield candidate
 
-        Energies follow one another at once, so that a step of the counter ends one and begins the next.
+    def _meter(self, measure: Measure, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Yield each candidate once the energy of its executions stands beside its timing.
+
+        Nothing is done between two of them, so that a step of the counter ends one and begins the next.
         """
-        timed = self.rounds.sample(candidates, measure)
-        if not (is_first and self._measures_energy):
-            return timed
-        found = []
-        for candidate, timing in [*timed]:
+        for candidate in candidates:
             self.rounds.attend(candidate.index)
-            found.append((candidate, self.energy.add(candidate, timing)))
-        return found
+            candidate.timings[measure] = self.energy.add(candidate, candidate.timings[measure])
+            yield candidate
 
     def _examine(self, candidate: Candidate, *, is_last: bool) -> Finished:
         """Answer a candidate by what the executions that were timed say of it, and a last check.
@@ -188,10 +196,6 @@ class Rotation:
         message = f"{damage} while it is timed"
         culprit.check = replace(culprit.check, passed=False, error=float("inf"), message=message)
         yield culprit.finish(State.WRONG_RESULT, message, phase="time")
-
-    @property
-    def _measures_energy(self) -> bool:
-        return self.bench.job.measure.energy and self.rounds.backend.spec.heeds("energy")
 
 
 def _tampered(candidate: Candidate, replaced: Sequence[str]) -> Finished:

@@ -294,8 +294,8 @@ def test_warm_up_runs_as_often_as_asked_and_leaves_no_sample(bench: Callable[...
 
 
 def test_warm_up_of_long_executions_is_cut_short(bench: Callable[..., Bench]) -> None:
-    kernel = Kernel([3e8])
-    bench(warmup=50, rule=StoppingRule(patience_ns=2e8)).sample(kernel)
+    kernel = Kernel([6e7])
+    bench(warmup=50, rule=StoppingRule(patience_ns=5e7)).sample(kernel)
     assert len(kernel.batches) == 3
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +15,15 @@ import pytest
 from cuprof.backends.cpu import caches
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.session import CpuSession
+from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
 from cuprof.family import Array, Axis, Family, Point, Signature, Tolerance
-from cuprof.records import Measure, Outcome, State
+from cuprof.records import ENERGY_UNAVAILABLE, Measure, Outcome, State, Timing
 from cuprof.worker.bench import LATE
+from cuprof.worker.candidate import Candidate
 from cuprof.worker.executions import WANTED
 from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.rounds import Rounds
 from cuprof.worker.trials import TrialRunner
 from cuprof.worker.workload import COMPARED_SETS, Workload
 
@@ -153,7 +156,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
     """Return what carries out a job of named variants and gives their outcomes by name."""
     monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
 
-    def run_job(measures: tuple[Measure, ...] = (Measure.COLD,), samples: int = 8, **makes: Make) -> dict[str, Outcome]:
+    def run_job(
+        measures: tuple[Measure, ...] = (Measure.COLD,), samples: int = 8, energy: bool = False, **makes: Make
+    ) -> dict[str, Outcome]:
         family = Family(
             name="twice", title="Twice x", axes=(Axis("n", N),),
             signature=lambda problem: Signature({"x": Array((N,), "float32")}, {"y": Array((N,), "float32")}),
@@ -165,7 +170,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         for name, make in makes.items():
             family.cpu(name)(make)
         trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(makes))
-        settings = replace(QUICK, modes=measures, min_samples=samples, max_samples=samples)
+        settings = replace(QUICK, modes=measures, min_samples=samples, max_samples=samples, energy=energy)
         methods = dict.fromkeys(measures, "m" * 16)
         job = Job(Path(), "cpu", Point(n=N), trials, 3, settings, methods)
         runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None)
@@ -272,6 +277,37 @@ def test_who_ends_where_the_result_seems_to_be_there_is_timed_in_full_cold_and_w
 def test_a_row_says_how_many_executions_were_compared(run: Callable[..., dict[str, Outcome]]) -> None:
     (timing,) = run(honest=honest)["honest"].timings
     assert COMPARED_SETS <= timing.details["compared"] <= WANTED
+
+
+@pytest.mark.parametrize("measures", [(Measure.COLD,), (Measure.COLD, Measure.HOT)])
+def test_what_was_measured_beside_a_variant_that_raises_counts_and_has_its_energy(
+    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch, measures: tuple[Measure, ...]
+) -> None:
+    asked: list[tuple[Measure, list[str]]] = []
+    sample = Rounds.sample
+
+    def sample_others_first(
+        rounds: Rounds, candidates: Sequence[Candidate], measure: Measure
+    ) -> Iterator[tuple[Candidate, Timing]]:
+        asked.append((measure, [each.variant.name for each in candidates]))
+        yield from sample(rounds, [each for each in candidates if each.variant.name != "raises"], measure)
+        for each in candidates:
+            if each.variant.name == "raises":
+                rounds.attend(each.index)
+                raise RuntimeError("late")
+
+    monkeypatch.setattr(Rounds, "sample", sample_others_first)
+    monkeypatch.setattr(CpuBackend, "spec", replace(SPEC, unheeded=SPEC.unheeded - {"energy"}))
+    found = run(measures, energy=True, before=honest, raises=honest, after=honest)
+    assert asked == [
+        (Measure.COLD, ["before", "raises", "after"]),
+        *((each, ["before", "after"]) for each in measures[1:]),
+    ]
+    assert (found["raises"].state, found["raises"].phase) == (State.LAUNCH_ERROR, "time")
+    for neighbour in ("before", "after"):
+        assert found[neighbour].state is State.OK, found[neighbour].message
+        with_energy = [ENERGY_UNAVAILABLE in timing.details for timing in found[neighbour].timings]
+        assert with_energy == [True, *[False] * (len(measures) - 1)]
 
 
 def test_of_a_hot_batch_the_last_result_is_compared(run: Callable[..., dict[str, Outcome]]) -> None:
