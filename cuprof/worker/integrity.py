@@ -37,6 +37,7 @@ class Integrity:
         self._names: list[tuple[dict[str, Any], str, Any]] = []
         self._modules: dict[str, Any] = {}
         self._objects: list[tuple[object, type]] = []
+        self._methods: dict[type, frozenset[str]] = {}
         self._frozen: list[tuple[object, str, Any]] = []
         self._held: list[tuple[object, str, Any]] = []
         for name, module in list(sys.modules.items()):
@@ -64,6 +65,7 @@ class Integrity:
         known = (self._modules, self._known, self._code, self._own, self._objects, self._frozen, self._held)
         reached = [*_walk(roots, known)]
         self._objects = [(each, type(each)) for each in (*self._own, *reached)]
+        self._methods = {kind: frozenset(_methods_of(kind)) for kind in {kind for _, kind in self._objects}}
         self._held = [
             (each, name, value)
             for each in reached
@@ -128,7 +130,7 @@ class Integrity:
             if type(each) is not kind:
                 replaced.append(f"the class of a {kind.__name__}")
                 object.__setattr__(each, "__class__", kind)
-            for attribute in [name for name in getattr(each, "__dict__", ()) if _is_method(kind, name)]:
+            for attribute in self._methods[kind].intersection(getattr(each, "__dict__", ())):
                 replaced.append(f"{kind.__name__}.{attribute}")
                 del vars(each)[attribute]
         return tuple(dict.fromkeys(replaced))
@@ -195,8 +197,8 @@ def _is_own(value: object) -> bool:
     )
 
 
-def _is_method(kind: type, name: str) -> bool:
-    return isinstance(vars(kind).get(name), FunctionType)
+def _methods_of(kind: type) -> list[str]:
+    return [name for name, value in vars(kind).items() if isinstance(value, FunctionType)]
 
 
 def _attributes(each: object) -> dict[str, Any]:
