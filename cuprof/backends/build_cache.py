@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from cuprof.backends.ptxas import KernelFacts
 from cuprof.project import user_cache
@@ -63,7 +63,13 @@ class BuildCache:
 
     Safe for any number of threads and processes: an entry appears by an atomic rename and never changes. A folder that
     cannot be written costs the reuse and nothing else.
+
+    Attributes:
+        workers: how many processes share the host's cores. Were each to build in as many threads as there are cores,
+            the threads that enqueue samples would wait for theirs.
     """
+
+    workers: ClassVar[int] = 1
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or default_folder()
@@ -79,7 +85,7 @@ class BuildCache:
         if key in self._ahead:
             return
         if self._threads is None:
-            threads = max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) - 1))
+            threads = max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) // self.workers - 1))
             self._threads = ThreadPoolExecutor(threads, thread_name_prefix="build")
         self._ahead[key] = self._threads.submit(self._compile, key, build)
 

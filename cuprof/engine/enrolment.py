@@ -27,7 +27,7 @@ def make_stations(config: SweepConfig) -> list[Station]:
         # OpenCL numbers GPUs as CUDA does, as a rule; where it does not, they are told apart when they are described.
         opencl = numbers["opencl"]
         every = [{**numbers, "cuda": each, "opencl": each if opencl is None else opencl} for each in ordinals]
-    return [Station(JobRunner(WorkerSettings(each), config.limits)) for each in every]
+    return [Station(JobRunner(WorkerSettings(each, len(every)), config.limits)) for each in every]
 
 
 def list_ordinals(device: DeviceConfig) -> tuple[int, ...]:

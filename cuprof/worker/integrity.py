@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import operator
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -22,17 +23,21 @@ WHOLE = (OWN, "concurrent")
 PLAIN = (int, float, str, bytes, bool, frozenset, tuple)
 """Types of constants: what is bound to a name of theirs changes only when the name is bound anew."""
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial)
+_all, _map, _is = all, map, operator.is_
+"""Compare tens of thousands of objects in a millisecond or two, whatever these names stand for by then elsewhere."""
 
 
 class Integrity:
     """Remember the functions, classes, methods and constants of the watched packages, as far as they are loaded."""
 
     def __init__(self) -> None:
-        self._known: list[tuple[Any, str, Any]] = []
+        self._known: list[tuple[Any, list[str], list[Any]]] = []
         self._code: list[tuple[FunctionType, Any, Any, Any]] = []
+        self._referents: list[Any] = []
         self._names: list[tuple[dict[str, Any], str, Any]] = []
         self._modules: dict[str, Any] = {}
         self._objects: list[tuple[object, type]] = []
+        self._methods: dict[type, frozenset[str]] = {}
         self._frozen: list[tuple[object, str, Any]] = []
         self._held: list[tuple[object, str, Any]] = []
         for name, module in list(sys.modules.items()):
@@ -40,13 +45,15 @@ class Integrity:
                 continue
             own = name.partition(".")[0] in WHOLE
             self._modules[name] = module
+            known: dict[str, Any] = {}
             for attribute, value in list(vars(module).items()):
                 if callable(value) or (own and isinstance(value, PLAIN) and not attribute.startswith("__")):
-                    self._known.append((module, attribute, value))
+                    known[attribute] = value
                 if own and inspect.isclass(value) and value.__module__ == name:
                     self._remember_class(value)
                 elif isinstance(value, FunctionType) and value.__module__ == name:
                     self._remember_code(value)
+            self._known.append((module, [*known], [*known.values()]))
         self._own = [*_walk((self._known, self._code))]  # a tenth of a second, so not for each job
 
     def watch(self, *roots: object) -> None:
@@ -58,6 +65,7 @@ class Integrity:
         known = (self._modules, self._known, self._code, self._own, self._objects, self._frozen, self._held)
         reached = [*_walk(roots, known)]
         self._objects = [(each, type(each)) for each in (*self._own, *reached)]
+        self._methods = {kind: frozenset(_methods_of(kind)) for kind in {kind for _, kind in self._objects}}
         self._held = [
             (each, name, value)
             for each in reached
@@ -101,19 +109,19 @@ class Integrity:
             if sys.modules.get(name) is not module:
                 replaced.append(f"module {name}")
                 sys.modules[name] = module
-        for owner, attribute, value in self._known:
-            if vars(owner).get(attribute) is not value:
-                replaced.append(f"{owner.__name__}.{attribute}")
-                setattr(owner, attribute, value)
+        for owner, names, values in self._known:
+            get = vars(owner).get
+            if _all(_map(_is, _map(get, names), values)):
+                continue
+            for attribute, value in zip(names, values, strict=True):
+                if get(attribute) is not value:
+                    replaced.append(f"{owner.__name__}.{attribute}")
+                    setattr(owner, attribute, value)
         for place, name, value in self._names:
             if place.get(name) is not value:
                 replaced.append(f"{place.get('__name__', 'the family')}.{name}")
                 place[name] = value
-        for function, code, defaults, named in self._code:
-            now = function.__code__, function.__defaults__, function.__kwdefaults__
-            if not all(one is other for one, other in zip(now, (code, defaults, named), strict=True)):
-                replaced.append(f"{function.__module__}.{function.__qualname__}")
-                function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, named
+        replaced += self._mend_code()
         for each, attribute, value in (*self._frozen, *self._held):
             if getattr(each, attribute, None) is not value:
                 replaced.append(f"{type(each).__name__}.{attribute}")
@@ -122,12 +130,31 @@ class Integrity:
             if type(each) is not kind:
                 replaced.append(f"the class of a {kind.__name__}")
                 object.__setattr__(each, "__class__", kind)
-            for attribute in [name for name in getattr(each, "__dict__", ()) if _is_method(kind, name)]:
+            for attribute in self._methods[kind].intersection(getattr(each, "__dict__", ())):
                 replaced.append(f"{kind.__name__}.{attribute}")
                 del vars(each)[attribute]
         return tuple(dict.fromkeys(replaced))
 
+    def _mend_code(self) -> list[str]:
+        """Put back the code and the defaults of functions.
+
+        To ask each function for them is an audit event each time, which takes a hundred times longer than to ask the
+        garbage collector for what all of them refer to, in one go.
+        """
+        functions = [each[0] for each in self._code]
+        now = gc.get_referents(*functions)
+        if len(now) == len(self._referents) and _all(_map(_is, now, self._referents)):
+            return []
+        replaced = []
+        for function, *known in self._code:
+            if not _all(_map(_is, (function.__code__, function.__defaults__, function.__kwdefaults__), known)):
+                replaced.append(f"{function.__module__}.{function.__qualname__}")
+                function.__code__, function.__defaults__, function.__kwdefaults__ = known
+        self._referents = gc.get_referents(*functions)
+        return replaced
+
     def _remember_class(self, owner: type) -> None:
+        known: dict[str, Any] = {}
         for attribute, value in list(vars(owner).items()):
             function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
             if (
@@ -135,12 +162,14 @@ class Integrity:
                 or isinstance(value, property | classmethod | staticmethod)
                 or (isinstance(value, PLAIN) and not attribute.startswith("_"))
             ):
-                self._known.append((owner, attribute, value))
+                known[attribute] = value
             if isinstance(function, FunctionType):
                 self._remember_code(function)
+        self._known.append((owner, [*known], [*known.values()]))
 
     def _remember_code(self, function: FunctionType) -> None:
         self._code.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
+        self._referents += gc.get_referents(function)
 
 
 def _walk(roots: Sequence[object], passed_over: Sequence[object] = ()) -> Iterator[object]:
@@ -168,8 +197,8 @@ def _is_own(value: object) -> bool:
     )
 
 
-def _is_method(kind: type, name: str) -> bool:
-    return isinstance(vars(kind).get(name), FunctionType)
+def _methods_of(kind: type) -> list[str]:
+    return [name for name, value in vars(kind).items() if isinstance(value, FunctionType)]
 
 
 def _attributes(each: object) -> dict[str, Any]:

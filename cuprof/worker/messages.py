@@ -24,9 +24,11 @@ class WorkerSettings:
 
     Args:
         numbers: back end → its number, as `BackendSpec` explains it; those left out open as they do by default.
+        workers: how many of them, this one included, build at the same time on the host.
     """
 
     numbers: Mapping[str, int | None] = field(default_factory=dict)
+    workers: int = 1
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from cuprof.backends.build_cache import BuildCache
 from cuprof.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.family.extension import extend
 from cuprof.family.loader import load_family
@@ -48,6 +49,7 @@ class Worker:
 
     def __init__(self, pipe: Wire, page: StatusPage, settings: WorkerSettings) -> None:
         self.pipe, self.page = pipe, page
+        BuildCache.workers = settings.workers
         self.devices = DeviceTable(settings)
         self._integrity: Integrity | None = None
         self._workload: tuple[tuple[object, ...], Workload] | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,35 @@ def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, environment: dict[s
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert default_folder() == Path(folder)
+
+
+@pytest.mark.parametrize(("cores", "workers", "threads"), [(16, 1, 15), (16, 2, 7), (2, 2, 1), (128, 2, 16)])
+def test_builds_that_are_begun_leave_cores_to_those_who_wait(
+    monkeypatch: pytest.MonkeyPatch, cache: BuildCache, cores: int, workers: int, threads: int
+) -> None:
+    begun: list[str] = []
+    free = threading.Event()
+
+    def wait(each: NvrtcBuild) -> Built:
+        begun.append(each.text)
+        assert free.wait(20)
+        return Built(b"", "")
+
+    monkeypatch.setattr(nvrtc.NvrtcBuild, "run", wait)
+    monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(cores))
+    monkeypatch.setattr(BuildCache, "workers", workers)
+    builds = [NvrtcBuild(str(number), "k.cu", "sm_90") for number in range(40)]
+    for each in builds:
+        cache.start(each)
+    give_up = time.monotonic() + 5
+    while len(begun) < threads and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert len(begun) == threads
+    free.set()
+    for each in builds:
+        cache.compile(each)
+    assert len(begun) == 40
 
 
 RACER = """

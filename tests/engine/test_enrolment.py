@@ -32,6 +32,7 @@ def take_part(
     monkeypatch.setattr(enrolment, "count_devices", lambda backend: len(cards))
     config = SweepConfig("", "any", device=DeviceConfig(cuda=tuple(cuda.split(","))))
     stations = make_stations(config)
+    assert {station.runner.settings.workers for station in stations} == {len(stations)}
     notes = enroll(config, stations, BACKENDS)
     return [station.runner.settings.numbers["cuda"] for station in stations], notes
 

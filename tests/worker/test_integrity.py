@@ -53,16 +53,20 @@ def test_functions_constants_and_modules_are_put_back(known: Integrity, monkeypa
     real, wanted, module = check.compare, executions.WANTED, sys.modules["cuprof.worker.check"]
     defaults = check.compare.__defaults__
     monkeypatch.setattr(builtins, "max", lambda *_: 0)
+    monkeypatch.setattr(builtins, "all", lambda _: True)
+    monkeypatch.setattr(builtins, "map", lambda *_: iter(()))
     check.compare, executions.WANTED = lambda *_: None, 0  # type: ignore[assignment]
     real.__defaults__ = (5,)
+    code, Bench.recheck.__code__ = Bench.recheck.__code__, Bench.show.__code__
     sys.modules["cuprof.worker.check"] = ModuleType("check")
     Bench.find_damage = lambda _: ""  # type: ignore[method-assign]
     assert {*known.mend()} >= {
-        "builtins.max", "cuprof.worker.check.compare", "cuprof.worker.executions.WANTED", "module cuprof.worker.check",
-        "Bench.find_damage",
+        "builtins.max", "builtins.all", "builtins.map", "module cuprof.worker.check", "cuprof.worker.check.compare",
+        "cuprof.worker.executions.WANTED", "cuprof.worker.bench.Bench.recheck", "Bench.find_damage",
     }  # fmt: skip
     assert (check.compare, executions.WANTED, sys.modules["cuprof.worker.check"]) == (real, wanted, module)
     assert real.__defaults__ == defaults
+    assert Bench.recheck.__code__ is code
     assert known.mend() == ()
 
 

@@ -75,7 +75,7 @@ SHOWN = family.Sample(
     "cuda",
 )
 MESSAGES = (
-    WorkerSettings({"cuda": 1, "cpu": 4}),
+    WorkerSettings({"cuda": 1, "cpu": 4}, 2),
     Describe(("cuda", "cpu")),
     Described({"cpu": DEVICE}, {"cuda": Unavailable("no GPU", "buy one")}),
     Calibrate("cpu"),
