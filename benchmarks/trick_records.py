@@ -76,6 +76,7 @@ PUT_BACK = "stream, context, limits and settings are put back after a variant, w
 CHECKED = "results, inputs and guard bytes are checked"
 ARGUMENTS = "arguments are held against what the compiled kernel takes"
 
+SEALED = "what is read is sealed as soon as it is read"
 CONFIRMED = "what is stored is held against what was measured, once nothing of a variant's runs"
 SCRATCH = "scratch is overwritten before each execution"
 HARMLESS = (TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH)
@@ -90,6 +91,7 @@ TRICKS = (
     Trick("clock_overwritten", "clock's machine code overwritten", APART, NO_RANK_OR_TRUE, caught_today=True),
     Trick("works_in_clock", "work inside the clock", BOUND, NO_RANK_OR_TRUE, caught_today=True),
     Trick("summary_replaced", "statistics replaced", APART, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("samples_rewritten", "earlier samples rewritten", SEALED, GONE, caught_today=True),
     Trick("outcome_forged", "outcome forged on its way", APART, NO_RANK_OR_TRUE, caught_today=True),
     # On the CPU: results that were not computed.
     Trick("precomputed", "precomputed while preparing", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
@@ -191,6 +193,8 @@ TRICKS = (
     Trick("event_records_replaced", "event records replaced", BOUND, NO_RANK_OR_TRUE, caught_today=True),
     Trick("event_times_overwritten", "driver's machine code overwritten", APART, NO_RANK_OR_TRUE, caught_today=True),
     Trick("correction_raised", "timer's correction raised", BOUND, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("correction_nudged", "timer's correction nudged", APART, GONE, caught_today=True),
+    Trick("samples_rewritten_cuda", "earlier samples rewritten", SEALED, GONE, caught_today=True),
     Trick("flush_removed", "flush removed", BOUND, NO_RANK_OR_TRUE, n=2**20, caught_today=True),
     Trick("gate_opened", "gate opened early", BOUND, NO_RANK_OR_TRUE, n=2**20, caught_today=True),
     Trick("phases_seeded", "random state left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),

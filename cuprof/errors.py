@@ -14,6 +14,7 @@ CuprofError                 root; `exit_code` is what the command line ends with
 ├── LaunchError             a launch or a device operation failed
 │   ├── ImpossibleError     a configuration asks for more than the device has; no failure
 │   └── DeviceMemoryError   the device's memory does not suffice; others of the process may hold it
+├── TamperedError           what was measured has been changed since, in the memory of the process that measured it
 ├── WorkerError             a worker process could not be started or broke its protocol
 └── ProfilerError           Nsight Compute is absent, refused, or its report cannot be read (exit code 2)
 """
@@ -123,6 +124,10 @@ class DeviceMemoryError(LaunchError):
 
     def __init__(self, what: str, said: object) -> None:
         super().__init__(f"{what}: out of device memory: {said}")
+
+
+class TamperedError(CuprofError):
+    """Report that what was measured has been changed since; the message is the name of what holds it."""
 
 
 class WorkerError(CuprofError):

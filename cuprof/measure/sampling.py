@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import statistics
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +15,7 @@ import numpy as np
 
 from cuprof.backends.contract import CLOCKS_DISAGREE, GAPS_MATTER_NS, NOT_COLD, Draw, Reading, Runnable, Session
 from cuprof.backends.device_state import DeviceState, StateMonitor
+from cuprof.measure.seal import Seal
 from cuprof.measure.stopping import StoppingRule
 from cuprof.records import DOUBT, Measure, Sample, Timing
 from cuprof.statistics.median import summarise
@@ -30,6 +32,10 @@ QUEUE_DEPTH = 500
 """Operations enqueued behind a held stream; the driver's queue takes about a thousand and then makes the host wait."""
 
 
+_Kept = tuple[int, Reading, str]
+"""The number of a round, what was read in it, and why that does not count, or nothing."""
+
+
 @dataclass(eq=False)
 class Subject:
     """One trial while it is sampled."""
@@ -37,9 +43,16 @@ class Subject:
     key: int
     runnable: Runnable
     batch: int = 1
-    readings: list[tuple[int, Reading, str]] = field(default_factory=list)
+    readings: list[_Kept] = field(default_factory=list)
+    seal: Seal = field(default_factory=Seal)
     spent_ns: float = 0.0
     last_look: int = 0
+
+    def keep(self, number: int, reading: Reading, excluded: str) -> None:
+        """Let a reading count as one of the round of this number, or say why it does not."""
+        kept = (number, reading, excluded)
+        self.readings.append(kept)
+        self.seal.add(_encode(kept))
 
 
 class Dealer(Protocol):
@@ -113,7 +126,7 @@ class Sampler:
     def _keep(self, subject: Subject, reading: Reading, measure: Measure, number: int) -> None:
         """Let a reading count, as one of the round of this number."""
         excluded = reading.suspect or (self.monitor.throttled if self.monitor else "")
-        subject.readings.append((number, self._with_clock(reading, measure), excluded))
+        subject.keep(number, self._with_clock(reading, measure), excluded)
 
     def _read(self, subject: Subject, measure: Measure, batch: int = 1, *, counts: bool = True) -> Reading:
         """Read a subject as it is dealt; the time counts as its own where the reading does."""
@@ -164,7 +177,12 @@ class Sampler:
         return max(1, min(most, int(HOT_BATCH_NS / max(duration_ns, 100.0)) + 1))
 
     def _finish(self, subject: Subject, measure: Measure, clock: float | None) -> Timing | None:
-        """Return the timing if the rule says stop, else None; `clock` is the rotation's median SM clock in MHz."""
+        """Return the timing if the rule says stop, else None; `clock` is the rotation's median SM clock in MHz.
+
+        Raises:
+            TamperedError: its readings are not those that were taken.
+        """
+        subject.seal.verify(map(_encode, subject.readings), "Subject.readings")
         subject.last_look = len(subject.readings)
         if subject.readings[-1][1].sm_clock_mhz is None:
             clock = None
@@ -189,6 +207,11 @@ class Sampler:
         if state is not None:
             details |= state.as_details()
         return Timing(measure, self.method, samples, summarise(samples, self.rule.confidence, tick_ns), reason, details)
+
+
+def _encode(kept: _Kept) -> bytes:
+    number, reading, excluded = kept
+    return struct.pack("<qdd", number, reading.duration_ns, reading.sm_clock_mhz or 0.0) + excluded.encode()
 
 
 def _median_clock(subjects: Sequence[Subject]) -> float | None:

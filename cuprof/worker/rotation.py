@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cuprof.records import DOUBT, Measure, State
+from cuprof.errors import TamperedError
+from cuprof.measure.seal import Seal
+from cuprof.records import DOUBT, Measure, State, Timing
 from cuprof.wording import list_first
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
@@ -41,6 +44,7 @@ class Rotation:
     ) -> None:
         self.bench, self.rounds, self.energy, self.candidates, self.begin = bench, rounds, energy, candidates, begin
         self.apart: list[Candidate] = []
+        self._seals: dict[tuple[int, Measure], Seal] = {}
 
     def run(self) -> Iterator[Finished]:
         """Yield a `Finished` for each candidate that can be answered; after one that is lost, nothing more can run."""
@@ -108,10 +112,14 @@ class Rotation:
                             return
                         finished = self._examine(candidate, is_last=len(going) == 1)
                         finished = self._put_back(candidate) or finished
+                        self._verify(candidate)
                         del going[candidate.index]
                         yield finished
                         if finished.lost:
                             return
+                except TamperedError as error:
+                    yield from self._find_tamperer(list(going.values()), [str(error)])
+                    return
                 except Exception as error:  # whatever a variant raises costs its own trial alone
                     finished = going.pop(self.rounds.current).fail(Phase.TIME, error)
                     yield finished
@@ -125,6 +133,8 @@ class Rotation:
         """Yield each candidate once its timing is known; it counts, whatever becomes of those beside it."""
         for candidate, timing in self.rounds.sample(candidates, measure):
             candidate.timings[measure] = timing
+            seal = self._seals[candidate.index, measure] = Seal()
+            seal.add(_encode(timing))
             yield candidate
 
     def _meter(self, measure: Measure, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
@@ -136,6 +146,11 @@ class Rotation:
             self.rounds.attend(candidate.index)
             candidate.timings[measure] = self.energy.add(candidate, candidate.timings[measure])
             yield candidate
+
+    def _verify(self, candidate: Candidate) -> None:
+        """Raise `TamperedError` where the times that are going to be told are not those that were taken."""
+        for measure, timing in candidate.timings.items():
+            self._seals[candidate.index, measure].verify([_encode(timing)], "Candidate.timings")
 
     def _examine(self, candidate: Candidate, *, is_last: bool) -> Finished:
         """Answer a candidate by what the executions that were timed say of it, and a last check.
@@ -196,6 +211,12 @@ class Rotation:
         message = f"{damage} while it is timed"
         culprit.check = replace(culprit.check, passed=False, error=float("inf"), message=message)
         yield culprit.finish(State.WRONG_RESULT, message, phase="time")
+
+
+def _encode(timing: Timing) -> bytes:
+    """Return the times that a timing tells."""
+    durations = [sample.duration_ns for sample in timing.samples]
+    return struct.pack(f"<{len(durations)}d", *durations) + repr(timing.summary).encode()
 
 
 def _tampered(candidate: Candidate, replaced: Sequence[str]) -> Finished:

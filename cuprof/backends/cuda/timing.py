@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean
 from time import perf_counter_ns
@@ -75,6 +75,25 @@ class Surroundings:
 BARE = Surroundings()
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """What readings are corrected and doubted by, measured once; frozen objects are watched for whoever changes them.
+
+    Args:
+        correction_ns: taken off the time between two events.
+        tick_ns: the step of event times.
+        clock_step_ns: the step of the device's nanosecond counter.
+        hold_least_ns: a hold from which the SM clock is read lasts at least so long.
+        flush_least_ns: a flush that takes less has not read all that it has to.
+    """
+
+    correction_ns: float = 0.0
+    tick_ns: float = 0.0
+    clock_step_ns: int = 1
+    hold_least_ns: int = HOLD_LEAST_NS
+    flush_least_ns: float = 0.0
+
+
 class CudaTimer:
     """Frames executions on the legacy default stream with events, holds and flushes.
 
@@ -124,10 +143,8 @@ class CudaTimer:
         self._start = call(self.driver.cuEventCreate(flags), "create an event")
         self._end = call(self.driver.cuEventCreate(flags), "create an event")
         self.cupti: CuptiClock | None = None
-        self.correction_ns = 0.0
-        self.tick_ns = 0.0
-        self.clock_step_ns, self.hold_least_ns, self.flush_least_ns = 1, HOLD_LEAST_NS, 0.0
-        self.own_costs = self._measure_own_costs()
+        self.calibration = Calibration()
+        self.own_costs = self._calibrate()
 
     def reader(self, buffer: Any, blocks: int, stamp_address: int = 0) -> PackedLaunch:
         """Return a launch that reads the whole buffer (a CuPy array of a multiple of 16 bytes)."""
@@ -186,18 +203,20 @@ class CudaTimer:
                 writing those lines back), "none" leaves the caches as they are.
         """
         clock_from_flush = flush == "clean"
-        least_ns = 0 if clock_from_flush else self.hold_least_ns
+        least_ns = 0 if clock_from_flush else self.calibration.hold_least_ns
         self._words[5] = 0
         elapsed, suspect = self._framed(enqueue, 1, blocking, least_ns, flush, around)
-        if clock_from_flush and int(self._words[5]) < self.flush_least_ns:
-            suspect = f"{NOT_COLD}: {self._words[5]} ns, it takes {self.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
+        if clock_from_flush and int(self._words[5]) < self.calibration.flush_least_ns:
+            suspect = (
+                f"{NOT_COLD}: {self._words[5]} ns, it takes {self.calibration.flush_least_ns / FLUSH_LEAST_SHARE:.0f}"
+            )
         clock = self._clock(4) if clock_from_flush else self._clock(1) if blocking else None
-        return Reading(max(elapsed - self.correction_ns, LEAST_NS), clock, suspect)
+        return Reading(max(elapsed - self.calibration.correction_ns, LEAST_NS), clock, suspect)
 
     def hot(self, enqueue: Enqueue, batch: int, blocking: bool = True, around: Surroundings = BARE) -> Reading:
         """Time `batch` executions back to back; the duration is one execution's share."""
-        elapsed, suspect = self._framed(enqueue, batch, blocking, self.hold_least_ns, "none", around)
-        duration_ns = max(elapsed - self.correction_ns, LEAST_NS) / batch
+        elapsed, suspect = self._framed(enqueue, batch, blocking, self.calibration.hold_least_ns, "none", around)
+        duration_ns = max(elapsed - self.calibration.correction_ns, LEAST_NS) / batch
         return Reading(duration_ns, self._clock(1) if blocking else None, suspect)
 
     def total(
@@ -261,7 +280,7 @@ class CudaTimer:
         """Take durations from CUPTI from now on; raises `MissingDependencyError` where it is not installed."""
         if self.cupti is None:
             self.cupti = CuptiClock()
-            self.correction_ns = self.tick_ns = 0.0
+            self.calibration = replace(self.calibration, correction_ns=0.0, tick_ns=0.0)
 
     def _framed(
         self, enqueue: Enqueue, count: int, blocking: bool, least_ns: int, flush: str, around: Surroundings
@@ -333,9 +352,9 @@ class CudaTimer:
 
     def _clock(self, word: int) -> float | None:
         """Return the SM clock in MHz from the stamp at this word."""
-        return clock_mhz(int(self._words[word]), int(self._words[word + 1]), self.clock_step_ns)
+        return clock_mhz(int(self._words[word]), int(self._words[word + 1]), self.calibration.clock_step_ns)
 
-    def _measure_own_costs(self) -> dict[str, float]:
+    def _calibrate(self) -> dict[str, float]:
         """Measure what a pair of events adds, and keep the correction: an empty kernel reads `EMPTY_KERNEL_NS`."""
         holds_ns: list[int] = []
 
@@ -347,20 +366,24 @@ class CudaTimer:
         nothing = [read(lambda: None) for _ in range(OWN_COST_READINGS)]
         kernel = [read(lambda: self._empty(self.stream.ptr)) for _ in range(OWN_COST_READINGS)]
         empty_kernel_ns = middle_mean(kernel[8:])
-        self.correction_ns = max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0)
-        self.tick_ns = smallest_step([*nothing, *kernel])
-        self.clock_step_ns = max(math.gcd(*holds_ns), 1)
-        self.hold_least_ns = max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
+        step_ns = max(math.gcd(*holds_ns), 1)
+        self.calibration = replace(
+            self.calibration,
+            correction_ns=max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0),
+            tick_ns=smallest_step([*nothing, *kernel]),
+            clock_step_ns=step_ns,
+            hold_least_ns=max(HOLD_LEAST_NS, CLOCK_STEPS * step_ns),
+        )
         flushes_ns = []
         for _ in range(FLUSH_READINGS):
             self.cold(lambda: None)
             flushes_ns.append(int(self._words[5]))
-        self.flush_least_ns = FLUSH_LEAST_SHARE * min(flushes_ns)
+        self.calibration = replace(self.calibration, flush_least_ns=FLUSH_LEAST_SHARE * min(flushes_ns))
         return {
             "empty_events_ns": middle_mean(nothing[8:]),
             "empty_kernel_ns": empty_kernel_ns,
-            "clock_step_ns": float(self.clock_step_ns),
-            "tick_ns": self.tick_ns,
+            "clock_step_ns": float(step_ns),
+            "tick_ns": self.calibration.tick_ns,
         }
 
 
