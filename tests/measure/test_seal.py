@@ -29,7 +29,7 @@ def test_records_as_they_were_pass_again_and_again() -> None:
 
 @pytest.mark.parametrize("changed", [(), RECORDS[:2], RECORDS[::-1], (*RECORDS, b"four"), (b"one", b"two", b"thre3")])
 def test_other_records_are_told_by_the_name_of_what_holds_them(changed: Sequence[bytes]) -> None:
-    with pytest.raises(TamperedError, match="^Records$"):
+    with pytest.raises(TamperedError, match=r"^Records$"):
         sealed().verify(changed, "Records")
 
 
