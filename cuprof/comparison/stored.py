@@ -115,9 +115,12 @@ class Shelf:
 
     def take(self, timing_id: int) -> SampleArrays:
         """Return the samples of a timing, which are then forgotten here."""
-        self.read([timing_id])
-        with checking(self._engine.url):
-            return self._found.pop(timing_id)
+        found = self._found.pop(timing_id, None)
+        if found is None:
+            self.read([timing_id])
+            with checking(self._engine.url):
+                found = self._found.pop(timing_id)
+        return found
 
 
 class StoredSeries(Series):
@@ -149,8 +152,7 @@ class StoredSeries(Series):
         if name not in ("durations", "rounds"):
             raise AttributeError(name)
         samples = self.shelf.take(self.timing_id)
-        positive = samples.durations_ns > 0
-        chosen = slice(None) if positive.all() else positive
+        chosen = slice(None) if samples.durations_ns.min() > 0 else samples.durations_ns > 0
         object.__setattr__(self, "durations", samples.durations_ns[chosen])
         object.__setattr__(self, "rounds", samples.rounds[chosen])
         return vars(self)[name]
