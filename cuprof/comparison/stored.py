@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
@@ -94,8 +95,7 @@ def forget_samples(series: Iterable[Series]) -> None:
     """Forget the samples of stored series, which are read again when they are asked for again."""
     for each in series:
         if isinstance(each, StoredSeries):
-            for name in ("durations", "rounds", "spread", "quartiles"):
-                vars(each).pop(name, None)
+            each.forget()
 
 
 class Shelf:
@@ -130,6 +130,9 @@ class StoredSeries(Series):
         median_ns: as it is stored; 0 where it is of samples without a logarithm too.
     """
 
+    # Without a dictionary of its own, unless its quartiles are asked for: there may be some hundred thousand.
+    __slots__ = ("durations", "rounds", "shelf", "stored_ns", "tick_ns", "timing_id", "together")
+
     def __init__(
         self, shelf: Shelf, timing_id: int, median_ns: float, together: str = "", tick_ns: float = 0.0
     ) -> None:
@@ -153,9 +156,16 @@ class StoredSeries(Series):
             raise AttributeError(name)
         samples = self.shelf.take(self.timing_id)
         chosen = slice(None) if samples.durations_ns.min() > 0 else samples.durations_ns > 0
-        object.__setattr__(self, "durations", samples.durations_ns[chosen])
-        object.__setattr__(self, "rounds", samples.rounds[chosen])
-        return vars(self)[name]
+        found = {"durations": samples.durations_ns[chosen], "rounds": samples.rounds[chosen]}
+        for each, values in found.items():
+            object.__setattr__(self, each, values)
+        return found[name]
+
+    def forget(self) -> None:
+        """Forget the samples."""
+        for name in ("durations", "rounds", "spread", "quartiles"):
+            with suppress(AttributeError):
+                object.__delattr__(self, name)
 
     @property
     def median_ns(self) -> float:
