@@ -14,6 +14,8 @@ def visible(text: str, keep: str = "\t\n") -> str:
     Args:
         keep: characters that stay as they are; tabs and line ends by default, none where the text must stay one line.
     """
+    if text.isprintable():  # none of them is; nearly every text, in a tenth of the time
+        return text
     return _INVISIBLE.sub(lambda match: match[0] if match[0] in keep else _escape(ord(match[0])), text)
 
 

@@ -96,13 +96,11 @@ class Scale:
             return "∞" if value > 0 else "−∞"
         scaled = self.number(value)
         size = abs(scaled)
-        short = Decimal(f"{scaled:.2g}")
-        if self.decimals and 0 < abs(short) < Decimal(10) ** (1 - self.decimals):
-            text = f"{short:f}"
-        else:
-            text = f"{scaled:,.{min(self.decimals, max(0, 3 - math.floor(math.log10(size))) if size else 3)}f}"
-        if scaled and float(text.replace(",", "")) == 0:
-            text = f"{short:f}"
+        text = f"{scaled:,.{min(self.decimals, max(0, 3 - math.floor(math.log10(size))) if size else 3)}f}"
+        if 0 < size < 10.0 ** (1 - self.decimals):
+            short = Decimal(f"{scaled:.2g}")
+            if (self.decimals and abs(short) < Decimal(10) ** (1 - self.decimals)) or float(text.replace(",", "")) == 0:
+                text = f"{short:f}"
         text = text.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
         return f"{text}\N{NO-BREAK SPACE}{self.unit}" if unit and self.unit else text
 

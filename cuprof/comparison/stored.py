@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
@@ -94,8 +95,7 @@ def forget_samples(series: Iterable[Series]) -> None:
     """Forget the samples of stored series, which are read again when they are asked for again."""
     for each in series:
         if isinstance(each, StoredSeries):
-            for name in ("durations", "rounds", "spread", "quartiles"):
-                vars(each).pop(name, None)
+            each.forget()
 
 
 class Shelf:
@@ -115,9 +115,12 @@ class Shelf:
 
     def take(self, timing_id: int) -> SampleArrays:
         """Return the samples of a timing, which are then forgotten here."""
-        self.read([timing_id])
-        with checking(self._engine.url):
-            return self._found.pop(timing_id)
+        found = self._found.pop(timing_id, None)
+        if found is None:
+            self.read([timing_id])
+            with checking(self._engine.url):
+                found = self._found.pop(timing_id)
+        return found
 
 
 class StoredSeries(Series):
@@ -126,6 +129,9 @@ class StoredSeries(Series):
     Args:
         median_ns: as it is stored; 0 where it is of samples without a logarithm too.
     """
+
+    # Without a dictionary of its own, unless its quartiles are asked for: there may be some hundred thousand.
+    __slots__ = ("durations", "rounds", "shelf", "stored_ns", "tick_ns", "timing_id", "together")
 
     def __init__(
         self, shelf: Shelf, timing_id: int, median_ns: float, together: str = "", tick_ns: float = 0.0
@@ -149,11 +155,17 @@ class StoredSeries(Series):
         if name not in ("durations", "rounds"):
             raise AttributeError(name)
         samples = self.shelf.take(self.timing_id)
-        positive = samples.durations_ns > 0
-        chosen = slice(None) if positive.all() else positive
-        object.__setattr__(self, "durations", samples.durations_ns[chosen])
-        object.__setattr__(self, "rounds", samples.rounds[chosen])
-        return vars(self)[name]
+        chosen = slice(None) if samples.durations_ns.min() > 0 else samples.durations_ns > 0
+        found = {"durations": samples.durations_ns[chosen], "rounds": samples.rounds[chosen]}
+        for each, values in found.items():
+            object.__setattr__(self, each, values)
+        return found[name]
+
+    def forget(self) -> None:
+        """Forget the samples."""
+        for name in ("durations", "rounds", "spread", "quartiles"):
+            with suppress(AttributeError):
+                object.__delattr__(self, name)
 
     @property
     def median_ns(self) -> float:

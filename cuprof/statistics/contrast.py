@@ -97,7 +97,7 @@ class Contrast:
 
     def _known(self, error_rate: float) -> float:
         """Return how far the interval reaches for what is known without samples."""
-        summaries = critical(error_rate, math.inf) * self.known_error
+        summaries = critical(error_rate, math.inf) * self.known_error if self.known_error else 0.0
         return math.hypot(summaries, math.sqrt(2.0) * self.noise.reach(error_rate))
 
 

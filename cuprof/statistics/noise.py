@@ -33,7 +33,8 @@ class Noise:
 
     def reach(self, error_rate: float) -> float:
         """Return the deviation from the truth that a time exceeds with a chance of `error_rate`."""
-        return max(critical(error_rate, self.freedom) * self.deviation, critical(error_rate, math.inf) * self.least)
+        reach = critical(error_rate, self.freedom) * self.deviation
+        return max(reach, critical(error_rate, math.inf) * self.least) if self.least else reach
 
 
 NO_NOISE = Noise()

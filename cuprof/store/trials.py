@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,23 +141,22 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
     chosen = among(connection, TrialRow.identity, set(identities))
     wanted = [sa.and_(Timing.measure == str(measure), Timing.method == method) for measure, method in methods.items()]
     timed = (
-        sa.select(Run.id)
-        .join(TrialRow, TrialRow.id == Run.trial_id)
-        .outerjoin(Timing, sa.and_(Timing.run_id == Run.id, sa.or_(sa.false(), *wanted)))
-        .where(chosen, Run.state == State.OK.value)
-        .group_by(Run.id)
-        .having(sa.func.count(Timing.id) == len(wanted))
+        sa.select(sa.func.count())
+        .where(Timing.run_id == Run.id, sa.or_(sa.false(), *wanted))
+        .correlate(Run)
+        .scalar_subquery()
     )
-    whole = set(connection.scalars(timed))
     by_trial: dict[str, list[Any]] = {}
     for run in connection.execute(
-        sa.select(TrialRow.identity, Run.id, Run.state, Run.message, Run.sweep_id)
+        sa.select(
+            TrialRow.identity, Run.id, Run.state, Run.message, Run.sweep_id, (timed == len(wanted)).label("is_whole")
+        )
         .join(Run, Run.trial_id == TrialRow.id)
         .where(chosen)
         .order_by(Run.recorded_at, Run.id)  # of merged databases the keys tell no order
-    ):
+    ).all():
         by_trial.setdefault(run.identity, []).append(run)
-    return {identity: _judge(identity, history, whole) for identity, history in by_trial.items()}
+    return {identity: _judge(identity, history) for identity, history in by_trial.items()}
 
 
 def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, int]:
@@ -180,14 +179,14 @@ def _is_known(row: tuple[Any, ...] | None, trial: Trial) -> bool:
     return row[2:] == (trial.label, trial.useful_bytes, trial.flops)
 
 
-def _judge(identity: str, history: Sequence[Any], whole: Collection[int]) -> StoredTrial:
+def _judge(identity: str, history: Sequence[Any]) -> StoredTrial:
     newest = next((run for run in reversed(history) if run.state != State.SKIPPED), history[-1])
     state = State(newest.state)
     if state in FAILED or state is State.IMPOSSIBLE:
         return StoredTrial(identity, state, True, newest.id, newest.message, newest.sweep_id)
     if state is State.OK:
         for run in reversed(history):
-            if run.id in whole:
+            if run.state == State.OK and run.is_whole:
                 return StoredTrial(identity, state, True, run.id, run.message, run.sweep_id)
     return StoredTrial(identity, state, False, newest.id, newest.message, newest.sweep_id)
 
@@ -203,9 +202,8 @@ def _variant_key(trial: Trial) -> tuple[str, ...]:
 
 
 def _save_variants(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[str, ...], int]:
-    rows = {
-        _variant_key(trial): columns_of(Variant, trial, name=trial.variant, ordinal=trial.order) for trial in trials
-    }
+    latest = {_variant_key(trial): trial for trial in trials}
+    rows = {key: columns_of(Variant, trial, name=trial.variant, ordinal=trial.order) for key, trial in latest.items()}
     descriptive = ["description", "origin", "expected", "ordinal"]
     upsert(connection, Variant, list(rows.values()), key=VARIANT_KEY, update=descriptive)
     columns = [getattr(Variant, name) for name in VARIANT_KEY]

@@ -112,15 +112,15 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
 
 def _table(comparison: Comparison, everything: bool) -> tuple[list[Column], list[Row], int]:
     from cuprof.analysis.quantities import choose_scale
+    from cuprof.statistics.verdict import Verdict
 
-    order = list(MARKS)
+    order = {verdict: place for place, verdict in enumerate(MARKS)}
+    same = sum(row.verdict is Verdict.SAME for row in comparison.rows)
+    hidden = 0 if everything or same <= MOST_SAME else same
     shown = sorted(
-        comparison.rows, key=lambda row: (order.index(row.verdict.value), -abs(math.log(row.judgement.ratio)))
+        [row for row in comparison.rows if not (hidden and row.verdict is Verdict.SAME)],
+        key=lambda row: (order[row.verdict], -abs(math.log(row.judgement.ratio))),
     )
-    same = [row for row in shown if row.verdict.value == "same"]
-    hidden = 0 if everything or len(same) <= MOST_SAME else len(same)
-    if hidden:
-        shown = [row for row in shown if row.verdict.value != "same"]
     scale = choose_scale("time", [time for row in shown for time in (row.base_ns, row.new_ns)])
     several = len({row.measure for row in comparison.rows}) > 1
     devices = len({row.match.new.device for row in comparison.rows}) > 1
@@ -138,7 +138,7 @@ def _table(comparison: Comparison, everything: bool) -> tuple[list[Column], list
     for row in shown:
         judgement = row.judgement
         cells = (
-            MARKS[row.verdict.value],
+            MARKS[row.verdict],
             row.label,
             *([row.match.new.device] if devices else []),
             *([row.measure.value] if several else []),
@@ -147,7 +147,7 @@ def _table(comparison: Comparison, everything: bool) -> tuple[list[Column], list
             ratio_text(judgement.ratio),
             f"{ratio_text(judgement.low)} to {ratio_text(judgement.high)}",
         )
-        rows.append(Row(cells, STYLES[row.verdict.value]))
+        rows.append(Row(cells, STYLES[row.verdict]))
     return columns, rows, hidden
 
 

@@ -93,13 +93,16 @@ def _cells(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _natural_widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
-    return [max(map(display_width, each)) for each in _cells(columns, rows)]
+    return [max(map(display_width, set(each))) for each in _cells(columns, rows)]
 
 
 def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:
-    cells, widths = _cells(columns, rows), _natural_widths(columns, rows)
-    least = [max((display_width(word) for cell in each for word in cell.split()), default=0) for each in cells]
+    widths = _natural_widths(columns, rows)
     excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
+    if excess <= 0:
+        return widths
+    words = [{word for cell in each for word in cell.split()} for each in _cells(columns, rows)]
+    least = [max(map(display_width, each), default=0) for each in words]
     while excess > 0:
         # The widest column of words gives way first, a letter at a time, down to its longest word.
         shrinkable = [n for n, column in enumerate(columns) if column.align == "left" and widths[n] > least[n]]
@@ -112,6 +115,13 @@ def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int
 
 
 def _lines(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> list[Line]:
+    spaces = [each - display_width(cell) for cell, each in zip(row.cells, widths, strict=True)]
+    if min(spaces, default=0) >= 0:  # nothing wraps
+        parts = [
+            cell + " " * space if column.align == "left" else " " * space + cell
+            for column, cell, space in zip(columns, row.cells, spaces, strict=True)
+        ]
+        return [Line(GAP.join(parts).rstrip(), row.style)]
     wrapped = [
         textwrap.wrap(cell, each, break_long_words=False, break_on_hyphens=False) or [""]
         if column.align == "left" and display_width(cell) > each
