@@ -29,6 +29,9 @@ DOUBT = 0.3
 """So many observations are what is taken for granted of a place weighs: that it fails as often as any."""
 UNKNOWN_Z = 5.0
 """Of a problem without a right result yet anything is taken for better by so many standard deviations."""
+FAR_LEAST, FAR_SHARE = 0.5, 0.4
+"""What is further above a group's best than the median of what was told of it, and than this, counts by this share of
+what it is beyond."""
 HINTS_MOST = 400
 HINT_WEIGHT = 3.0
 """So many observations here weigh as much as the belief that what helps elsewhere helps as much here."""
@@ -54,8 +57,11 @@ class Surrogate(Strategy):
         self._trend = np.ones((space.size, 1))
         if space.group_count > 1:
             self._trend = np.hstack([self._trend, np.eye(space.group_count)[space.groups]])
+        self._told = np.full(space.size, np.nan)
+        """Logarithms of values, as told."""
         self._logs = np.full((space.size, 2), np.nan)
-        """Logarithms of value and cost, as told or as believed."""
+        """Logarithms of value and cost as the model sees them: what was told, drawn near, or what is believed."""
+        self._changed_groups: set[int] = set()
         self._is_right, self._is_believed = np.zeros(space.size, bool), np.zeros(space.size, bool)
         with self._libraries.limit(limits=1):
             self._elsewhere = self._spread_hints() if hints else np.zeros(space.size)
@@ -84,16 +90,33 @@ class Surrogate(Strategy):
         counted = self._successes if works else self._failures
         counted += np.exp(-distance / FAILURE_REACH)
         self._is_right[index] = works
+        self._changed_groups.add(int(self.space.groups[index]))
         if not works:
             return
-        self._logs[index] = np.log([self.values[index], self.costs[index]])
+        self._told[index], self._logs[index, 1] = np.log([self.values[index], self.costs[index]])
         if self._process is not None and index not in self._process.points:
             self._process.add(index)
         self._is_believed[index] = False
 
+    def _draw_near(self) -> None:
+        """Draw what is far above its group's best nearer to it.
+
+        Logarithms of times still have a long tail of bad ones: what tells the bad from the worse would be much of what
+        the model explains.
+        """
+        for group in self._changed_groups:
+            right = np.flatnonzero(self._is_right & (self.space.groups == group))
+            if not right.size:
+                continue
+            told = self._told[right]
+            above = told - told.min()
+            self._logs[right, 0] = told - (1 - FAR_SHARE) * np.maximum(above - max(np.median(above), FAR_LEAST), 0)
+        self._changed_groups.clear()
+
     def _choose(self) -> int:
         if self._process is None and (start := self._choose_start()) is not None:
             return start
+        self._draw_near()
         if self._process is None or len(self.values) >= self._next_fit or self.is_taken[self._pool].all():
             self._fit()
         assert self._process is not None
@@ -212,6 +235,7 @@ class Surrogate(Strategy):
         """
         if self._is_right.sum() < 2:
             return None
+        self._draw_near()
         if self._process is None:
             self._fit()
         means, deviation, incumbent = self._predict()

@@ -143,6 +143,15 @@ def test_what_is_known_elsewhere_enters_the_model_and_misleads_not_for_long() ->
     assert count["against"] < 2 * count["none"] + 10
 
 
+def test_a_long_tail_of_bad_ones_does_not_hide_what_tells_the_good_ones_apart() -> None:
+    space = Space([{"a": a, "b": b, "c": c, "d": d} for a, b, c, d in product(range(9), range(9), range(5), range(2))])
+    a, b, c, d = space.codes.T
+    good = 0.03 * (a - 6) ** 2 + 0.2 * np.abs(np.sin(2 * b + c)) + 0.1 * (c != 3)
+    bad = ((a < 3) | (b > 6) | ((c < 1) & (d > 0))) * (4 + 4 * np.sin(5 * a + 3 * b + c) ** 2)
+    counts = [tried_until_good(make_strategy(DEFAULT, space, seed), np.exp(good + bad)) for seed in range(6)]
+    assert np.mean(counts) < 80
+
+
 def test_what_is_likely_left_shrinks_to_nothing() -> None:
     space, times = landscape()
     strategy = make_strategy(DEFAULT, space, 1)
