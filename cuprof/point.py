@@ -61,7 +61,9 @@ class Point(Mapping[str, Coordinate]):
         return self._hash  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Mapping) and vars(self) == dict(other))
+        if type(other) is Point:
+            return self is other or vars(self) == vars(other)
+        return isinstance(other, Mapping) and vars(self) == dict(other)
 
     def __repr__(self) -> str:
         return f"Point({self.label})"
