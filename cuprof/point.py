@@ -61,7 +61,7 @@ class Point(Mapping[str, Coordinate]):
         return self._hash  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Point):
+        if type(other) is Point:
             return self is other or vars(self) == vars(other)
         return isinstance(other, Mapping) and vars(self) == dict(other)
 

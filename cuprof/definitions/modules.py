@@ -24,6 +24,9 @@ from cuprof.project import user_cache
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 _OF_A_COMPILER = re.compile(r"\berror\b *[:#]")
+_BY_PYBIND = re.compile(r"\w+(\(.*\)) -> ")
+_PARAMETER = re.compile(r"[(,] ?\w+: ")
+"""What pybind11 writes into a function's `__doc__`: "run(x: torch.Tensor, eps: float = 1e-05) -> torch.Tensor"."""
 _REFUSED: dict[Path, BuildError] = {}
 
 
@@ -52,8 +55,11 @@ def load_function(solution: Solution) -> Callable[..., Any]:
 def takes_outputs(solution: Solution, function: Callable[..., Any], inputs: int) -> bool:
     """Return whether a solution's function is given the outputs behind so many inputs."""
     stated = solution.spec.destination_passing_style
-    if stated is not None or solution.spec.is_compiled:
-        return stated is not False
+    if stated is not None:
+        return stated
+    if solution.spec.is_compiled:
+        declared = _BY_PYBIND.match(function.__doc__ or "")
+        return declared is None or len(_PARAMETER.findall(declared[1])) > inputs
     kinds = [one.kind.name for one in inspect.signature(function).parameters.values()]
     return "VAR_POSITIONAL" in kinds or len(kinds) > inputs
 

@@ -22,7 +22,7 @@ SAFETENSORS = {
     "BOOL": "bool",
 }  # fmt: skip
 BITS = {2: "int16", 1: "uint8"}
-"""Bytes of a type that CuPy lacks → what its bits are exchanged as."""
+"""Bytes of a type that NumPy and CuPy lack → what its bits are exchanged as."""
 
 
 def draw(spec: Array, rng: np.random.Generator) -> np.ndarray:
@@ -59,20 +59,18 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
     return np.frombuffer(bytearray(content), spec.type).reshape(spec.shape)
 
 
-def as_tensor(array: Any, dtype: str) -> Any:
-    """Return a PyTorch tensor on the memory of a session's CuPy array; types that CuPy lacks lie in it as bits."""
-    torch = importlib.import_module("torch")
-    is_foreign = is_extended(read_dtype(dtype))
-    seen = torch.from_dlpack(array.view(BITS[array.dtype.itemsize]) if is_foreign else array)
-    return seen.view(getattr(torch, dtype)) if is_foreign else seen
+def as_tensor(array: Any, kind: np.dtype | str) -> Any:
+    """Return a PyTorch tensor on the memory of a NumPy or CuPy array; types that CuPy lacks lie in it as bits."""
+    torch, kind = importlib.import_module("torch"), read_dtype(kind) if isinstance(kind, str) else kind
+    is_foreign = is_extended(kind)
+    seen = array.view(BITS[kind.itemsize]) if is_foreign else array
+    tensor = torch.from_numpy(seen) if isinstance(seen, np.ndarray) else torch.from_dlpack(seen)
+    return tensor.view(getattr(torch, kind.name)) if is_foreign else tensor
 
 
-def to_device(array: np.ndarray, dtype: str) -> Any:
+def to_device(array: np.ndarray, kind: np.dtype | str) -> Any:
     """Return a PyTorch tensor on the device with the content of a NumPy array."""
-    torch = importlib.import_module("torch")
-    is_foreign = is_extended(read_dtype(dtype))
-    seen = torch.from_numpy(np.array(array.view(BITS[array.dtype.itemsize]) if is_foreign else array)).cuda()
-    return seen.view(getattr(torch, dtype)) if is_foreign else seen
+    return as_tensor(np.array(array), kind).cuda()
 
 
 def to_host(value: Any, spec: Array) -> np.ndarray:

@@ -33,7 +33,14 @@ def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint 
         return None
     if not isinstance(given, str) and isinstance(given, Sequence):
         parts = [part for part in (read_constraint(each, known) for each in given) if part is not None]
-        return lambda problem, tunables: next(filter(None, (part(problem, tunables) for part in parts)), None)
+
+        def constraints(problem: Point, tunables: Point) -> str | None:
+            for part in parts:
+                if reason := part(problem, tunables):
+                    return reason
+            return None
+
+        return constraints
     if isinstance(given, str):
         names, function = compile_expression(given, tuple(known))
         reason = f"not {given.strip()}"

@@ -19,11 +19,12 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from cuprof.errors import FamilyError, UnknownNameError
+from cuprof.errors import CuprofError, FamilyError, UnknownNameError
 from cuprof.family.model import Family
 from cuprof.family.modules import imported_files
 from cuprof.family.trace import describe, place_of
 from cuprof.family.validation import check_family
+from cuprof.project import find_project
 
 FAMILY_FILE = "family.py"
 PREFIX = "_cuprof_family_"
@@ -141,6 +142,10 @@ def _import_file(file: Path) -> ModuleType:
     try:
         with _no_byte_code():
             spec.loader.exec_module(module)
+    except CuprofError as error:  # it says what is wrong; where, unless cuprof wrote the file
+        _forget(name)
+        is_made = file.parent == find_project().made_families
+        raise FamilyError(str(error) if is_made else f"{file}: {error}{place_of(error, file.parent)}") from error
     except (Exception, SystemExit) as error:
         _forget(name)
         where = place_of(error, file.parent)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.definitions.tensors import as_tensor, to_device
 from cuprof.errors import FamilyError
 from cuprof.family.program import is_extended, read_dtype
 
@@ -33,25 +34,11 @@ class Home:
     copy: Callable[[Any, Any, np.dtype], object]
 
 
-def _torch_view(array: Any, kind: np.dtype) -> Any:
-    """Return a tensor on the memory of an array, which has whole numbers where NumPy lacks the type."""
-    torch = importlib.import_module("torch")
-    if isinstance(array, np.ndarray):
-        tensor = torch.from_numpy(array if not is_extended(kind) else array.view(f"i{kind.itemsize}"))
-    else:
-        tensor = torch.from_dlpack(array)
-    return tensor if not is_extended(kind) else tensor.view(getattr(torch, kind.name))
-
-
 def _torch_host(tensor: Any) -> np.ndarray:
     torch, kind, tensor = importlib.import_module("torch"), dtype_of(tensor), tensor.detach().cpu()
     if is_extended(kind):
         tensor = tensor.view({1: torch.int8, 2: torch.int16}[kind.itemsize])
     return np.asarray(tensor.numpy()).view(kind)
-
-
-def _torch_bring(array: np.ndarray) -> Any:
-    return _torch_view(np.array(array), array.dtype)
 
 
 def _cupy(array: Any) -> Any:
@@ -71,18 +58,18 @@ HOMES = {
     "torch on the host": Home(
         "torch on the host",
         "cpu",
-        _torch_view,
+        as_tensor,
         _torch_host,
-        _torch_bring,
+        lambda array: as_tensor(np.array(array), array.dtype),
         lambda result, output, kind: _write(_torch_host(result), output, kind),
     ),
     "torch": Home(
         "torch",
         "cuda",
-        _torch_view,
+        as_tensor,
         _torch_host,
-        lambda array: _torch_bring(array).cuda(),
-        lambda result, output, kind: _torch_view(output, kind).copy_(result),
+        lambda array: to_device(array, array.dtype),
+        lambda result, output, kind: as_tensor(output, kind).copy_(result),
     ),
     "cupy": Home(
         "cupy", "cuda", _same, lambda array: _cupy(array).get(), _cupy, lambda r, o, kind: _write(_cupy(r), o, kind)

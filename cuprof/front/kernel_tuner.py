@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache
 from inspect import Parameter, Signature
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from cuprof.definitions.tuner_script import find_call
+from cuprof.definitions.tuner_script import Unknown, find_call
 from cuprof.errors import FamilyError
 from cuprof.family import Array
 from cuprof.family import Signature as Buffers
@@ -55,18 +56,22 @@ class _Call:
                 self._refuse(f"{name}= ({instead})")
         self.text, self.file = self._read_source()
         self.params: dict[str, Sequence[Any]] = {str(name): values for name, values in given["tune_params"].items()}
+        self.block_names = tuple(given.get("block_size_names") or BLOCK_NAMES)
+        self._asked: Mapping[str, Any] | None = None
+        self._found: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.constants = {
             f"constant_{name}": to_host(one, name) for name, one in (given.get("cmem_args") or {}).items()
         }
         self.arguments, self.written = self._name_arguments()
         answer = given["answer"]
+        if answer is not None and any(isinstance(one, Unknown) for one in answer):
+            answer = given["verify"] = None
         if answer is not None and len(answer) != len(self.arguments):
             self._refuse(f"an answer of {len(answer)} parts for {len(self.arguments)} arguments")
         self.answer = dict(zip(self.arguments, answer, strict=True)) if answer is not None else {}
 
     def make_kernel(self) -> Kernel:
         """Return the kernel with its launch and its tunables."""
-        names = tuple(self.given.get("block_size_names") or BLOCK_NAMES)
         restrictions = self.given["restrictions"] or ()
         restrictions = restrictions if isinstance(restrictions, list | tuple) else [restrictions]
         options = [one for one in self.given.get("compiler_options") or () if "-arch" not in one]
@@ -75,15 +80,15 @@ class _Call:
             symbol=symbol,
             source=self.file or f"{self.text}\n",
             backend=self._find_backend(),
-            grid=lambda meta: self._grid(self._chosen(meta), names),
-            block=lambda meta: _block(self._chosen(meta), names),
-            shared_bytes=lambda meta: self._shared_bytes(self._chosen(meta)),
+            grid=lambda meta: self._sizes(meta)[0],
+            block=lambda meta: self._sizes(meta)[1],
+            shared_bytes=self._read_shared_bytes(),
             args=tuple(self.arguments),
             constants={name.removeprefix("constant_"): name for name in self.constants},
             options=tuple(options),
             constraint=[self._constraint(one) for one in restrictions] or None,
             tunables={name: read_values(name, list(values)) for name, values in self.params.items()},
-            derived=self._macros(names),
+            derived=self._macros(),
         )
 
     def make_rest(self) -> dict[str, Any]:
@@ -92,7 +97,7 @@ class _Call:
         right: dict[str, Any] = {"tolerance": (RELATIVE, float(self.given["atol"] or 0))}
         if self.given["verify"] is not None:
             right["verify"] = _Judge(self._verify, self.written)
-        elif not self.answer:
+        elif not self.answer:  # none, or what run_kernel would give
             right["verify"] = _Judge(_SameAsFirst(self.arguments), self.written)
         else:
             right["reference"] = self._reference
@@ -144,36 +149,42 @@ class _Call:
         ]
         return arguments, written
 
-    def _grid(self, params: Mapping[str, Any], names: Sequence[str]) -> tuple[int, ...]:
+    def _sizes(self, meta: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return grid and block, which a launch and up to six macros ask for one after the other."""
+        if meta is not self._asked:
+            params = self._chosen(meta)
+            self._asked, self._found = meta, (self._grid(params), _block(params, self.block_names))
+        return self._found
+
+    def _grid(self, params: Mapping[str, Any]) -> tuple[int, ...]:
         size = self.given["problem_size"]
         size = size(params) if callable(size) else size
         size = [_evaluate(one, params) for one in (size if isinstance(size, list | tuple | np.ndarray) else [size])]
         divisors = [
             params.get(name, 1) if given is None else _divide(given, params)
-            for given, name in zip((self.given[f"grid_div_{axis}"] for axis in "xyz"), names, strict=False)
+            for given, name in zip((self.given[f"grid_div_{axis}"] for axis in "xyz"), self.block_names, strict=False)
         ]
         return tuple(math.ceil(one / divisor) for one, divisor in zip([*size, 1, 1], divisors, strict=False))
 
-    def _shared_bytes(self, params: Mapping[str, Any]) -> int:
+    def _read_shared_bytes(self) -> int | Callable[..., int]:
         size = (self.given.get("smem_args") or {}).get("size", 0)
-        return int(size(params) if callable(size) else _evaluate(size, params))
+        if callable(size) or isinstance(size, str):
+            return lambda meta: _evaluate(size(self._chosen(meta)) if callable(size) else size, self._chosen(meta))
+        return int(size)
 
-    def _macros(self, names: Sequence[str]) -> dict[str, Callable[..., Any]]:
+    def _macros(self) -> dict[str, Callable[..., Any]]:
         """Return what else is defined: what the script says, or the sizes of block and grid."""
         if self.given.get("defines") is not None:
             return {
-                name: partial(lambda meta, one: _define(one, self._chosen(meta)), one=one)
+                name: lambda meta, one=one: _define(one, self._chosen(meta))
                 for name, one in self.given["defines"].items()
                 if name not in self.params
             }
-        sizes = {
-            name: partial(lambda meta, n: _block(self._chosen(meta), names)[n], n=n) for n, name in enumerate(names)
+        sizes: dict[str, Callable[..., Any]] = {
+            name: lambda meta, n=n: self._sizes(meta)[1][n] for n, name in enumerate(self.block_names)
         }
-        sizes |= {
-            f"grid_size_{axis}": partial(lambda meta, n: self._grid(self._chosen(meta), names)[n], n=n)
-            for n, axis in enumerate("xyz")
-        }
-        sizes["kernel_tuner"] = partial(lambda meta: 1)
+        sizes |= {f"grid_size_{axis}": lambda meta, n=n: self._sizes(meta)[0][n] for n, axis in enumerate("xyz")}
+        sizes["kernel_tuner"] = lambda: 1
         return {name: one for name, one in sizes.items() if name not in self.params}
 
     def _chosen(self, meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,7 +267,12 @@ def _divide(given: Any, params: Mapping[str, Any]) -> float:
 
 def _evaluate(given: Any, params: Mapping[str, Any]) -> int:
     """Return a number, or what the text of an expression of tunables comes to, rounded down."""
-    return int(eval(given, {}, dict(params)) if isinstance(given, str) else given)
+    return int(eval(_compile(given), {}, params) if isinstance(given, str) else given)
+
+
+@lru_cache(maxsize=256)
+def _compile(text: str) -> CodeType:
+    return compile(text.strip(), "<script>", "eval")
 
 
 def _define(given: Any, params: Mapping[str, Any]) -> Any:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache, partial
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cuprof.errors import UsageError
@@ -20,7 +22,7 @@ from cuprof.family.configurations import (
     list_layers,
     list_tunables,
 )
-from cuprof.family.constraints import GivenConstraint, read_constraint
+from cuprof.family.constraints import Constraint, GivenConstraint, read_constraint
 from cuprof.point import Coordinate, Point
 
 Size: TypeAlias = "int | str"
@@ -28,6 +30,22 @@ Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
 """In x, y, z: numbers, names of tunables, axes or scalars, or a function that takes such names and gives numbers."""
 BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
 """Tunables that are a block's sizes where nothing else is said, as in Kernel Tuner."""
+
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class _Site:
+    """What is known of a problem, whatever the tunables: looked up once, as a space has many trials at one problem."""
+
+    def __init__(self, problem: Point, sample: Sample, args: Sequence[str] | None) -> None:
+        self.sample = sample
+        arrays = {**sample.signature.inputs, **sample.signature.outputs}
+        values = {name: scalar.value for name, scalar in sample.scalars.items()}
+        self.known = {**arrays, **problem, **values}
+        self.fixed = {name: name for name in arrays} | {name: one.read() for name, one in sample.scalars.items()}
+        names = sample.arguments if args is None else args
+        self.arguments = tuple(self.fixed[name] for name in names) if all(name in self.fixed for name in names) else ()
 
 
 @dataclass(frozen=True)
@@ -85,8 +103,17 @@ class Kernel:
             own = Point({name: value for name, value in tunables.items() if name not in self.tunables})
             if unlisted := explain_unlisted(listed, own):
                 return unlisted
-        constraint = read_constraint(self.constraint, (*problem, *tunables))
+        constraint = self._constraint_of((*vars(problem), *vars(tunables)))
         return constraint(problem, tunables) if constraint is not None else None
+
+    @cached_property
+    def _constraint_of(self) -> Callable[[tuple[str, ...]], Constraint | None]:
+        """Return the constraint as a function, by the names that it may use: read once, called for each trial."""
+        return cache(partial(read_constraint, self.constraint))
+
+    @cached_property
+    def _sites(self) -> dict[Point, _Site]:
+        return {}
 
     def make_program(self, problem: Point, tunables: Point, sample: Sample) -> Program:
         """Return what is launched.
@@ -94,13 +121,15 @@ class Kernel:
         Raises:
             UsageError: a size that cannot be worked out.
         """
-        scalars = {name: scalar.value for name, scalar in sample.scalars.items()}
-        arrays = {**sample.signature.inputs, **sample.signature.outputs}
-        known: dict[str, Any] = {**arrays, **problem, **scalars, **tunables}
+        there = self._sites.get(problem)
+        if there is None or there.sample is not sample:
+            there = self._sites[problem] = _Site(problem, sample, () if self.jit is not None else self.args)
+        chosen = vars(tunables)  # a plain dictionary, which a hundred thousand trials notice
+        known: dict[str, Any] = {**there.known, **chosen}
         for name, function in self.derived.items():
             value = self._call(function, known, name)
-            known[name] = value.item() if hasattr(value, "item") else value
-        defines = {name: known[name] for name in (*tunables, *self.derived)}
+            known[name] = value.item() if type(value) is not int and hasattr(value, "item") else value
+        defines = {name: known[name] for name in (*chosen, *self.derived)}
         block = self._block(known) if self.jit is None else (1,)
         threads = self._sizes("threads", self.threads, known)
         grid = self._sizes("grid", self.grid, known)
@@ -110,19 +139,20 @@ class Kernel:
             raise UsageError(f"kernel {self.symbol} needs {what}")
         if not grid:
             grid = tuple(-(-size // width) for size, width in zip(threads, (*block, 1, 1), strict=False))
-        arguments = tuple(
-            sample.scalars[name].read() if name in sample.scalars else name if name in arrays else known.get(name, name)
+        arguments = there.arguments or tuple(
+            there.fixed[name] if name in there.fixed else known.get(name, name)
             for name in self.args or self._list_arguments(known, defines) or sample.arguments
         )
-        shared = self._sizes("shared_bytes", self.shared_bytes, known)[0]
-        known = {"blocks": math.prod(grid), **known}
+        shared = self._sizes("shared_bytes", self.shared_bytes, known)[0] if self.shared_bytes else 0
         return Program(
             steps=(Launch(self.symbol, grid, block, arguments, shared),),
-            defines=defines if self.jit is not None else {name: _as_macro(value) for name, value in defines.items()},
+            defines=defines
+            if self.jit is not None
+            else {name: value if type(value) is int else _as_macro(value) for name, value in defines.items()},
             options=self.options,
             constants=self.constants,
             scratch={
-                name: Array(self._sizes(f"scratch {name}", shape, known), dtype)
+                name: Array(self._sizes(f"scratch {name}", shape, {"blocks": math.prod(grid), **known}), dtype)
                 for name, (shape, dtype) in self.scratch.items()
             },
             results=self.results,
@@ -142,18 +172,31 @@ class Kernel:
 
     def _call(self, function: Callable[..., Any], known: Mapping[str, Any], what: str) -> Any:
         """Call a function with what it names; `meta` is all of it, as in Triton."""
-        return call_by_name(function, {**known, "meta": known, "META": known}, f"{what} of kernel {self.symbol}")
+        if _parameters(function) == ("meta",):
+            return function(meta=known)
+        return call_by_name(function, known, f"{what} of kernel {self.symbol}", {"meta": known, "META": known})
 
     def _block(self, known: Mapping[str, Any]) -> tuple[int, ...]:
-        return self._sizes("block", self.block or tuple(name for name in BLOCK_NAMES if name in self.tunables), known)
+        return self._sizes("block", self.block or self._block_names, known)
+
+    @cached_property
+    def _block_names(self) -> tuple[str, ...]:
+        return tuple(name for name in BLOCK_NAMES if name in self.tunables)
 
     def _sizes(self, what: str, sizes: Sizes, known: Mapping[str, Any]) -> tuple[int, ...]:
+        if sizes is None:
+            return ()
         given: Any = self._call(sizes, known, what) if callable(sizes) else sizes
         if given is None:
             return ()
+        if type(given) is int:
+            return (given,)
         found = []
         for size in given if isinstance(given, tuple | list) else (given,):
             number = known.get(size) if isinstance(size, str) else size
+            if type(number) is int:
+                found.append(number)
+                continue
             if number is None or isinstance(number, Array | str) or int(number) != number:
                 raise UsageError(
                     f"{what} of kernel {self.symbol} is {size!r}; give a whole number, or one of {', '.join(known)}"
@@ -274,12 +317,26 @@ def _as_macro(value: Coordinate) -> str | int:
     return int(value) if isinstance(value, bool) else repr(value) if isinstance(value, float) else value
 
 
-def call_by_name(function: Callable[..., Any], known: Mapping[str, Any], where: str) -> Any:
-    """Call a function with what its parameters name."""
-    parameters = [
-        one.name for one in inspect.signature(function).parameters.values() if one.default is inspect.Parameter.empty
-    ]
-    absent = [name for name in parameters if name not in known]
-    if absent:
-        raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join(known)}")
-    return function(**{name: known[name] for name in parameters})
+def call_by_name(
+    function: Callable[..., Any], known: Mapping[str, Any], where: str, whole: Mapping[str, Any] = NOTHING
+) -> Any:
+    """Call a function with what its parameters name; `whole` goes before what is known."""
+    parameters = _parameters(function)
+    try:
+        return function(**{name: whole[name] if name in whole else known[name] for name in parameters})
+    except KeyError:
+        absent = [name for name in parameters if name not in known and name not in whole]
+        if not absent:
+            raise
+        raise UsageError(f"{where} asks for {', '.join(absent)}; there are {', '.join((*known, *whole))}") from None
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names that a function has to be given; looked up once, as a space asks for each of its trials."""
+    return _known_parameters(function) if isinstance(function, Hashable) else _known_parameters.__wrapped__(function)
+
+
+@lru_cache(maxsize=256)
+def _known_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(one.name for one in parameters if one.default is inspect.Parameter.empty)

@@ -219,7 +219,7 @@ def _step_keys(steps: Sequence[Step]) -> list[object]:
     for step in steps:
         key += (type(step), *vars(step).values())
         if isinstance(step, (Launch, Invoke)):
-            key += [type(one) if type(one) in _PLAIN else (type(one), repr(one)) for one in step.args]
+            key += [type(one) if type(one) in _PLAIN else (type(one), _bits(one)) for one in step.args]
         if isinstance(step, Launch):  # 5 and np.int64(5) are equal, and above so are 0.0 and -0.0
             key += map(type, (*step.grid, *step.block))
         elif isinstance(step, Repeat):
@@ -228,6 +228,11 @@ def _step_keys(steps: Sequence[Step]) -> list[object]:
 
 
 _PLAIN = frozenset({str, int})
+
+
+def _bits(argument: Argument) -> bytes | str:
+    """Return what tells apart what is equal, such as 0.0 and -0.0; a NumPy number's text takes ten times as long."""
+    return argument.tobytes() if isinstance(argument, np.generic) else repr(argument)
 
 
 def _result(result: str | Reduced) -> str | list[str]:

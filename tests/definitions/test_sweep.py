@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from cuprof.definitions.files import find_files
-from cuprof.definitions.modules import load_function
+from cuprof.definitions.modules import load_function, takes_outputs
 from cuprof.definitions.schema import Solution
 from cuprof.definitions.task import Task
 from cuprof.errors import BuildError, UsageError
@@ -228,3 +228,21 @@ def test_a_compilers_own_line_is_told_and_its_builder_asked_once(
         with pytest.raises(BuildError, match=r"^compiled \(main.cpp\) does not compile: main.cpp:3:1: error: half is"):
             load_function(solution)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("declared", "takes"),
+    [
+        ("run(x: torch.Tensor, w: torch.Tensor, eps: float = 1e-05) -> torch.Tensor\n\nIt runs", False),
+        ("run(arg0: torch.Tensor, arg1: Optional[torch.Tensor], arg2: float, arg3: torch.Tensor) -> None", True),
+        ("run(*args, **kwargs)\nOverloaded function.", True),
+        (None, True),
+    ],
+)
+def test_a_compiled_function_is_given_outputs_where_its_module_declares_them(declared: str, takes: bool) -> None:
+    def run() -> None: ...
+
+    run.__doc__ = declared
+    spec = {"language": "cuda", "entry_point": "main.cpp::run"}
+    made = msgspec.convert({"name": "a", "definition": "d", "spec": spec, "sources": []}, Solution)
+    assert takes_outputs(made, run, 3) is takes
