@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cuprof.backends.contract import DeviceLostError, Runnable
+from cuprof.backends.contract import DeviceLostError, Reading, Runnable
 from cuprof.errors import (
     BuildError,
     CuprofError,
@@ -23,6 +23,10 @@ from cuprof.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
 from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase
+
+LONG_NS = 500_000_000
+"""Who takes so long is executed no more often than its samples want: its check is the first of them, and seen by the
+engine's clock, too."""
 
 Enter = Callable[[int, Phase], None]
 """Told a trial's index and the phase before every step of it."""
@@ -40,6 +44,7 @@ class Candidate:
         begun: its own code has been run.
         opened: files that it opened while it prepared.
         changes_settings: its own code sets limits or preferences of the device, which hold as long as it is alone.
+        first: what its check took, where that was timed.
     """
 
     index: int
@@ -56,6 +61,12 @@ class Candidate:
     timings: dict[Measure, Timing] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
     changes_settings: bool = False
+    first: Reading | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether its check was timed, and took long."""
+        return self.first is not None and self.first.duration_ns >= LONG_NS
 
     @property
     def calls_host(self) -> bool:
@@ -111,4 +122,4 @@ class Candidate:
 
     def release(self) -> None:
         """Let go of what it has been given and has measured: samples, library plans and their workspace."""
-        self.runnable, self.check, self.timings = None, None, {}
+        self.runnable, self.check, self.first, self.timings = None, None, None, {}

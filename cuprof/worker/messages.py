@@ -154,10 +154,12 @@ class Ready:
 
     Args:
         claimed_ns: what it is said to take.
+        once: of one execution alone, its check, which is not repeated where it takes long.
     """
 
     index: int
     claimed_ns: float
+    once: bool = False
 
 
 @dataclass(frozen=True)

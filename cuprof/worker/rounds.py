@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import Backend, Runnable
+from cuprof.backends.contract import Backend, Reading, Runnable
 from cuprof.backends.device_state import StateMonitor
 from cuprof.measure.method import stopping_rule, version
 from cuprof.measure.sampling import Sampler
@@ -50,7 +50,9 @@ class Rounds:
         self.current = -1
         self.bench.integrity.hide()
         once = frozenset(index for index, each in by_index.items() if self.bench.restores(each))
-        for index, timing in self._sampler(measure, once).sample(pairs, measure):
+        long = [each for each in candidates if each.is_long and measure is Measure.COLD]
+        begun = {each.index: each.first for each in long if each.first}
+        for index, timing in self._sampler(measure, once, begun).sample(pairs, measure):
             self._sampled_ns = time.monotonic_ns()
             self.current = index
             yield by_index[index], replace(timing, details={**self._details(measure), **timing.details})
@@ -60,7 +62,7 @@ class Rounds:
         self.current = index
         self.bench.enter(index, Phase.TIME)
 
-    def _sampler(self, measure: Measure, once: frozenset[int]) -> Sampler:
+    def _sampler(self, measure: Measure, once: frozenset[int], begun: Mapping[int, Reading]) -> Sampler:
         config = self.bench.job.measure
         rested = self._sampled_ns is None or time.monotonic_ns() - self._sampled_ns > IDLE_NS
         return Sampler(
@@ -75,6 +77,7 @@ class Rounds:
             monitor=self.monitor,
             dealer=self.executions if self.executions.count else None,
             once=once,
+            begun=begun,
         )
 
     def _details(self, measure: Measure) -> dict[str, Any]:

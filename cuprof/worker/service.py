@@ -143,11 +143,11 @@ class Worker:
         self.pipe.send(JobDone())
         return True
 
-    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float]) -> None:
+    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:
         """Execute a trial as often as the engine says, which holds its own clock to it."""
-        self.pipe.send(Ready(index, claimed_ns))
+        self.pipe.send(Ready(index, claimed_ns, once))
         while isinstance(asked := self.pipe.receive(), Execute) and asked.count:
-            self.page.enter(index, Phase.TIME)
+            self.page.enter(index, Phase.CHECK if once else Phase.TIME)
             self.pipe.send(Executed(asked.count, execute(asked.count, asked.only_write)))
 
     def _get_workload(self, job: Job) -> Workload:

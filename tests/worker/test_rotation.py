@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from cuprof.backends.cpu.session import CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
 from cuprof.family import Array, Axis, Family, Point, Signature, Tolerance
-from cuprof.records import ENERGY_UNAVAILABLE, Measure, Outcome, State, Timing
-from cuprof.worker.bench import LATE
+from cuprof.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
+from cuprof.worker import candidate as candidates
+from cuprof.worker import executions as executions_module
+from cuprof.worker.bench import LATE, BeSeen
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.executions import WANTED
 from cuprof.worker.messages import Job, JobTrial
@@ -157,7 +160,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
     monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
 
     def run_job(
-        measures: tuple[Measure, ...] = (Measure.COLD,), samples: int = 8, energy: bool = False, **makes: Make
+        measures: tuple[Measure, ...] = (Measure.COLD,),
+        samples: int = 8,
+        energy: bool = False,
+        patience_seconds: float = 10.0,
+        be_seen: BeSeen = lambda *_: None,
+        **makes: Make,
     ) -> dict[str, Outcome]:
         family = Family(
             name="twice", title="Twice x", axes=(Axis("n", N),),
@@ -170,10 +178,13 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         for name, make in makes.items():
             family.cpu(name)(make)
         trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(makes))
-        settings = replace(QUICK, modes=measures, min_samples=samples, max_samples=samples, energy=energy)
+        settings = replace(
+            QUICK, modes=measures, min_samples=samples, max_samples=samples, energy=energy,
+            patience_seconds=patience_seconds,
+        )  # fmt: skip
         methods = dict.fromkeys(measures, "m" * 16)
         job = Job(Path(), "cpu", Point(n=N), trials, 3, settings, methods)
-        runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None)
+        runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None, be_seen=be_seen)
         names = list(makes)
         return {names[finished.index]: finished.outcome for finished in runner.run()}
 
@@ -277,6 +288,78 @@ def test_who_ends_where_the_result_seems_to_be_there_is_timed_in_full_cold_and_w
 def test_a_row_says_how_many_executions_were_compared(run: Callable[..., dict[str, Outcome]]) -> None:
     (timing,) = run(honest=honest)["honest"].timings
     assert COMPARED_SETS <= timing.details["compared"] <= WANTED
+
+
+class Onlooker:
+    """Have each look of the engine's last for one execution, and count."""
+
+    def __init__(self) -> None:
+        self.looks: list[bool] = []
+
+    def __call__(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:
+        self.looks.append(once)
+        execute(1, False)
+
+
+@pytest.mark.parametrize(
+    ("patience_s", "executions", "looks"), [(0.001, 1, [True]), (1.0, 8, [True]), (0.0, 11, [True, False])]
+)
+def test_who_takes_long_is_checked_timed_and_seen_by_the_same_executions(
+    run: Callable[..., dict[str, Outcome]],
+    monkeypatch: pytest.MonkeyPatch,
+    patience_s: float,
+    executions: int,
+    looks: list[bool],
+) -> None:
+    executed = []
+
+    def counted(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        def call() -> None:
+            executed.append(True)
+            for _ in range(4):
+                compute(inputs, outputs["y"])
+
+        return call
+
+    if patience_s:
+        monkeypatch.setattr(candidates, "LONG_NS", 1)
+        monkeypatch.setattr(executions_module, "LONG_NS", 1)
+    onlooker = Onlooker()
+    found = run(be_seen=onlooker, patience_seconds=patience_s or 10.0, counted=counted)["counted"]
+    assert (found.state, found.message) == (State.OK, "")
+    (timing,) = found.timings
+    assert timing.samples[0].round == (-1 if patience_s else 0)
+    assert onlooker.looks == looks
+    if patience_s:
+        assert len(executed) == len(timing.samples) == executions
+    else:
+        assert len(executed) > executions  # its check, one to warm up, samples, the engine's look and more
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+def test_what_was_computed_while_it_prepared_is_wrong_when_the_check_is_timed(
+    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch, is_long: bool
+) -> None:
+    monkeypatch.setattr(candidates, "LONG_NS", 1 if is_long else 10**12)
+    found = run(be_seen=Onlooker(), precomputed=precomputed, honest=honest)
+    assert (found["precomputed"].state, found["precomputed"].phase) == (State.WRONG_RESULT, "check")
+    assert found["honest"].state is State.OK
+
+
+def test_equal_results_are_compared_once_whoever_computes_them(
+    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = []
+    judge = Workload.judge
+
+    def counted(workload: Workload, *given: Any) -> Check:
+        judged.append(given[1])
+        return judge(workload, *given)
+
+    monkeypatch.setattr(Workload, "judge", counted)
+    found = run(be_seen=Onlooker(), one=honest, two=honest, three=honest)
+    assert {each.state for each in found.values()} == {State.OK}
+    assert sorted(judged) == [*range(COMPARED_SETS)]
 
 
 @pytest.mark.parametrize("measures", [(Measure.COLD,), (Measure.COLD, Measure.HOT)])
