@@ -140,7 +140,8 @@ class TrialRunner:
             int(facts.details.get("last_level_cache_bytes") or 0),
         )
         executions = Executions(bench, stocked)
-        rounds, energy = Rounds(bench, self.backend, self.monitor, executions), EnergyMeter(bench, self.monitor)
+        rounds = Rounds(bench, self.backend, self.monitor, executions)
+        energy = EnergyMeter(bench, self.backend, self.monitor)
         self.integrity.watch(bench, executions, rounds)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
         waiting = deque(candidates[start : start + size] for start in range(0, len(candidates), size))
