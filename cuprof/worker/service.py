@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from cuprof.backends.build_cache import BuildCache
+from cuprof.child import AHEAD
 from cuprof.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.family.extension import extend
 from cuprof.family.loader import load_family
@@ -42,6 +44,9 @@ from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
 from cuprof.worker.trials import TrialRunner
 from cuprof.worker.wire import Wire
 from cuprof.worker.workload import Workload
+
+SOON_S = 1.5
+"""Who is spoken to so soon does not import what takes seconds: its job may need none of it."""
 
 
 class Worker:
@@ -179,8 +184,10 @@ def serve(handle: int, status: Path) -> int:
     sys.dont_write_bytecode = True  # a family's files may change between two sweeps within a second
     pipe = Wire(Connection(handle))
     page = StatusPage(status)
-    _import_ahead()
+    _import("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.trials")
     try:
+        if (modules := os.environ.get(AHEAD)) and not pipe.poll(SOON_S):
+            _import(*modules.split(","))
         settings: WorkerSettings = pipe.receive()
         Worker(pipe, page, settings).serve()
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -188,8 +195,8 @@ def serve(handle: int, status: Path) -> int:
     return 0
 
 
-def _import_ahead() -> None:
-    """Import what most jobs need while the engine is still busy with its own start; what is absent is told later."""
-    for module in ("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.trials"):
-        with contextlib.suppress(ImportError):
+def _import(*modules: str) -> None:
+    """Import what jobs will need while the engine is still busy; what is absent, or fails, is told later."""
+    for module in modules:
+        with contextlib.suppress(Exception):
             importlib.import_module(module)
