@@ -23,6 +23,7 @@ from cuprof.plan import plan
 from cuprof.records import DeviceFacts, Unavailable
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.excerpt import excerpt
+from cuprof.worker.held import Held
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import (
     Calibrate,
@@ -58,6 +59,7 @@ class Worker:
         self.devices = DeviceTable(settings)
         self._integrity: Integrity | None = None
         self._workload: tuple[tuple[object, ...], Workload] | None = None
+        self._held = Held()
 
     def serve(self) -> None:
         """Work until told to stop."""
@@ -135,7 +137,7 @@ class Worker:
             return True
         try:
             runner = TrialRunner(
-                backend, workload, job, self.page.enter, self.page.begin, self._integrity, self._be_seen
+                backend, workload, job, self.page.enter, self.page.begin, self._integrity, self._be_seen, self._held
             )
         except Exception as error:  # a process border
             self.pipe.send(_fault(error))
@@ -159,6 +161,7 @@ class Worker:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
         key = (job.family_folder, job.extension, job.problem, job.seed)
         if self._workload is None or self._workload[0] != key:
+            self._held.close()
             self._workload = None  # free the old inputs before making new ones
             self._workload = (key, Workload.make(load_family(job.family_folder), job))
             if self._integrity is not None:
