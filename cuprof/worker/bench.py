@@ -107,32 +107,39 @@ class Bench:
             candidate.tolerances = self.workload.held_to(variant.tolerance, where, self.job.problem)
         assert candidate.runnable is not None
         byte = SECOND_POISON_BYTE if candidate.check else POISON_BYTE
-        if not candidate.check:
-            self._time_check(candidate, byte)
-        if candidate.check or not candidate.first:
+        outputs = None if candidate.check else self._time_check(candidate, byte)
+        if outputs is not None:
+            check = self.judge(candidate, outputs, UNMET)
+        else:
             if self.stocked:
                 self.session.execute(candidate.runnable, Draw(0, byte))
             else:
                 self.session.poison(candidate.runnable, byte)
                 self.session.run(candidate.runnable)
-        check = self._compare(candidate, UNMET if candidate.first and not candidate.check else 0)
+            check = self._compare(candidate)
         if not check.passed:
             check = replace(check, message=check.message + self.find_lateness(candidate))
         candidate.check = check
         self.blame_for_damage(candidate)
 
-    def _time_check(self, candidate: Candidate, byte: int) -> None:
-        """Execute under both clocks, where the host's tells how long that takes: it may be a sample already."""
+    def _time_check(self, candidate: Candidate, byte: int) -> Arrays | None:
+        """Execute under both clocks, where the host's tells how long it takes; return the results. It may be a sample.
+
+        The engine's clock stops once they have been fetched, since what is done when somebody looks is the variant's.
+        """
+        found: list[Arrays] = []
         sets = min(self.stocked, self.workload.compared)
         if self.be_seen is None or Measure.COLD not in self.job.methods or sets <= UNMET:
-            return
+            return None
 
         def execute(count: int, only_write: bool) -> float:
             assert candidate.runnable is not None
             candidate.first = self.session.read(candidate.runnable, Measure.COLD, 1, lambda: Draw(UNMET, byte))
+            found.append(self.session.fetch(candidate.runnable))
             return candidate.first.duration_ns
 
         self.be_seen(candidate.index, 0.0, execute, True)
+        return found[-1] if found else None
 
     def blame_for_damage(self, candidate: Candidate) -> None:
         """Call the candidate's check failed where it has written to what is not its own, and put that right."""
@@ -144,15 +151,15 @@ class Bench:
             message = f"{wrong}{damage}; the variants after it were given the inputs anew"
             candidate.check = replace(check, passed=False, error=float("inf"), message=message)
 
-    def _compare(self, candidate: Candidate, number: int = 0) -> Check:
-        """Compare what lies in the outputs with what is right for a set of inputs, the first by default."""
+    def _compare(self, candidate: Candidate) -> Check:
+        """Compare what lies in the outputs with what is right for the first set of inputs."""
         assert candidate.runnable is not None
         found = None
-        if not self.workload.needs_host and not number:
+        if not self.workload.needs_host:
             tolerance = candidate.tolerances[0]
             assert tolerance is not None
             found = self.session.check_in_place(candidate.runnable, tolerance, self.workload.seed)
-        return found or self.judge(candidate, self.session.fetch(candidate.runnable), number)
+        return found or self.judge(candidate, self.session.fetch(candidate.runnable), 0)
 
     def judge(self, candidate: Candidate, outputs: Arrays, number: int) -> Check:
         """Return whether results on a set of inputs are right; the same bytes are compared once.
