@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import cycle, islice
+from time import monotonic_ns
 
 import numpy as np
 
@@ -48,8 +49,6 @@ MOST_KEPT = 3
 BeSeen = Callable[[int, float, Callable[[int, bool], float], bool], None]
 """Told a trial's index, what it is said to take in nanoseconds, what executes it so often (see `Execute`), and whether
 one execution is all that there is to be seen."""
-UNMET = 1
-"""The set of inputs of a check that is timed: nothing can have been computed of them while a variant prepared."""
 
 
 @dataclass(frozen=True)
@@ -107,39 +106,18 @@ class Bench:
             candidate.tolerances = self.workload.held_to(variant.tolerance, where, self.job.problem)
         assert candidate.runnable is not None
         byte = SECOND_POISON_BYTE if candidate.check else POISON_BYTE
-        outputs = None if candidate.check else self._time_check(candidate, byte)
-        if outputs is not None:
-            check = self.judge(candidate, outputs, UNMET)
+        started = monotonic_ns()
+        if self.stocked:
+            self.session.execute(candidate.runnable, Draw(0, byte))
         else:
-            if self.stocked:
-                self.session.execute(candidate.runnable, Draw(0, byte))
-            else:
-                self.session.poison(candidate.runnable, byte)
-                self.session.run(candidate.runnable)
-            check = self._compare(candidate)
+            self.session.poison(candidate.runnable, byte)
+            self.session.run(candidate.runnable)
+        candidate.check_ns = monotonic_ns() - started
+        check = self._compare(candidate)
         if not check.passed:
             check = replace(check, message=check.message + self.find_lateness(candidate))
         candidate.check = check
         self.blame_for_damage(candidate)
-
-    def _time_check(self, candidate: Candidate, byte: int) -> Arrays | None:
-        """Execute under both clocks, where the host's tells how long it takes; return the results. It may be a sample.
-
-        The engine's clock stops once they have been fetched, since what is done when somebody looks is the variant's.
-        """
-        found: list[Arrays] = []
-        sets = min(self.stocked, self.workload.compared)
-        if self.be_seen is None or Measure.COLD not in self.job.methods or sets <= UNMET:
-            return None
-
-        def execute(count: int, only_write: bool) -> float:
-            assert candidate.runnable is not None
-            candidate.first = self.session.read(candidate.runnable, Measure.COLD, 1, lambda: Draw(UNMET, byte))
-            found.append(self.session.fetch(candidate.runnable))
-            return candidate.first.duration_ns
-
-        self.be_seen(candidate.index, 0.0, execute, True)
-        return found[-1] if found else None
 
     def blame_for_damage(self, candidate: Candidate) -> None:
         """Call the candidate's check failed where it has written to what is not its own, and put that right."""
@@ -222,7 +200,7 @@ class Bench:
         medians = [
             timing.summary.median_ns for measure, timing in candidate.timings.items() if measure != Measure.TOTAL
         ]
-        if self.be_seen is None or not medians or candidate.runnable is None or candidate.is_long:
+        if self.be_seen is None or not medians or candidate.runnable is None or candidate.was_seen(max(medians)):
             return
         found: list[tuple[int, Arrays]] = []
         turns = cycle(range(max(self.stocked, 1)))  # never the inputs of the last time

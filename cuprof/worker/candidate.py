@@ -25,8 +25,9 @@ from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase
 
 LONG_NS = 500_000_000
-"""Who takes so long is executed no more often than its samples want: its check is the first of them, and seen by the
-engine's clock, too."""
+"""Who takes so long is executed no more often than its samples want: the engine's clock sees the first of them."""
+ALIKE = 1.25
+"""By no more than this may that one have taken longer than they usually do; else the engine looks again."""
 
 Enter = Callable[[int, Phase], None]
 """Told a trial's index and the phase before every step of it."""
@@ -44,7 +45,8 @@ class Candidate:
         begun: its own code has been run.
         opened: files that it opened while it prepared.
         changes_settings: its own code sets limits or preferences of the device, which hold as long as it is alone.
-        first: what its check took, where that was timed.
+        check_ns: what its first execution took; it may have compiled something.
+        first: its first sample, where the engine's clock saw that.
     """
 
     index: int
@@ -61,12 +63,12 @@ class Candidate:
     timings: dict[Measure, Timing] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
     changes_settings: bool = False
+    check_ns: int = 0
     first: Reading | None = None
 
-    @property
-    def is_long(self) -> bool:
-        """Return whether its check was timed, and took long."""
-        return self.first is not None and self.first.duration_ns >= LONG_NS
+    def was_seen(self, usual_ns: float) -> bool:
+        """Return whether the engine's clock has seen an execution that took as long as they usually do, and long."""
+        return self.first is not None and usual_ns >= LONG_NS and self.first.duration_ns <= ALIKE * usual_ns
 
     @property
     def calls_host(self) -> bool:

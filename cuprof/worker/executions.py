@@ -9,7 +9,7 @@ from time import monotonic_ns
 from cuprof.backends.contract import Draw, Runnable, Tally
 from cuprof.family import Arrays
 from cuprof.records import Check, Measure
-from cuprof.worker.bench import UNMET, Bench
+from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import LONG_NS, Candidate
 
 WANTED = 240
@@ -82,8 +82,7 @@ class Executions:
         assert candidate.runnable is not None
         on_device = bool(self.count) and not self.bench.workload.needs_host
         in_place = on_device and self.bench.session.expect(candidate.runnable, candidate.tolerances)
-        compared_on = {UNMET if candidate.first else 0}
-        self._accounts[candidate.index] = _Account(candidate, in_place, compared_on=compared_on)
+        self._accounts[candidate.index] = _Account(candidate, in_place)
 
     def deal(self, index: int) -> Draw:
         """Return what a candidate's next execution is given."""
@@ -138,7 +137,7 @@ class Executions:
         began, allowed_ns = monotonic_ns(), max(LEAST_NS, int(share * account.spent_ns) - account.comparing_ns)
         known = session.tally(candidate.runnable).compared if account.in_place else account.compared
         at_once = 1
-        while self.compared_sets and known < WANTED and not candidate.is_long:
+        while self.compared_sets and known < WANTED:
             spent_ns = monotonic_ns() - began
             next_ns = account.spent_ns // max(account.dealt_count, 1)
             if spent_ns + next_ns >= allowed_ns and len(account.compared_on) == self.compared_sets:
@@ -153,7 +152,7 @@ class Executions:
                 self._compare(account, self._fetch(account, candidate.runnable))
         if account.in_place:
             return session.tally(candidate.runnable)
-        return Tally(account.compared + candidate.is_long, account.wrong)
+        return Tally(account.compared, account.wrong)
 
     def find_skipping(self, candidate: Candidate) -> str:
         """Return what is wrong where a variant that was timed back to back meets its result; empty where nothing is.

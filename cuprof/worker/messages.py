@@ -156,7 +156,7 @@ class Ready:
 
     Args:
         claimed_ns: what it is said to take.
-        once: of one execution alone, its check, which is not repeated where it takes long.
+        once: at one execution, which is a sample, and not repeated where it takes long.
     """
 
     index: int

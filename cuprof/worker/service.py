@@ -154,7 +154,7 @@ class Worker:
         """Execute a trial as often as the engine says, which holds its own clock to it."""
         self.pipe.send(Ready(index, claimed_ns, once))
         while isinstance(asked := self.pipe.receive(), Execute) and asked.count:
-            self.page.enter(index, Phase.CHECK if once else Phase.TIME)
+            self.page.enter(index, Phase.TIME)
             self.pipe.send(Executed(asked.count, execute(asked.count, asked.only_write)))
 
     def _get_workload(self, job: Job) -> Workload:

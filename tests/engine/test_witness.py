@@ -59,7 +59,7 @@ def test_a_long_execution_is_looked_at_once_where_writing_is_a_small_part_of_it(
 
 
 @pytest.mark.parametrize(("said_ns", "state"), [(3e9, State.OK), (1e9, State.IMPLAUSIBLE)])
-def test_a_check_is_seen_once_and_looked_at_anew_where_it_is_not_long(
+def test_one_execution_is_seen_and_looked_at_anew_where_it_was_not_long(
     monkeypatch: pytest.MonkeyPatch, said_ns: float, state: State
 ) -> None:
     now = [0.0]

@@ -18,14 +18,13 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.session import CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
+from cuprof.engine.witness import Witness
 from cuprof.family import Array, Axis, Family, Point, Signature, Tolerance
 from cuprof.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
-from cuprof.worker import candidate as candidates
-from cuprof.worker import executions as executions_module
 from cuprof.worker.bench import LATE, BeSeen
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.executions import WANTED
-from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.messages import Executed, Finished, Job, JobTrial, Ready
 from cuprof.worker.rounds import Rounds
 from cuprof.worker.trials import TrialRunner
 from cuprof.worker.workload import COMPARED_SETS, Workload
@@ -290,60 +289,73 @@ def test_a_row_says_how_many_executions_were_compared(run: Callable[..., dict[st
     assert COMPARED_SETS <= timing.details["compared"] <= WANTED
 
 
-class Onlooker:
-    """Have each look of the engine's last for one execution, and count."""
+class Engine:
+    """See executions as the engine does, with its clock, and believe times or not."""
 
     def __init__(self) -> None:
+        self.witness = Witness()
         self.looks: list[bool] = []
 
     def __call__(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:
         self.looks.append(once)
-        execute(1, False)
+        asked = self.witness.answer(Ready(index, claimed_ns, once))
+        while asked.count:
+            asked = self.witness.answer(Executed(asked.count, execute(asked.count, asked.only_write)))
+
+    def judge(self, outcome: Outcome) -> Outcome:
+        return self.witness.judge(Finished(0, outcome))
 
 
-@pytest.mark.parametrize(
-    ("patience_s", "executions", "looks"), [(0.001, 1, [True]), (1.0, 8, [True]), (0.0, 11, [True, False])]
-)
-def test_who_takes_long_is_checked_timed_and_seen_by_the_same_executions(
-    run: Callable[..., dict[str, Outcome]],
-    monkeypatch: pytest.MonkeyPatch,
-    patience_s: float,
-    executions: int,
-    looks: list[bool],
-) -> None:
-    executed = []
+def lasting(*seconds: float, ahead: bool = False) -> tuple[Make, list[float]]:
+    """Return a variant whose executions last so long, the last of these for all further ones, and a list of them.
 
-    def counted(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+    Args:
+        ahead: its result is computed while it prepares.
+    """
+    lasted: list[float] = []
+
+    def prepare(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        known = computed(inputs) if ahead else None
+
         def call() -> None:
-            executed.append(True)
-            for _ in range(4):
-                compute(inputs, outputs["y"])
+            lasted.append(seconds[min(len(lasted), len(seconds) - 1)])
+            time.sleep(lasted[-1])
+            outputs["y"][:] = computed(inputs) if known is None else known
 
         return call
 
-    if patience_s:
-        monkeypatch.setattr(candidates, "LONG_NS", 1)
-        monkeypatch.setattr(executions_module, "LONG_NS", 1)
-    onlooker = Onlooker()
-    found = run(be_seen=onlooker, patience_seconds=patience_s or 10.0, counted=counted)["counted"]
-    assert (found.state, found.message) == (State.OK, "")
-    (timing,) = found.timings
-    assert timing.samples[0].round == (-1 if patience_s else 0)
-    assert onlooker.looks == looks
-    if patience_s:
-        assert len(executed) == len(timing.samples) == executions
-    else:
-        assert len(executed) > executions  # its check, one to warm up, samples, the engine's look and more
+    return prepare, lasted
 
 
-@pytest.mark.parametrize("is_long", [True, False])
-def test_what_was_computed_while_it_prepared_is_wrong_when_the_check_is_timed(
-    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch, is_long: bool
+@pytest.mark.parametrize(("patience_s", "samples"), [(0.5, 1), (10.0, 3)])
+def test_who_takes_long_is_executed_no_more_often_than_checked_and_sampled(
+    run: Callable[..., dict[str, Outcome]], patience_s: float, samples: int
 ) -> None:
-    monkeypatch.setattr(candidates, "LONG_NS", 1 if is_long else 10**12)
-    found = run(be_seen=Onlooker(), precomputed=precomputed, honest=honest)
-    assert (found["precomputed"].state, found["precomputed"].phase) == (State.WRONG_RESULT, "check")
-    assert found["honest"].state is State.OK
+    engine, (variant, lasted) = Engine(), lasting(0.55)
+    found = run(samples=3, be_seen=engine, patience_seconds=patience_s, long=variant)["long"]
+    assert engine.judge(found).state is State.OK, found.message
+    (timing,) = found.timings
+    assert [sample.round for sample in timing.samples] == [*range(-1, samples - 1)]
+    assert timing.details["compared"] >= 1
+    assert engine.looks == [True]
+    assert len(lasted) == 1 + samples
+
+
+def test_who_takes_long_and_knew_its_result_is_wrong_at_its_one_sample(run: Callable[..., dict[str, Outcome]]) -> None:
+    variant, _ = lasting(0.55, ahead=True)
+    found = run(be_seen=Engine(), patience_seconds=0.5, long=variant)["long"]
+    assert (found.state, found.phase) == (State.WRONG_RESULT, "time")
+
+
+@pytest.mark.parametrize(("first_s", "patience_s"), [((0.7,), 10.0), ((0.7,), 0.6), ((0.7, 0.7), 10.0)])
+def test_what_takes_long_at_first_is_neither_its_time_nor_held_against_it(
+    run: Callable[..., dict[str, Outcome]], first_s: tuple[float, ...], patience_s: float
+) -> None:
+    engine, (variant, _) = Engine(), lasting(*first_s, 0.001)
+    found = run(be_seen=engine, patience_seconds=patience_s, compiles=variant)["compiles"]
+    assert engine.judge(found).state is State.OK, found.message
+    assert 1e6 <= found.timings[0].summary.median_ns < 2e7
+    assert engine.looks == [True, False]
 
 
 def test_equal_results_are_compared_once_whoever_computes_them(
@@ -357,7 +369,7 @@ def test_equal_results_are_compared_once_whoever_computes_them(
         return judge(workload, *given)
 
     monkeypatch.setattr(Workload, "judge", counted)
-    found = run(be_seen=Onlooker(), one=honest, two=honest, three=honest)
+    found = run(be_seen=Engine(), one=honest, two=honest, three=honest)
     assert {each.state for each in found.values()} == {State.OK}
     assert sorted(judged) == [*range(COMPARED_SETS)]
 
