@@ -6,6 +6,9 @@ import os
 import sys
 from pathlib import Path
 
+AHEAD = "CUPROF_AHEAD"
+"""Environment variable of a worker that will be idle for a while: modules to import meanwhile, commas between them."""
+
 
 def child_environment() -> dict[str, str]:
     """Return our environment, with the package that runs here importable in the child."""

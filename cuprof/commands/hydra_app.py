@@ -26,6 +26,8 @@ from cuprof.terminal.stream import guarded_output
 if TYPE_CHECKING:
     from cuprof.config import SweepConfig
 
+SLOW_IMPORTS = ("cupy", "torch")
+"""What variants on a GPU often need and takes seconds to import; in this order, as where nothing is imported ahead."""
 Task = Callable[["SweepConfig", Project], int]
 """What a command does with a composed configuration: a module-level function that returns the exit code."""
 
@@ -161,10 +163,6 @@ class HydraJob:
         self.records.begin(number)
         if self.records.folder:
             print_message(f"job {number}: {_describe(runtime.overrides.task)}")
-        if number + 1 < self.jobs and os.getpid() == self.launcher:
-            from cuprof.engine.launch import prestart_for_next_job
-
-            prestart_for_next_job()
         try:
             plain: Any = OmegaConf.to_container(composed, resolve=True)
             config = build_config(
@@ -173,6 +171,10 @@ class HydraJob:
                 given=self.given,
                 command_line=self.command_line,
             )
+            if number + 1 < self.jobs and os.getpid() == self.launcher:
+                from cuprof.engine.launch import prestart_for_next_job
+
+                prestart_for_next_job(SLOW_IMPORTS if "cuda" in config.device.backends else ())
             self.records.end(number, self.task(config, self.project))
         except KeyboardInterrupt:
             self.records.end(number, INTERRUPTED)

@@ -214,7 +214,8 @@ class PlannedFeed:
         if key in self._cut and reference is not None:
             others = tuple(trial for trial in job.trials if trial.identity != reference.identity)
             is_due = len(others) < len(job.trials) and reference.identity not in self._asked
-            job = replace(job, trials=(reference, *others) if is_due or self._last.get(station) != key else others)
+            trials = (reference, *others) if is_due or self._last.get(station) != key else others
+            job = replace(job, trials=trials, is_block=True)
         return job
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import atexit
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 
-from cuprof.child import child_command, child_environment
+from cuprof.child import AHEAD, child_command, child_environment
 from cuprof.guardian import MARK, end_guarded
 from cuprof.interrupts import shielded
 from cuprof.sandbox.settings import Sandbox, inner_environment
@@ -67,10 +68,14 @@ def prestart(count: int = 1) -> None:
         _spares.append(_launch())
 
 
-def prestart_for_next_job() -> None:
-    """Start as many more as the command did at first; none where it never did."""
-    if _at_first:
-        prestart(len(_spares) + _at_first[0])
+def prestart_for_next_job(modules: Sequence[str] = ()) -> None:
+    """Start as many more as the command did at first; none where it never did.
+
+    Args:
+        modules: what they import while the job before theirs goes on, where they are installed.
+    """
+    for _ in range(_at_first[0] if _at_first else 0):
+        _spares.append(_launch(modules=modules))
 
 
 def take(sandbox: Sandbox | None = None) -> Launched:
@@ -90,7 +95,7 @@ def _discard_spares() -> None:
         _spares.pop().discard()
 
 
-def _launch(sandbox: Sandbox | None = None) -> Launched:
+def _launch(sandbox: Sandbox | None = None, modules: Sequence[str] = ()) -> Launched:
     with shielded():
         folder = ScratchFolder()
         status, log_path = folder.path / "status", folder.path / "worker.log"
@@ -108,7 +113,7 @@ def _launch(sandbox: Sandbox | None = None) -> Launched:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**environment, "PYTHONUNBUFFERED": "1", MARK: str(folder.path)},
+                env={**environment, "PYTHONUNBUFFERED": "1", MARK: str(folder.path), AHEAD: ",".join(modules)},
             )
         theirs.close()
         return Launched(process, ours, page, log_path, folder)

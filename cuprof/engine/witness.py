@@ -37,7 +37,7 @@ class Witness:
         self._seen_ns: dict[int, float] = {}
         self._index, self._count, self._rounds, self._started = -1, 0, 0, 0
         self._only_write, self._least_ns = False, [[math.inf] * 2, [math.inf] * 2]
-        self._began = 0
+        self._began, self._once = 0, False
 
     def answer(self, message: Ready | Executed) -> Execute:
         """Return what a worker is to do next: so many executions, or none."""
@@ -47,9 +47,12 @@ class Witness:
             self._claimed_ns[message.index] = message.claimed_ns
             self._own_ns[message.index] = self._seen_ns[message.index] = math.inf
             self._only_write, self._least_ns = False, [[math.inf] * 2, [math.inf] * 2]
-            self._began = now
+            self._began, self._once = now, message.once
         else:
             elapsed_ns = now - self._started
+            if self._once:
+                self._own_ns[self._index], self._seen_ns[self._index] = message.own_ns, float(elapsed_ns)
+                return Execute(0)
             if self._only_write or elapsed_ns >= LEAST_NS or self._count >= MOST_EXECUTIONS:
                 least_ns = self._least_ns[self._only_write]
                 least_ns[:] = sorted([*least_ns, elapsed_ns / self._count])[:2]

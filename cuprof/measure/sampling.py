@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import statistics
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter_ns
@@ -82,6 +82,7 @@ class Sampler:
         dealer: deals the executions; None leaves the inputs as they are.
         once: keys of those that are executed once a reading, since each execution finds what it needs only after that
             was written anew.
+        begun: readings that were taken before and count, by key; who has one is not warmed up.
     """
 
     session: Session[Runnable]
@@ -95,6 +96,7 @@ class Sampler:
     monitor: StateMonitor | None = None
     dealer: Dealer | None = None
     once: frozenset[int] = frozenset()
+    begun: Mapping[int, Reading] = field(default_factory=dict)
 
     def sample(self, runnables: Sequence[tuple[int, Runnable]], measure: Measure) -> Iterator[tuple[int, Timing]]:
         """Yield (key, timing) for each runnable as soon as it is known well enough.
@@ -151,6 +153,11 @@ class Sampler:
 
     def _warm_up(self, subjects: Sequence[Subject], measure: Measure) -> None:
         started = perf_counter_ns()
+        for subject in subjects:
+            if (begun := self.begun.get(subject.key)) is not None:
+                self._keep(subject, begun, measure, WARM_UP_ROUND)
+                subject.spent_ns += begun.duration_ns
+        subjects = [subject for subject in subjects if subject.key not in self.begun]
         for subject in subjects:
             self.attend(subject.key)
             durations: list[float] = []

@@ -6,7 +6,11 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
 from itertools import cycle, islice
+from time import monotonic_ns
+
+import numpy as np
 
 from cuprof.backends.contract import (
     POISON_BYTE,
@@ -37,13 +41,14 @@ LATE_LOOKS = 3
 ENOUGH_COMPARED = 1
 """So many timed executions that were right, the first of them on inputs that differ from the check's, are as good as a
 further check."""
-
-
+KNOWN_RESULTS = 256
+"""So many results a set of inputs are known again; a variant whose sums come in any order has ever new ones."""
 MOST_KEPT = 3
 """And so many results of executions under the engine's clock, before the last one."""
 
-BeSeen = Callable[[int, float, Callable[[int, bool], float]], None]
-"""Told a trial's index, what it is said to take in nanoseconds, and what executes it so often (see `Execute`)."""
+BeSeen = Callable[[int, float, Callable[[int, bool], float], bool], None]
+"""Told a trial's index, what it is said to take in nanoseconds, what executes it so often (see `Execute`), and whether
+one execution is all that there is to be seen."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,9 @@ class Bench:
         integrity: what checks and times, as it was then.
         be_seen: executes under another process's clock; None where only the device's own tells how long that takes.
         cache_bytes: of the last level of the host's caches, where that is the device.
+        key: of the digests.
+        right: digests of results that were compared and found right, with what that came to, by the index of a
+            candidate that states a tolerance of its own, else None, and the set's number.
     """
 
     job: Job
@@ -71,6 +79,8 @@ class Bench:
     integrity: Integrity = field(default_factory=Integrity)
     be_seen: BeSeen | None = None
     cache_bytes: int = 0
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    right: dict[tuple[int | None, int], dict[bytes, Check]] = field(default_factory=dict)
 
     def prepare(self, candidate: Candidate) -> None:
         """Build the candidate and bind it to the session's arrays; from then on its own code may run."""
@@ -96,11 +106,13 @@ class Bench:
             candidate.tolerances = self.workload.held_to(variant.tolerance, where, self.job.problem)
         assert candidate.runnable is not None
         byte = SECOND_POISON_BYTE if candidate.check else POISON_BYTE
+        started = monotonic_ns()
         if self.stocked:
             self.session.execute(candidate.runnable, Draw(0, byte))
         else:
             self.session.poison(candidate.runnable, byte)
             self.session.run(candidate.runnable)
+        candidate.check_ns = monotonic_ns() - started
         check = self._compare(candidate)
         if not check.passed:
             check = replace(check, message=check.message + self.find_lateness(candidate))
@@ -120,13 +132,37 @@ class Bench:
     def _compare(self, candidate: Candidate) -> Check:
         """Compare what lies in the outputs with what is right for the first set of inputs."""
         assert candidate.runnable is not None
-        tolerance = candidate.tolerances[0]
-        assert tolerance is not None
-        candidate.looks += 1
         found = None
         if not self.workload.needs_host:
+            tolerance = candidate.tolerances[0]
+            assert tolerance is not None
             found = self.session.check_in_place(candidate.runnable, tolerance, self.workload.seed)
-        return found or self.workload.judge(self.session.fetch(candidate.runnable), 0, tolerance, candidate.looks)
+        return found or self.judge(candidate, self.session.fetch(candidate.runnable), 0)
+
+    def judge(self, candidate: Candidate, outputs: Arrays, number: int) -> Check:
+        """Return whether results on a set of inputs are right; the same bytes are compared once.
+
+        Args:
+            number: of the set.
+        """
+        tolerances = candidate.tolerances[number]
+        assert tolerances is not None
+        own = candidate.index if candidate.variant.tolerance else None
+        right, digest = self.right.setdefault((own, number), {}), self._digest(outputs)
+        if digest not in right:
+            candidate.looks += 1
+            check = self.workload.judge(outputs, number, tolerances, candidate.looks)
+            if not check.passed or len(right) >= KNOWN_RESULTS:
+                return check
+            right[digest] = check
+        return right[digest]
+
+    def _digest(self, outputs: Arrays) -> bytes:
+        """Return what tells results apart; with a key, as nobody is to make another result of the same digest."""
+        digest = blake2b(key=self.key, digest_size=16)
+        for name in sorted(outputs):
+            digest.update(np.ascontiguousarray(outputs[name]).reshape(-1).view(np.uint8).data)
+        return digest.digest()
 
     def find_lateness(self, candidate: Candidate) -> str:
         """Return what is to be said of a call that is right only once everything has been waited for, or nothing."""
@@ -164,16 +200,13 @@ class Bench:
         medians = [
             timing.summary.median_ns for measure, timing in candidate.timings.items() if measure != Measure.TOTAL
         ]
-        if self.be_seen is None or not medians or candidate.runnable is None:
+        if self.be_seen is None or not medians or candidate.runnable is None or candidate.was_seen(max(medians)):
             return
         found: list[tuple[int, Arrays]] = []
         turns = cycle(range(max(self.stocked, 1)))  # never the inputs of the last time
-        self.be_seen(candidate.index, max(medians), partial(self._execute, candidate.runnable, turns, found))
+        self.be_seen(candidate.index, max(medians), partial(self._execute, candidate.runnable, turns, found), False)
         for number, outputs in found:
-            tolerance = candidate.tolerances[number]
-            assert tolerance is not None
-            candidate.looks += 1
-            check = self.workload.judge(outputs, number, tolerance, candidate.looks)
+            check = self.judge(candidate, outputs, number)
             if not check.passed:
                 candidate.check = check
                 return

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cuprof.backends.contract import DeviceLostError, Runnable
+from cuprof.backends.contract import DeviceLostError, Reading, Runnable
 from cuprof.errors import (
     BuildError,
     CuprofError,
@@ -23,6 +23,11 @@ from cuprof.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
 from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase
+
+LONG_NS = 500_000_000
+"""Who takes so long is executed no more often than its samples want: the engine's clock sees the first of them."""
+ALIKE = 1.25
+"""By no more than this may that one have taken longer than they usually do; else the engine looks again."""
 
 Enter = Callable[[int, Phase], None]
 """Told a trial's index and the phase before every step of it."""
@@ -40,6 +45,8 @@ class Candidate:
         begun: its own code has been run.
         opened: files that it opened while it prepared.
         changes_settings: its own code sets limits or preferences of the device, which hold as long as it is alone.
+        check_ns: what its first execution took; it may have compiled something.
+        first: its first sample, where the engine's clock saw that.
     """
 
     index: int
@@ -56,6 +63,12 @@ class Candidate:
     timings: dict[Measure, Timing] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
     changes_settings: bool = False
+    check_ns: int = 0
+    first: Reading | None = None
+
+    def was_seen(self, usual_ns: float) -> bool:
+        """Return whether the engine's clock has seen an execution that took as long as they usually do, and long."""
+        return self.first is not None and usual_ns >= LONG_NS and self.first.duration_ns <= ALIKE * usual_ns
 
     @property
     def calls_host(self) -> bool:
@@ -111,4 +124,4 @@ class Candidate:
 
     def release(self) -> None:
         """Let go of what it has been given and has measured: samples, library plans and their workspace."""
-        self.runnable, self.check, self.timings = None, None, {}
+        self.runnable, self.check, self.first, self.timings = None, None, None, {}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
+from cuprof.backends.contract import Backend, Runnable
 from cuprof.backends.device_state import StateMonitor
 from cuprof.measure.energy import Edge, EnergyReading, EnergyUnavailableError, Idle, measure_energy, measure_idle
 from cuprof.records import ENERGY_UNAVAILABLE, Timing
@@ -13,14 +15,19 @@ from cuprof.worker.status_page import Phase
 
 MOST_EXECUTIONS = 1000
 """Between two looks at the counter."""
+_idle: WeakKeyDictionary[Backend[Runnable], Idle] = WeakKeyDictionary()
+"""What each open device draws without work: measured once, since that takes as long as the energy of five trials."""
 
 
 class EnergyMeter:
-    """Measure the energy of a job's candidates; what the device draws without work is measured once."""
+    """Measure the energy of a job's candidates.
 
-    def __init__(self, bench: Bench, monitor: StateMonitor | None) -> None:
-        self.bench, self.monitor = bench, monitor
-        self._idle: Idle | None = None
+    Args:
+        backend: the device that the bench's session is on.
+    """
+
+    def __init__(self, bench: Bench, backend: Backend[Runnable], monitor: StateMonitor | None) -> None:
+        self.bench, self.backend, self.monitor = bench, backend, monitor
         self._last: Edge | None = None
 
     def add(self, candidate: Candidate, timing: Timing) -> Timing:
@@ -46,11 +53,11 @@ class EnergyMeter:
             return count
 
         bench.enter(candidate.index, Phase.TIME)
-        if self._idle is None:
+        if self.backend not in _idle:
             if monitor.energy_mj() is None:
                 raise EnergyUnavailableError("NVML has no energy counter for the device")
-            self._idle = measure_idle(monitor.energy_mj)
+            _idle[self.backend] = measure_idle(monitor.energy_mj)
         seconds, target = bench.job.measure.energy_seconds, bench.job.measure.target
-        reading = measure_energy(execute, monitor.energy_mj, self._idle, seconds, target, self._last)
+        reading = measure_energy(execute, monitor.energy_mj, _idle[self.backend], seconds, target, self._last)
         self._last = reading.end
         return reading

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from time import monotonic_ns
-
-import numpy as np
 
 from cuprof.backends.contract import Draw, Runnable, Tally
 from cuprof.family import Arrays
 from cuprof.measure.seal import Seal
 from cuprof.records import Check, Measure
 from cuprof.worker.bench import Bench
-from cuprof.worker.candidate import Candidate
+from cuprof.worker.candidate import LONG_NS, Candidate
 
 WANTED = 240
 """Executions of a trial that are compared, if that takes no longer than `MOST_SHARE` of what its samples took: one that
@@ -31,8 +28,6 @@ AT_ONCE = 32
 """So many are put on a device before anybody waits for them."""
 SPOILT = 3
 """So often an element of a result is spoilt before it is computed again; a byte may happen to be right."""
-KNOWN_RESULTS = 64
-"""So many results a set of inputs are known again; a variant whose sums come in any order has ever new ones."""
 TIMES_LONGER, LEAST_LONGER_NS = 1.25, 1_500.0
 """By so much every first meeting with inputs takes longer than known ones, before a variant is said to remember,"""
 MEETINGS = 7
@@ -44,8 +39,6 @@ done ahead: memory that was just written has still to leave the caches. Arrays o
 execution takes less; `TIMES_LONGER` is enough."""
 MOST_LUCKY = 1
 """So often among these a thread may have been quick enough."""
-LONGEST_NS = 1e9
-"""Who takes longer than this on inputs that it knows is not asked: what remembers does so to take less."""
 
 
 @dataclass
@@ -56,7 +49,6 @@ class _Account:
         in_place: the session compares; otherwise its outputs are fetched and compared here.
         compared_on: sets of inputs that it was compared on, the first of them by the check.
         verdicts: whether each result that was compared here was right; sealed, since they lie in a variant's reach.
-        right: digests of results that were compared and found right, by the set's number.
         first_wrong: message of the first result that was found wrong here.
     """
 
@@ -70,7 +62,6 @@ class _Account:
     compared_on: set[int] = field(default_factory=lambda: {0})
     verdicts: list[bool] = field(default_factory=list)
     seal: Seal = field(default_factory=Seal)
-    right: dict[int, set[bytes]] = field(default_factory=dict)
     first_wrong: str = ""
 
 
@@ -86,7 +77,6 @@ class Executions:
         self.compared_sets = min(count, bench.workload.compared)
         self._bytes = iter(b"")
         self._redrawn = 0
-        self._key = secrets.token_bytes(16)
         self._accounts: dict[int, _Account] = {}
 
     def enter(self, candidate: Candidate) -> None:
@@ -201,7 +191,7 @@ class Executions:
         """
         number = self.bench.workload.compared
         usual = candidate.timings.get(Measure.COLD) or candidate.timings.get(Measure.HOT)
-        if usual is None or usual.summary.median_ns > LONGEST_NS:
+        if usual is None or usual.summary.median_ns > LONG_NS:  # what remembers does so to take less
             return ""
         usual_ns = usual.summary.median_ns
         if found := self._find_longer(candidate, number, Measure.COLD, TIMES_LONGER, usual_ns):
@@ -261,34 +251,17 @@ class Executions:
         return outputs
 
     def _compare(self, account: _Account, outputs: Arrays) -> None:
-        """Hold outputs against what is right; the same bytes on the same inputs are compared once."""
+        """Hold outputs against what is right."""
         began = monotonic_ns()
-        right, digest = account.right.setdefault(account.dealt.inputs, set()), self._digest(outputs)
-        is_right = digest in right
-        if not is_right:
-            found = self._check(account, outputs)
-            is_right = found.passed
-            if is_right and len(right) < KNOWN_RESULTS:
-                right.add(digest)
-            if not is_right:
-                account.first_wrong = account.first_wrong or found.message
-        account.verdicts.append(is_right)
-        account.seal.add(_encode(is_right))
+        found = self._check(account, outputs)
+        account.verdicts.append(found.passed)
+        account.seal.add(_encode(found.passed))
+        if not found.passed:
+            account.first_wrong = account.first_wrong or found.message
         account.comparing_ns += monotonic_ns() - began
 
     def _check(self, account: _Account, outputs: Arrays) -> Check:
-        candidate, number = account.candidate, account.dealt.inputs
-        tolerances = candidate.tolerances[number]
-        assert tolerances is not None
-        candidate.looks += 1
-        return self.bench.workload.judge(outputs, number, tolerances, candidate.looks)
-
-    def _digest(self, outputs: Arrays) -> bytes:
-        """Return what tells results apart; with a key, as nobody is to make another result of the same digest."""
-        digest = blake2b(key=self._key, digest_size=16)
-        for name in sorted(outputs):
-            digest.update(np.ascontiguousarray(outputs[name]).reshape(-1).view(np.uint8).data)
-        return digest.digest()
+        return self.bench.judge(account.candidate, outputs, account.dealt.inputs)
 
 
 def _encode(is_right: bool) -> bytes:

@@ -133,6 +133,7 @@ class Job:
         extension: a file that adds to the family.
         isolated: its worker does nothing else, before or afterwards.
         ahead: of the job that is likely to follow: built in the background while this one's are timed.
+        is_block: others of the same problem are likely to follow, and find the arrays as this one's.
     """
 
     family_folder: Path
@@ -146,6 +147,7 @@ class Job:
     extension: Extension | None = None
     isolated: bool = False
     ahead: tuple[JobTrial, ...] = ()
+    is_block: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,10 +156,12 @@ class Ready:
 
     Args:
         claimed_ns: what it is said to take.
+        once: at one execution, which is a sample, and not repeated where it takes long.
     """
 
     index: int
     claimed_ns: float
+    once: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cuprof.backends.contract import Backend, Runnable
+from cuprof.backends.contract import Backend, Reading, Runnable
 from cuprof.backends.device_state import StateMonitor
 from cuprof.measure.method import stopping_rule, version
 from cuprof.measure.sampling import Sampler
 from cuprof.records import Measure, Timing
 from cuprof.worker.bench import Bench
-from cuprof.worker.candidate import Candidate
+from cuprof.worker.candidate import LONG_NS, Candidate
 from cuprof.worker.executions import Executions
 from cuprof.worker.status_page import Phase
 
@@ -50,17 +51,46 @@ class Rounds:
         self.current = -1
         self.bench.integrity.hide()
         once = frozenset(index for index, each in by_index.items() if self.bench.restores(each))
-        for index, timing in self._sampler(measure, once).sample(pairs, measure):
+        begun = {}
+        for each in candidates if measure is Measure.COLD else ():
+            if each.check_ns >= LONG_NS and (first := self._read_seen(each)) is not None:
+                begun[each.index] = first
+        for index, timing in self._sampler(measure, once, begun).sample(pairs, measure):
             self._sampled_ns = time.monotonic_ns()
             self.current = index
             yield by_index[index], replace(timing, details={**self._details(measure), **timing.details})
+
+    def _read_seen(self, candidate: Candidate) -> Reading | None:
+        """Take a first sample of who seems to take long, under the engine's clock, too; None where it is none.
+
+        The engine's clock stops once the results have been fetched, since what is done when somebody looks is the
+        variant's. What took long in its check alone, as it compiled, is sampled as others are.
+        """
+        bench, executions, runnable = self.bench, self.executions, candidate.runnable
+        if bench.be_seen is None or executions.compared_sets < 2 or runnable is None:
+            return None
+        spent_ns: list[int] = []
+
+        def execute(count: int, only_write: bool) -> float:
+            started = time.monotonic_ns()
+            deal = partial(executions.deal, candidate.index)
+            candidate.first = bench.session.read(runnable, Measure.COLD, 1, deal)
+            spent_ns.append(time.monotonic_ns() - started)
+            bench.session.fetch(runnable)
+            return candidate.first.duration_ns
+
+        self.attend(candidate.index)
+        bench.be_seen(candidate.index, candidate.check_ns, execute, True)
+        for spent in spent_ns:
+            executions.settle(candidate.index, runnable, spent)
+        return candidate.first if candidate.first and candidate.first.duration_ns >= LONG_NS else None
 
     def attend(self, index: int) -> None:
         """Say that a candidate is going to be executed."""
         self.current = index
         self.bench.enter(index, Phase.TIME)
 
-    def _sampler(self, measure: Measure, once: frozenset[int]) -> Sampler:
+    def _sampler(self, measure: Measure, once: frozenset[int], begun: Mapping[int, Reading]) -> Sampler:
         config = self.bench.job.measure
         rested = self._sampled_ns is None or time.monotonic_ns() - self._sampled_ns > IDLE_NS
         return Sampler(
@@ -75,6 +105,7 @@ class Rounds:
             monitor=self.monitor,
             dealer=self.executions if self.executions.count else None,
             once=once,
+            begun=begun,
         )
 
     def _details(self, measure: Measure) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from cuprof.backends.build_cache import BuildCache
+from cuprof.child import AHEAD
 from cuprof.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.family.extension import extend
 from cuprof.family.loader import load_family
@@ -21,6 +23,7 @@ from cuprof.plan import plan
 from cuprof.records import DeviceFacts, Unavailable
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.excerpt import excerpt
+from cuprof.worker.held import Held
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import (
     Calibrate,
@@ -43,6 +46,9 @@ from cuprof.worker.trials import TrialRunner
 from cuprof.worker.wire import Wire
 from cuprof.worker.workload import Workload
 
+SOON_S = 1.5
+"""Who is spoken to so soon does not import what takes seconds: its job may need none of it."""
+
 
 class Worker:
     """Answer the engine's messages until it says stop or goes away."""
@@ -53,6 +59,7 @@ class Worker:
         self.devices = DeviceTable(settings)
         self._integrity: Integrity | None = None
         self._workload: tuple[tuple[object, ...], Workload] | None = None
+        self._held = Held()
 
     def serve(self) -> None:
         """Work until told to stop."""
@@ -130,7 +137,7 @@ class Worker:
             return True
         try:
             runner = TrialRunner(
-                backend, workload, job, self.page.enter, self.page.begin, self._integrity, self._be_seen
+                backend, workload, job, self.page.enter, self.page.begin, self._integrity, self._be_seen, self._held
             )
         except Exception as error:  # a process border
             self.pipe.send(_fault(error))
@@ -143,9 +150,9 @@ class Worker:
         self.pipe.send(JobDone())
         return True
 
-    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float]) -> None:
+    def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:
         """Execute a trial as often as the engine says, which holds its own clock to it."""
-        self.pipe.send(Ready(index, claimed_ns))
+        self.pipe.send(Ready(index, claimed_ns, once))
         while isinstance(asked := self.pipe.receive(), Execute) and asked.count:
             self.page.enter(index, Phase.TIME)
             self.pipe.send(Executed(asked.count, execute(asked.count, asked.only_write)))
@@ -154,6 +161,7 @@ class Worker:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
         key = (job.family_folder, job.extension, job.problem, job.seed)
         if self._workload is None or self._workload[0] != key:
+            self._held.close()
             self._workload = None  # free the old inputs before making new ones
             self._workload = (key, Workload.make(load_family(job.family_folder), job))
             if self._integrity is not None:
@@ -179,8 +187,10 @@ def serve(handle: int, status: Path) -> int:
     sys.dont_write_bytecode = True  # a family's files may change between two sweeps within a second
     pipe = Wire(Connection(handle))
     page = StatusPage(status)
-    _import_ahead()
+    _import("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.trials")
     try:
+        if (modules := os.environ.get(AHEAD)) and not pipe.poll(SOON_S):
+            _import(*modules.split(","))
         settings: WorkerSettings = pipe.receive()
         Worker(pipe, page, settings).serve()
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -188,8 +198,8 @@ def serve(handle: int, status: Path) -> int:
     return 0
 
 
-def _import_ahead() -> None:
-    """Import what most jobs need while the engine is still busy with its own start; what is absent is told later."""
-    for module in ("cuda.bindings.driver", "cuda.bindings.nvrtc", "cuprof.worker.trials"):
-        with contextlib.suppress(ImportError):
+def _import(*modules: str) -> None:
+    """Import what jobs will need while the engine is still busy; what is absent, or fails, is told later."""
+    for module in modules:
+        with contextlib.suppress(Exception):
             importlib.import_module(module)

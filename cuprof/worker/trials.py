@@ -16,6 +16,7 @@ from cuprof.worker.bench import Bench, BeSeen
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.energy_meter import EnergyMeter
 from cuprof.worker.executions import Executions
+from cuprof.worker.held import Held
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.opened import OPENED
@@ -37,6 +38,7 @@ class TrialRunner:
         begin: called once for each trial, before its own code is first run.
         integrity: what checks and times, as it was before the family was loaded.
         be_seen: has a trial that the host's own clock timed executed under the engine's.
+        held: keeps the arrays for further blocks of the problem.
     """
 
     def __init__(
@@ -48,10 +50,11 @@ class TrialRunner:
         begin: Callable[[], None] = lambda: None,
         integrity: Integrity | None = None,
         be_seen: BeSeen = lambda *_: None,
+        held: Held | None = None,
     ) -> None:
         self.backend, self.workload, self.job, self.enter, self.begin = backend, workload, job, enter, begin
         self.monitor = StateMonitor.find(backend.facts().uuid)
-        self.be_seen = be_seen
+        self.be_seen, self.held = be_seen, held or Held()
         self.state, self.integrity = ProcessState(), integrity or Integrity()
 
     def run(self) -> Iterator[Finished]:
@@ -68,11 +71,16 @@ class TrialRunner:
         opened = yield from self._open(ready)
         if opened is None:
             return
-        session, stocked, ready = opened
+        key, session, stocked, ready = opened
+        is_kept = False
         try:
             yield from self._run_rotations(session, stocked, ready)
+            is_kept = self.job.is_block
         finally:
-            session.close()
+            if is_kept:
+                self.held.keep(key, session, stocked)
+            else:
+                session.close()
             gc.unfreeze()
 
     def _make_programs(self) -> Generator[Finished, None, list[Candidate]]:
@@ -97,8 +105,8 @@ class TrialRunner:
 
     def _open(
         self, ready: list[Candidate]
-    ) -> Generator[Finished, None, tuple[Session[Runnable], int, list[Candidate]] | None]:
-        """Return a session that is stocked, with how many sets, and those that have room in it.
+    ) -> Generator[Finished, None, tuple[tuple[object, ...], Session[Runnable], int, list[Candidate]] | None]:
+        """Return what a session may be kept by, itself, with how many sets it is stocked, and those with room in it.
 
         Those that want more scratch than there is are answered.
         """
@@ -106,12 +114,16 @@ class TrialRunner:
         while ready:
             arena = max(arena_bytes(candidate.program) for candidate in ready)
             self.enter(NO_TRIAL, Phase.INPUTS)
-            session = None
+            key, session = (id(self.backend), id(self.workload), options, arena), None
             try:
+                if kept := self.held.take(key):
+                    session, stocked = kept
+                    session.restore_inputs(self.workload.inputs)
+                    return key, session, stocked, ready
                 session = self.backend.open(self.workload.signature, self.workload.inputs, options, arena)
                 stocked = session.stock(self.workload.sets)
                 session.watch_inputs()
-                return session, stocked, ready
+                return key, session, stocked, ready
             except Exception as error:  # those that want most scratch cannot run; without them the others may
                 if session is not None:
                     with suppress(Exception):  # a lost context refuses this too, and its error is the one that counts
@@ -140,7 +152,8 @@ class TrialRunner:
             int(facts.details.get("last_level_cache_bytes") or 0),
         )
         executions = Executions(bench, stocked)
-        rounds, energy = Rounds(bench, self.backend, self.monitor, executions), EnergyMeter(bench, self.monitor)
+        rounds = Rounds(bench, self.backend, self.monitor, executions)
+        energy = EnergyMeter(bench, self.backend, self.monitor)
         self.integrity.watch(bench, executions, rounds)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
         waiting = deque(candidates[start : start + size] for start in range(0, len(candidates), size))

@@ -37,13 +37,20 @@ def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monke
     spares: list[object] = []
     monkeypatch.setattr(launch, "_spares", spares)
     monkeypatch.setattr(launch, "_at_first", [])
-    monkeypatch.setattr(launch, "_launch", lambda: SimpleNamespace(poll=lambda: None))
+    imported: list[tuple[str, ...]] = []
+
+    def start(modules: tuple[str, ...] = ()) -> SimpleNamespace:
+        imported.append(modules)
+        return SimpleNamespace(poll=lambda: None)
+
+    monkeypatch.setattr(launch, "_launch", start)
     monkeypatch.setattr("atexit.register", lambda function: None)
     launch.prestart_for_next_job()
     assert spares == []
     launch.prestart(2)
-    launch.prestart_for_next_job()
+    launch.prestart_for_next_job(("cupy", "torch"))
     assert len(spares) == 4
     assert len({id(launch.take()) for _ in range(2)}) == 2
     launch.prestart_for_next_job()
     assert len(spares) == 4
+    assert imported == [(), (), ("cupy", "torch"), ("cupy", "torch"), (), ()]

@@ -11,7 +11,7 @@ from cuprof.engine import witness as module
 from cuprof.engine.witness import LEAST_NS, MOST_ROUNDS, ROUNDS, Witness
 from cuprof.records import Measure, Outcome, Sample, State, Timing
 from cuprof.statistics.median import summarise
-from cuprof.worker.messages import Executed, Finished, Ready
+from cuprof.worker.messages import Execute, Executed, Finished, Ready
 
 
 def outcome(claimed_ns: float, state: State = State.OK) -> Finished:
@@ -56,6 +56,21 @@ def test_a_long_execution_is_looked_at_once_where_writing_is_a_small_part_of_it(
 ) -> None:
     looks = [watch(monkeypatch, 3e9, 3e9, write_ns=write_ns)[1] for write_ns in (1e8, 3e8)]
     assert looks == [1, ROUNDS]
+
+
+@pytest.mark.parametrize(("said_ns", "state"), [(3e9, State.OK), (1e9, State.IMPLAUSIBLE)])
+def test_one_execution_is_seen_and_looked_at_anew_where_it_was_not_long(
+    monkeypatch: pytest.MonkeyPatch, said_ns: float, state: State
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(module, "perf_counter_ns", lambda: int(now[0]))
+    seen = Witness()
+    assert seen.answer(Ready(0, 0.0, once=True)) == Execute(1)
+    now[0] += 3.1e9
+    assert seen.answer(Executed(1, said_ns)) == Execute(0)
+    assert seen.judge(outcome(said_ns)).state is state
+    seen.answer(Ready(0, said_ns))
+    assert seen.judge(outcome(said_ns)).message == "its time was not to be seen from outside its process"
 
 
 @pytest.mark.parametrize("real_ns", [3e4, 3e5, 3e8])

@@ -310,6 +310,18 @@ def test_an_execution_that_is_longer_than_warming_up_counts(
     assert len(kernel.batches) == count
 
 
+@pytest.mark.parametrize(("patience_ns", "durations"), [(2e9, [3e9]), (5e9, [3e9, 4e9])])
+def test_a_reading_that_was_taken_before_is_the_first_sample(
+    bench: Callable[..., Bench], patience_ns: float, durations: list[float]
+) -> None:
+    kernel, other = Kernel([4e9]), Kernel([1e4])
+    settings = bench(rule=StoppingRule(patience_ns=patience_ns), begun={0: Reading(3e9)}, settle_ns=1e6)
+    timings = dict(settings.sample(kernel, other))
+    assert [sample.duration_ns for sample in timings[0].samples] == durations
+    assert (timings[0].stopped_by, timings[1].stopped_by) == ("time", "interval")
+    assert len(kernel.batches) == len(durations) - 1  # neither for warming up nor so that clocks rise
+
+
 def test_the_device_works_for_a_while_before_the_first_sample(bench: Callable[..., Bench]) -> None:
     kernels = [Kernel([1e4]), Kernel([1e4])]
     bench(settle_ns=1e6).sample(*kernels)

@@ -132,7 +132,7 @@ class Desk:
         count = len(sets) if stocked is None else stocked
         bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, INTEGRITY)  # type: ignore[arg-type]
         self.executions = Executions(bench, count)
-        self.candidate = Candidate(0, JobTrial("0" * 32, "v", Point(), ""), SimpleNamespace(name="v"))  # type: ignore[arg-type]
+        self.candidate = Candidate(0, JobTrial("0" * 32, "v", Point(), ""), SimpleNamespace(name="v", tolerance=None))  # type: ignore[arg-type]
         self.candidate.runnable = runnable
         runnable.met.update(range(COMPARED_SETS))  # checked and sampled on these
         self.candidate.tolerances = [Tolerance() if each.reference else None for each in sets]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +18,13 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.session import CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
+from cuprof.engine.witness import Witness
 from cuprof.family import Array, Axis, Family, Point, Signature, Tolerance
-from cuprof.records import ENERGY_UNAVAILABLE, Measure, Outcome, State, Timing
-from cuprof.worker.bench import LATE
+from cuprof.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
+from cuprof.worker.bench import LATE, BeSeen
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.executions import WANTED
-from cuprof.worker.messages import Job, JobTrial
+from cuprof.worker.messages import Executed, Finished, Job, JobTrial, Ready
 from cuprof.worker.rounds import Rounds
 from cuprof.worker.trials import TrialRunner
 from cuprof.worker.workload import COMPARED_SETS, Workload
@@ -157,7 +159,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
     monkeypatch.setattr(caches, "cache_bytes", lambda: 1 << 16)
 
     def run_job(
-        measures: tuple[Measure, ...] = (Measure.COLD,), samples: int = 8, energy: bool = False, **makes: Make
+        measures: tuple[Measure, ...] = (Measure.COLD,),
+        samples: int = 8,
+        energy: bool = False,
+        patience_seconds: float = 10.0,
+        be_seen: BeSeen = lambda *_: None,
+        **makes: Make,
     ) -> dict[str, Outcome]:
         family = Family(
             name="twice", title="Twice x", axes=(Axis("n", N),),
@@ -170,10 +177,13 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         for name, make in makes.items():
             family.cpu(name)(make)
         trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(makes))
-        settings = replace(QUICK, modes=measures, min_samples=samples, max_samples=samples, energy=energy)
+        settings = replace(
+            QUICK, modes=measures, min_samples=samples, max_samples=samples, energy=energy,
+            patience_seconds=patience_seconds,
+        )  # fmt: skip
         methods = dict.fromkeys(measures, "m" * 16)
         job = Job(Path(), "cpu", Point(n=N), trials, 3, settings, methods)
-        runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None)
+        runner = TrialRunner(CpuBackend(1), Workload.make(family, job), job, lambda *_: None, be_seen=be_seen)
         names = list(makes)
         return {names[finished.index]: finished.outcome for finished in runner.run()}
 
@@ -277,6 +287,91 @@ def test_who_ends_where_the_result_seems_to_be_there_is_timed_in_full_cold_and_w
 def test_a_row_says_how_many_executions_were_compared(run: Callable[..., dict[str, Outcome]]) -> None:
     (timing,) = run(honest=honest)["honest"].timings
     assert COMPARED_SETS <= timing.details["compared"] <= WANTED
+
+
+class Engine:
+    """See executions as the engine does, with its clock, and believe times or not."""
+
+    def __init__(self) -> None:
+        self.witness = Witness()
+        self.looks: list[bool] = []
+
+    def __call__(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:
+        self.looks.append(once)
+        asked = self.witness.answer(Ready(index, claimed_ns, once))
+        while asked.count:
+            asked = self.witness.answer(Executed(asked.count, execute(asked.count, asked.only_write)))
+
+    def judge(self, outcome: Outcome) -> Outcome:
+        return self.witness.judge(Finished(0, outcome))
+
+
+def lasting(*seconds: float, ahead: bool = False) -> tuple[Make, list[float]]:
+    """Return a variant whose executions last so long, the last of these for all further ones, and a list of them.
+
+    Args:
+        ahead: its result is computed while it prepares.
+    """
+    lasted: list[float] = []
+
+    def prepare(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        known = computed(inputs) if ahead else None
+
+        def call() -> None:
+            lasted.append(seconds[min(len(lasted), len(seconds) - 1)])
+            time.sleep(lasted[-1])
+            outputs["y"][:] = computed(inputs) if known is None else known
+
+        return call
+
+    return prepare, lasted
+
+
+@pytest.mark.parametrize(("patience_s", "samples"), [(0.5, 1), (10.0, 3)])
+def test_who_takes_long_is_executed_no_more_often_than_checked_and_sampled(
+    run: Callable[..., dict[str, Outcome]], patience_s: float, samples: int
+) -> None:
+    engine, (variant, lasted) = Engine(), lasting(0.55)
+    found = run(samples=3, be_seen=engine, patience_seconds=patience_s, long=variant)["long"]
+    assert engine.judge(found).state is State.OK, found.message
+    (timing,) = found.timings
+    assert [sample.round for sample in timing.samples] == [*range(-1, samples - 1)]
+    assert timing.details["compared"] >= 1
+    assert engine.looks == [True]
+    assert len(lasted) == 1 + samples
+
+
+def test_who_takes_long_and_knew_its_result_is_wrong_at_its_one_sample(run: Callable[..., dict[str, Outcome]]) -> None:
+    variant, _ = lasting(0.55, ahead=True)
+    found = run(be_seen=Engine(), patience_seconds=0.5, long=variant)["long"]
+    assert (found.state, found.phase) == (State.WRONG_RESULT, "time")
+
+
+@pytest.mark.parametrize(("first_s", "patience_s"), [((0.7,), 10.0), ((0.7,), 0.6), ((0.7, 0.7), 10.0)])
+def test_what_takes_long_at_first_is_neither_its_time_nor_held_against_it(
+    run: Callable[..., dict[str, Outcome]], first_s: tuple[float, ...], patience_s: float
+) -> None:
+    engine, (variant, _) = Engine(), lasting(*first_s, 0.001)
+    found = run(be_seen=engine, patience_seconds=patience_s, compiles=variant)["compiles"]
+    assert engine.judge(found).state is State.OK, found.message
+    assert 1e6 <= found.timings[0].summary.median_ns < 2e7
+    assert engine.looks == [True, False]
+
+
+def test_equal_results_are_compared_once_whoever_computes_them(
+    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = []
+    judge = Workload.judge
+
+    def counted(workload: Workload, *given: Any) -> Check:
+        judged.append(given[1])
+        return judge(workload, *given)
+
+    monkeypatch.setattr(Workload, "judge", counted)
+    found = run(be_seen=Engine(), one=honest, two=honest, three=honest)
+    assert {each.state for each in found.values()} == {State.OK}
+    assert sorted(judged) == [*range(COMPARED_SETS)]
 
 
 @pytest.mark.parametrize("measures", [(Measure.COLD,), (Measure.COLD, Measure.HOT)])

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from cuprof.config.model import MeasureConfig
+from cuprof.engine import launch, worker_process
 from cuprof.engine.worker_process import LOG_TAIL_BYTES, WorkerDiedError, WorkerProcess
 from cuprof.errors import LaunchError, MissingDependencyError
 from cuprof.family import Point
@@ -180,6 +181,22 @@ def test_files_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     for name in ("random", "types", "numpy", "msgspec"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('a stranger')\n")
+    with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
+        assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
+
+
+@pytest.mark.own_workers
+def test_who_is_idle_imports_what_the_next_job_may_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = tmp_path / "seen"
+    (tmp_path / "needed.py").write_text(f"open({str(seen)!r}, 'w').close()\n")
+    (tmp_path / "broken.py").write_text("raise RuntimeError('a broken installation')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    idle = launch._launch(modules=("absent", "broken", "needed"))
+    give_up = time.monotonic() + 30
+    while not seen.exists() and time.monotonic() < give_up:
+        time.sleep(0.05)
+    assert seen.exists()
+    monkeypatch.setattr(worker_process, "take", lambda sandbox: idle)
     with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
         assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 
