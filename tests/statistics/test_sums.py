@@ -50,3 +50,16 @@ def test_quantiles_of_many_sums_are_found_at_once() -> None:
     for sums, rank in wanted:
         every = sums.factor * np.sort((sums.first[:, None] + sums.second).ravel())
         assert abs(sums.quantile(rank) - every[rank - 1]) <= 2 * BESIDE * max(1.0, abs(every[0]), abs(every[-1]))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.99, 1.0])
+def test_a_quantile_is_the_same_whether_others_of_its_sums_are_asked_for(share: float) -> None:
+    sizes = [(1, 1), (3, 200), (47, 48), (90, 70), (20, 20)]
+    made = [[np.sort(draw(size)) for size in pair] for draw in DRAWN.values() for pair in sizes]
+    alone, among_others = ([Sums(*pair) for pair in made] for _ in range(2))
+    find_quantiles((sums, sums.rank(share)) for sums in alone)
+    find_quantiles((sums, sums.rank(each)) for sums in among_others for each in (0.1, share, 0.7))
+    rank = [sums.rank(share) for sums in alone]
+    assert [sums.quantile(n) for sums, n in zip(alone, rank, strict=True)] == [
+        sums.quantile(n) for sums, n in zip(among_others, rank, strict=True)
+    ]
