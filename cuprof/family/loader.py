@@ -9,6 +9,7 @@ Importing changes `sys.modules`: load from one thread at a time.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
@@ -21,7 +22,7 @@ from types import CodeType, ModuleType
 
 from cuprof.errors import CuprofError, FamilyError, UnknownNameError
 from cuprof.family.model import Family
-from cuprof.family.modules import imported_files
+from cuprof.family.modules import imported_files, parse_file
 from cuprof.family.trace import describe, place_of
 from cuprof.family.validation import check_family
 from cuprof.project import find_project
@@ -104,6 +105,7 @@ def load_family(path: Path) -> Family:
         found = f"but `family` is a {type(family).__name__}" if hasattr(module, "family") else "but there is none"
         raise FamilyError(
             f"{file} must define `family = Family(...)`, or call cuprof.compare(...), at module level, {found}"
+            f"{_guard_hint(file)}"
         )
     family.folder, family.path = file.parent, path
     check_family(family)
@@ -172,6 +174,14 @@ def _no_byte_code() -> Iterator[None]:
         yield
     finally:
         sys.dont_write_bytecode = before
+
+
+def _guard_hint(file: Path) -> str:
+    """Return what to do where a comparison may stand behind `if __name__ == "__main__":`, which holds in no sweep."""
+    for node in parse_file(file).tree.body:
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            return f"; what stands below `if {ast.unparse(node.test)}:` runs by `python {file.name}` alone"
+    return ""
 
 
 def _hint(error: BaseException, folder: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import hashlib
 import inspect
 import io
@@ -21,7 +22,7 @@ import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,13 @@ class Capture:
         if (triton := _triton_text(value)) is not None:
             self._bind("triton", sys.modules["triton"])
             return triton
+        if type(value) is functools.partial:
+            self._bind("functools", functools)
+            given = [self.express(one, f"{wanted}_{number}") for number, one in enumerate((value.func, *value.args))]
+            given += [f"{key}={self.express(one, f'{wanted}_{key}')}" for key, one in value.keywords.items()]
+            return f"functools.partial({', '.join(given)})"
+        if isinstance(value, MethodType) and _is_own_object(value.__self__):
+            return f"{self.express(value.__self__, f'{wanted}_self')}.{value.__name__}"
         name = next((known for known, one in self._names.items() if one is value), "")
         return name or self._bind(self._free_name(value, wanted), value)
 
@@ -164,6 +172,9 @@ class Capture:
             self.lines.append(f"from {module} import {attribute}" + (f" as {name}" if name != attribute else ""))
         elif isinstance(value, tuple | list | dict) or _triton_text(value) is not None:
             self.lines.append(f"{name} = {self.express(value, name)}")
+        elif _is_own_object(value):
+            made, held = self.express(type(value), type(value).__name__), self.express(vars(value), name)
+            self.lines.append(f"{name} = {made}.__new__({made})\nvars({name}).update({held})")
         else:
             self._bind_text(name, value)
         return name
@@ -191,6 +202,7 @@ class Capture:
 
     def _bind_text(self, name: str, value: Any) -> None:
         """Add the text of a function or class, after what it uses."""
+        defaults: tuple[str, ...] = ()
         if isinstance(value, type):
             text, own = _class_text(value), value.__name__
             surroundings = vars(sys.modules[value.__module__])
@@ -202,6 +214,8 @@ class Capture:
                     "that measures; use a decorator, make it in the function that uses it, or put it into a file"
                 )
             text, own = self.read_text(function), function.__name__
+            defaults = self._express_defaults(name, function) if value is function else ()
+            text = _without_defaults(text) if defaults else text
             surroundings = {**function.__globals__, **_closed_over(function)}
         for used in sorted(global_names(text) - {own}):
             if used in surroundings and surroundings[used] is not getattr(builtins, used, surroundings):
@@ -211,6 +225,20 @@ class Capture:
             self.lines[-1] = f"{name} = {text}"
         elif own != name:
             self._bind_alias(own, name, value)
+        self.lines += [f"{name}.{line}" for line in defaults]
+
+    def _express_defaults(self, name: str, function: FunctionType) -> tuple[str, ...]:
+        """Return what sets the defaults that name something; none where they cannot be told but by their own text."""
+        text = self.read_text(function)
+        if _without_defaults(text) == text:
+            return ()
+        try:
+            return tuple(
+                f"{key} = {self.express(getattr(function, key), f'{name}_default')}"
+                for key in ("__defaults__", "__kwdefaults__")
+            )
+        except UsageError:
+            return ()
 
     def _bind_alias(self, own: str, name: str, value: Any) -> None:
         if own in self._names and self._names[own] is not value:
@@ -301,6 +329,28 @@ def function_text(function: FunctionType) -> str:
             f"several lambdas stand in line {code.co_firstlineno} of {code.co_filename}; give one a line of its own"
         )
     return source.segment(same[0])
+
+
+def _without_defaults(text: str) -> str:
+    """Return a function's text with None for defaults that name something: what that was, the function alone knows."""
+    node: Any = ast.parse(text).body[0]
+    node = node.value if isinstance(node, ast.Expr) else node
+    given = (*node.args.defaults, *filter(None, node.args.kw_defaults))
+    lines = text.encode().splitlines(keepends=True)
+    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    content = text.encode()
+    for one in sorted(given, key=lambda each: (each.lineno, each.col_offset), reverse=True):
+        if any(isinstance(each, ast.Name) for each in ast.walk(one)):
+            begin, end = starts[one.lineno - 1] + one.col_offset, starts[one.end_lineno - 1] + one.end_col_offset
+            content = content[:begin] + b"None" + content[end:]
+    return content.decode()
+
+
+def _is_own_object(value: Any) -> bool:
+    """Return whether a value is an object of a class of the script's own, which its class and attributes make."""
+    if isinstance(value, type) or not hasattr(value, "__dict__") or unwrap(value) is not None:
+        return False
+    return all(find_import(one) is None for one in type(value).__mro__[:-1])
 
 
 def _lines_of(function: FunctionType) -> list[str]:

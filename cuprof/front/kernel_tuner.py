@@ -267,7 +267,9 @@ def _divide(given: Any, params: Mapping[str, Any]) -> float:
 
 def _evaluate(given: Any, params: Mapping[str, Any]) -> int:
     """Return a number, or what the text of an expression of tunables comes to, rounded down."""
-    return int(eval(_compile(given), {}, params) if isinstance(given, str) else given)
+    if isinstance(given, str):
+        given = params[given] if given in params else eval(_compile(given), {}, params)
+    return int(given)
 
 
 @lru_cache(maxsize=256)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import operator
 import sys
 from functools import partial
 from pathlib import Path
@@ -110,10 +112,57 @@ def test_importable_things_are_imported_and_own_files_count(tmp_path: Path, monk
     del sys.modules["own_helpers"]
 
 
+SCALED = """
+import numpy as np
+
+
+class Scaled:
+    def __init__(self, factor):
+        self.factor, self.table = factor, np.arange(3.0)
+
+    def __call__(self, x):
+        return self.times(x, factor=self.factor) + self.table.sum()
+
+    def times(self, x, *, factor = 3):
+        return factor * x
+"""
+
+
+def loaded(capture: Capture, folder: Path, *words: str) -> list[Any]:
+    """Return what is called in the file that a capture writes."""
+    path = write(folder, f"made = [{', '.join(words)}]", capture)
+    module: dict[str, Any] = {"__file__": str(path)}
+    exec(path.read_text(), module)
+    return list(module["made"])
+
+
+def test_a_default_is_what_it_was_when_the_function_was_made(tmp_path: Path) -> None:
+    capture = Capture()
+    made = [lambda x, number=number, *, other=number + 1: x * number + other for number in (2, 3)]
+    first, second = loaded(capture, tmp_path, *(capture.express(one, f"f_{n}") for n, one in enumerate(made)))
+    assert [(one(10), one.__name__) for one in (first, second)] == [(23, "<lambda>"), (34, "<lambda>")]
+
+
+def test_objects_of_own_classes_their_methods_and_partials_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").write_text(SCALED)
+    spec = importlib.util.spec_from_file_location("__main__", tmp_path / "script.py")
+    assert spec is not None
+    script = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    exec(compile(SCALED, tmp_path / "script.py", "exec"), vars(script))
+    capture, scaled = Capture(), script.Scaled(2.0)
+    words = [capture.express(one, f"f_{n}") for n, one in enumerate((scaled, scaled.times, partial(inner, x=WEIGHTS)))]
+    called, times, bound = loaded(capture, tmp_path / "made", *words)
+    assert (called(10.0), times(10.0), times.__self__ is called) == (23.0, 30.0, True)
+    assert np.array_equal(bound(), inner(WEIGHTS))
+
+
 def test_what_has_no_text_is_told() -> None:
     capture = Capture()
-    with pytest.raises(UsageError, match=r"f is a partial that a call has made, which cannot be told"):
-        capture.express(partial(outer, 1), "f")
+    with pytest.raises(UsageError, match=r"f is a itemgetter that a call has made, which cannot be told"):
+        capture.express(operator.itemgetter(1), "f")
     exec_names: dict[str, Any] = {"__name__": "__main__"}
     exec("def typed(x):\n    return x", exec_names)
     with pytest.raises(UsageError, match=r"the text of typed is not known"):
