@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cuprof.backends.contract import DeviceLostError, Reading, Runnable
+from cuprof.backends.contract import DeviceLostError, Runnable
 from cuprof.errors import (
     BuildError,
     CuprofError,
@@ -24,10 +24,11 @@ from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase
 
-LONG_NS = 500_000_000
+LONG_NS = 100_000_000
 """Who takes so long is executed no more often than its samples want: the engine's clock sees the first of them."""
-ALIKE = 1.25
-"""By no more than this may that one have taken longer than they usually do; else the engine looks again."""
+ALIKE = 1.5
+"""By no more than this may what the engine saw have lasted longer, with all that was written and fetched, than an
+execution usually does; else it looks again."""
 
 Enter = Callable[[int, Phase], None]
 """Told a trial's index and the phase before every step of it."""
@@ -46,7 +47,7 @@ class Candidate:
         opened: files that it opened while it prepared.
         changes_settings: its own code sets limits or preferences of the device, which hold as long as it is alone.
         check_ns: what its first execution took; it may have compiled something.
-        first: its first sample, where the engine's clock saw that.
+        seen_ns: how long its first sample lasted for the engine, where that saw it.
     """
 
     index: int
@@ -64,11 +65,11 @@ class Candidate:
     opened: set[str] = field(default_factory=set)
     changes_settings: bool = False
     check_ns: int = 0
-    first: Reading | None = None
+    seen_ns: int = 0
 
     def was_seen(self, usual_ns: float) -> bool:
         """Return whether the engine's clock has seen an execution that took as long as they usually do, and long."""
-        return self.first is not None and usual_ns >= LONG_NS and self.first.duration_ns <= ALIKE * usual_ns
+        return usual_ns >= LONG_NS and 0 < self.seen_ns <= ALIKE * usual_ns
 
     @property
     def calls_host(self) -> bool:
@@ -124,4 +125,4 @@ class Candidate:
 
     def release(self) -> None:
         """Let go of what it has been given and has measured: samples, library plans and their workspace."""
-        self.runnable, self.check, self.first, self.timings = None, None, None, {}
+        self.runnable, self.check, self.seen_ns, self.timings = None, None, 0, {}

@@ -69,21 +69,23 @@ class Rounds:
         bench, executions, runnable = self.bench, self.executions, candidate.runnable
         if bench.be_seen is None or executions.compared_sets < 2 or runnable is None:
             return None
-        spent_ns: list[int] = []
+        taken: list[tuple[Reading, int]] = []
 
         def execute(count: int, only_write: bool) -> float:
             started = time.monotonic_ns()
-            deal = partial(executions.deal, candidate.index)
-            candidate.first = bench.session.read(runnable, Measure.COLD, 1, deal)
-            spent_ns.append(time.monotonic_ns() - started)
+            reading = bench.session.read(runnable, Measure.COLD, 1, partial(executions.deal, candidate.index))
+            taken.append((reading, time.monotonic_ns() - started))
             bench.session.fetch(runnable)
-            return candidate.first.duration_ns
+            candidate.seen_ns = time.monotonic_ns() - started
+            return reading.duration_ns
 
         self.attend(candidate.index)
         bench.be_seen(candidate.index, candidate.check_ns, execute, True)
-        for spent in spent_ns:
-            executions.settle(candidate.index, runnable, spent)
-        return candidate.first if candidate.first and candidate.first.duration_ns >= LONG_NS else None
+        for reading, spent_ns in taken:
+            executions.settle(candidate.index, runnable, spent_ns)
+            if reading.duration_ns >= LONG_NS:
+                return reading
+        return None
 
     def attend(self, index: int) -> None:
         """Say that a candidate is going to be executed."""

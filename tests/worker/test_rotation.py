@@ -15,7 +15,7 @@ import pytest
 
 from cuprof.backends.cpu import caches
 from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.backends.cpu.session import CpuSession
+from cuprof.backends.cpu.session import CpuRunnable, CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
 from cuprof.engine.witness import Witness
@@ -327,11 +327,11 @@ def lasting(*seconds: float, ahead: bool = False) -> tuple[Make, list[float]]:
     return prepare, lasted
 
 
-@pytest.mark.parametrize(("patience_s", "samples"), [(0.5, 1), (10.0, 3)])
+@pytest.mark.parametrize(("patience_s", "samples"), [(0.1, 1), (10.0, 3)])
 def test_who_takes_long_is_executed_no_more_often_than_checked_and_sampled(
     run: Callable[..., dict[str, Outcome]], patience_s: float, samples: int
 ) -> None:
-    engine, (variant, lasted) = Engine(), lasting(0.55)
+    engine, (variant, lasted) = Engine(), lasting(0.12)
     found = run(samples=3, be_seen=engine, patience_seconds=patience_s, long=variant)["long"]
     assert engine.judge(found).state is State.OK, found.message
     (timing,) = found.timings
@@ -341,13 +341,29 @@ def test_who_takes_long_is_executed_no_more_often_than_checked_and_sampled(
     assert len(lasted) == 1 + samples
 
 
+def test_what_is_long_only_with_what_is_written_and_fetched_is_looked_at_again(
+    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = CpuSession.fetch
+
+    def slow(session: CpuSession, runnable: CpuRunnable) -> dict[str, np.ndarray]:
+        time.sleep(0.4)
+        return fetch(session, runnable)
+
+    monkeypatch.setattr(CpuSession, "fetch", slow)
+    engine, (variant, _) = Engine(), lasting(0.12)
+    found = run(samples=1, be_seen=engine, patience_seconds=0.1, large=variant)["large"]
+    assert engine.judge(found).state is State.OK, found.message
+    assert engine.looks == [True, False]
+
+
 def test_who_takes_long_and_knew_its_result_is_wrong_at_its_one_sample(run: Callable[..., dict[str, Outcome]]) -> None:
-    variant, _ = lasting(0.55, ahead=True)
-    found = run(be_seen=Engine(), patience_seconds=0.5, long=variant)["long"]
+    variant, _ = lasting(0.12, ahead=True)
+    found = run(be_seen=Engine(), patience_seconds=0.1, long=variant)["long"]
     assert (found.state, found.phase) == (State.WRONG_RESULT, "time")
 
 
-@pytest.mark.parametrize(("first_s", "patience_s"), [((0.7,), 10.0), ((0.7,), 0.6), ((0.7, 0.7), 10.0)])
+@pytest.mark.parametrize(("first_s", "patience_s"), [((0.7,), 10.0), ((0.7,), 0.6), ((0.3, 0.3), 10.0)])
 def test_what_takes_long_at_first_is_neither_its_time_nor_held_against_it(
     run: Callable[..., dict[str, Outcome]], first_s: tuple[float, ...], patience_s: float
 ) -> None:
