@@ -11,7 +11,7 @@ from cuprof.family import Arrays
 from cuprof.measure.seal import Seal
 from cuprof.records import Check, Measure
 from cuprof.worker.bench import Bench
-from cuprof.worker.candidate import LONG_NS, Candidate
+from cuprof.worker.candidate import Candidate
 
 WANTED = 240
 """Executions of a trial that are compared, if that takes no longer than `MOST_SHARE` of what its samples took: one that
@@ -39,6 +39,8 @@ done ahead: memory that was just written has still to leave the caches. Arrays o
 execution takes less; `TIMES_LONGER` is enough."""
 MOST_LUCKY = 1
 """So often among these a thread may have been quick enough."""
+LONGEST_NS = 1e9
+"""Who takes longer than this on inputs that it knows is not asked: what remembers does so to take less."""
 
 
 @dataclass
@@ -191,7 +193,7 @@ class Executions:
         """
         number = self.bench.workload.compared
         usual = candidate.timings.get(Measure.COLD) or candidate.timings.get(Measure.HOT)
-        if usual is None or usual.summary.median_ns > LONG_NS:  # what remembers does so to take less
+        if usual is None or usual.summary.median_ns > LONGEST_NS:
             return ""
         usual_ns = usual.summary.median_ns
         if found := self._find_longer(candidate, number, Measure.COLD, TIMES_LONGER, usual_ns):
