@@ -168,6 +168,8 @@ class Worker:
                 self._integrity.trust(self._workload[1].family.verify)
             if job.extension is not None:  # strangers' code, after inputs and reference have been made
                 extend(self._workload[1].family, job.extension)
+        else:
+            self._workload = (key, self._workload[1].for_job(job))
         return self._workload[1]
 
 

@@ -173,6 +173,13 @@ class Workload:
                 sets.append(InputSet(as_long_as(signature, drawn)))
         return cls(replace(family), signature, tuple(sets), tuple(standards), job.problem, job.seed, redraw)
 
+    def for_job(self, job: Job) -> Workload:
+        """Return the same, and one set more for a job on the host where it was drawn for one that is not."""
+        wanted = COMPARED_SETS + UNSEEN_SETS + get_spec(job.backend).is_host
+        if len(self.sets) != wanted - 1 or len(self.sets) <= COMPARED_SETS:  # there was no room for what it wanted
+            return self
+        return replace(self, sets=(*self.sets, InputSet(self.redraw(len(self.sets)))))
+
     def held_to(
         self, own: Callable[[Point, Arrays, Arrays], object] | None, where: str, problem: Point
     ) -> list[Tolerances | None]:

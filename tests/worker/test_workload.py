@@ -1,0 +1,52 @@
+"""What is drawn of a problem, and for whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cuprof.config.model import MeasureConfig
+from cuprof.family import Array, Axis, Family, Point, Signature, Tolerance
+from cuprof.records import Measure
+from cuprof.worker import workload
+from cuprof.worker.messages import Job
+from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS, Workload
+
+N = 64
+HOST = Job(Path(), "cpu", Point(n=N), (), 3, MeasureConfig(), {Measure.COLD: "m" * 16})
+CARD = replace(HOST, backend="cuda")
+FAMILY = Family(
+    name="twice",
+    title="y = 2x",
+    axes=(Axis("n", default=N),),
+    signature=lambda p: Signature({"x": Array((p.n,), "float32")}, {"y": Array((p.n,), "float32")}),
+    generate=lambda problem, rng: {"x": rng.random(problem.n, dtype=np.float32)},
+    reference=lambda problem, inputs: {"y": 2 * inputs["x"]},
+    tolerance=lambda problem, inputs, reference: Tolerance(),
+    useful_bytes=lambda problem: 8 * problem.n,
+)
+
+
+def test_a_job_on_the_host_finds_all_its_sets_after_one_on_a_card() -> None:
+    drawn, fresh = Workload.make(FAMILY, CARD), Workload.make(FAMILY, HOST)
+    assert len(drawn.sets) == COMPARED_SETS + UNSEEN_SETS
+    more = drawn.for_job(HOST)
+    assert [each.inputs["x"].tolist() for each in more.sets] == [each.inputs["x"].tolist() for each in fresh.sets]
+    assert more.compared == COMPARED_SETS
+    assert more.for_job(HOST) is more
+    assert drawn.for_job(CARD) is drawn
+
+
+def test_a_job_on_a_card_keeps_what_was_drawn_for_the_host() -> None:
+    drawn = Workload.make(FAMILY, HOST)
+    assert drawn.for_job(CARD) is drawn
+
+
+def test_where_there_was_no_room_for_a_further_set_none_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "available_bytes", lambda: workload.MEMORY_SHARE * 4 * N)
+    drawn = Workload.make(FAMILY, CARD)
+    assert len(drawn.sets) == COMPARED_SETS
+    assert drawn.for_job(HOST) is drawn
