@@ -14,12 +14,13 @@ from cuprof.backends.cpu import caches
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.session import CpuSession
 from cuprof.config.model import MeasureConfig
-from cuprof.family import Array, Arrays, Axis, Family, Point, Signature, Tolerance
+from cuprof.family import Arrays, Point, Signature
 from cuprof.records import Measure, State
 from cuprof.worker.held import Held
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.trials import TrialRunner
 from cuprof.worker.workload import Workload
+from tests.worker.twice import make_twice
 
 N = 64
 QUICK = MeasureConfig(modes=("cold",), target=0.5, min_samples=3, max_samples=3, warmup=1, settle_seconds=0.0)
@@ -60,14 +61,7 @@ def run(backend: Watched) -> Callable[..., State]:
     """Return what runs a job with what was held after the one before, and says how its one trial ended."""
     held = Held()
     places: list[int] = []
-    family = Family(
-        name="twice", title="Twice x", axes=(Axis("n", N),),
-        signature=lambda problem: Signature({"x": Array((N,), "float32")}, {"y": Array((N,), "float32")}),
-        generate=lambda problem, rng: {"x": rng.uniform(1, 2, N).astype(np.float32)},
-        reference=lambda problem, inputs: {"y": 2.0 * inputs["x"].astype(np.float64)},
-        tolerance=lambda problem, inputs, reference: Tolerance(relative=1e-6),
-        useful_bytes=lambda problem: 8 * N,
-    )  # fmt: skip
+    family = make_twice(N)
 
     @family.cpu("twice")
     def twice(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:

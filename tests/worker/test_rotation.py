@@ -19,7 +19,7 @@ from cuprof.backends.cpu.session import CpuRunnable, CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
 from cuprof.engine.witness import Witness
-from cuprof.family import Array, Axis, Family, Point, Signature, Tolerance
+from cuprof.family import Point
 from cuprof.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
 from cuprof.worker.bench import LATE, BeSeen
 from cuprof.worker.candidate import Candidate
@@ -28,6 +28,7 @@ from cuprof.worker.messages import Executed, Finished, Job, JobTrial, Ready
 from cuprof.worker.rounds import Rounds
 from cuprof.worker.trials import TrialRunner
 from cuprof.worker.workload import COMPARED_SETS, Workload
+from tests.worker.twice import make_twice
 
 N = 1 << 12
 WORK_S = 0.0004
@@ -166,14 +167,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         be_seen: BeSeen = lambda *_: None,
         **makes: Make,
     ) -> dict[str, Outcome]:
-        family = Family(
-            name="twice", title="Twice x", axes=(Axis("n", N),),
-            signature=lambda problem: Signature({"x": Array((N,), "float32")}, {"y": Array((N,), "float32")}),
-            generate=lambda problem, rng: {"x": rng.uniform(1, 2, N).astype(np.float32)},
-            reference=lambda problem, inputs: {"y": 2.0 * inputs["x"].astype(np.float64)},
-            tolerance=lambda problem, inputs, reference: Tolerance(relative=1e-6),
-            useful_bytes=lambda problem: 8 * N,
-        )  # fmt: skip
+        family = make_twice(N)
         for name, make in makes.items():
             family.cpu(name)(make)
         trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(makes))

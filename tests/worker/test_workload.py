@@ -5,29 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from cuprof.config.model import MeasureConfig
-from cuprof.family import Array, Axis, Family, Point, Signature, Tolerance
+from cuprof.family import Point
 from cuprof.records import Measure
 from cuprof.worker import workload
 from cuprof.worker.messages import Job
 from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS, Workload
+from tests.worker.twice import make_twice
 
 N = 64
 HOST = Job(Path(), "cpu", Point(n=N), (), 3, MeasureConfig(), {Measure.COLD: "m" * 16})
 CARD = replace(HOST, backend="cuda")
-FAMILY = Family(
-    name="twice",
-    title="y = 2x",
-    axes=(Axis("n", default=N),),
-    signature=lambda p: Signature({"x": Array((p.n,), "float32")}, {"y": Array((p.n,), "float32")}),
-    generate=lambda problem, rng: {"x": rng.random(problem.n, dtype=np.float32)},
-    reference=lambda problem, inputs: {"y": 2 * inputs["x"]},
-    tolerance=lambda problem, inputs, reference: Tolerance(),
-    useful_bytes=lambda problem: 8 * problem.n,
-)
+FAMILY = make_twice(N)
 
 
 def test_a_job_on_the_host_finds_all_its_sets_after_one_on_a_card() -> None:
