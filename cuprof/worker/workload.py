@@ -157,8 +157,7 @@ class Workload:
         def redraw(number: int) -> Arrays:
             return as_long_as(signature, draw(number))
 
-        unseen = UNSEEN_SETS + get_spec(job.backend).is_host
-        numbers = range(1, 1 + min(COMPARED_SETS + unseen - 1, further))
+        numbers = range(1, 1 + min(_count_sets(job) - 1, further))
         if size < LARGE_BYTES:
             drawings = [*map(draw, numbers)]
         else:
@@ -175,8 +174,7 @@ class Workload:
 
     def for_job(self, job: Job) -> Workload:
         """Return the same, and one set more for a job on the host where it was drawn for one that is not."""
-        wanted = COMPARED_SETS + UNSEEN_SETS + get_spec(job.backend).is_host
-        if len(self.sets) != wanted - 1 or len(self.sets) <= COMPARED_SETS:  # there was no room for what it wanted
+        if len(self.sets) != _count_sets(job) - 1 or len(self.sets) <= COMPARED_SETS:  # for more there was no room
             return self
         return replace(self, sets=(*self.sets, InputSet(self.redraw(len(self.sets)))))
 
@@ -199,6 +197,11 @@ class Workload:
                 check_tolerance(tolerance, where, [*by_field(expected)])
                 found[number] = _apart_from(standard.masks, cast(Tolerances, tolerance), expected)
         return found
+
+
+def _count_sets(job: Job) -> int:
+    """Return how many sets of inputs a job wants."""
+    return COMPARED_SETS + UNSEEN_SETS + get_spec(job.backend).is_host
 
 
 def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) -> dict[str, np.ndarray]:

@@ -83,15 +83,18 @@ class Calibration:
         correction_ns: taken off the time between two events.
         tick_ns: the step of event times.
         clock_step_ns: the step of the device's nanosecond counter.
-        hold_least_ns: a hold from which the SM clock is read lasts at least so long.
         flush_least_ns: a flush that takes less has not read all that it has to.
     """
 
     correction_ns: float = 0.0
     tick_ns: float = 0.0
     clock_step_ns: int = 1
-    hold_least_ns: int = HOLD_LEAST_NS
     flush_least_ns: float = 0.0
+
+    @property
+    def hold_least_ns(self) -> int:
+        """Return how long a hold lasts at least from which the SM clock is read."""
+        return max(HOLD_LEAST_NS, CLOCK_STEPS * self.clock_step_ns)
 
 
 class CudaTimer:
@@ -372,7 +375,6 @@ class CudaTimer:
             correction_ns=max(empty_kernel_ns - EMPTY_KERNEL_NS, 0.0),
             tick_ns=smallest_step([*nothing, *kernel]),
             clock_step_ns=step_ns,
-            hold_least_ns=max(HOLD_LEAST_NS, CLOCK_STEPS * step_ns),
         )
         flushes_ns = []
         for _ in range(FLUSH_READINGS):
