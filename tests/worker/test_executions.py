@@ -313,6 +313,19 @@ def test_further_inputs_are_drawn_for_those_alone_who_took_longer_on_the_first(m
         ]
 
 
+def test_who_is_slow_after_inputs_were_drawn_is_not_said_to_remember(make: Callable[..., Desk]) -> None:
+    drawn = [-1]
+
+    def cold_ns(inputs: int, met: int) -> float:
+        is_disturbed = drawn[-1] < len(desk.device.restocked)
+        drawn.append(len(desk.device.restocked))
+        return 14_000.0 if is_disturbed else 7_000.0
+
+    desk = make(Runnable(cold_ns=cold_ns))
+    assert desk.find_memory() == ""
+    assert len(desk.device.restocked) == 1
+
+
 def test_a_variant_that_works_ahead_is_found_on_the_host(make: Callable[..., Desk]) -> None:
     ahead = Runnable(at_once_ns=21_500.0 + 1)
     found = make(ahead, unseen=UNSEEN_SETS + 1, on_host=True)
