@@ -15,9 +15,16 @@ MOST_EXCLUDED = 3.0
 """Sampling ends when this many times as many samples were left out as counted, plus the minimum."""
 
 
+FORESEEN = 0.25
+"""After this part of the time it is asked whether the rest could be enough."""
+OUT_OF_REACH = 3.0
+"""It could not where the interval, which narrows with the square root of the time, would still be so many times as wide
+as it should be. A device's two speeds, some percent apart, do not come to that: with them it narrows suddenly."""
+
+
 @dataclass(frozen=True)
 class StoppingRule:
-    """Stop at a narrow interval of the median, or at a bound.
+    """Stop at a narrow interval of the median, at a bound, or where no bound would let it become narrow.
 
     Args:
         target: half-width of the interval, relative to the median.
@@ -61,13 +68,18 @@ class StoppingRule:
         left_out = len(samples) - counted
         if counted >= self._least(spent_ns):
             enough = counted >= least_count(self.confidence)
-            if enough and is_narrow(summarise(samples, self.confidence, tick_ns), self.target):
+            summary = summarise(samples, self.confidence, tick_ns) if enough else None
+            if summary and is_narrow(summary, self.target):
                 return "interval"
             if counted >= self.max_samples:
                 return "samples"
-            if spent_ns >= self.max_ns:
+            if spent_ns >= self.max_ns or (summary and self._is_out_of_reach(summary, spent_ns)):
                 return "time"
         return "excluded" if left_out >= MOST_EXCLUDED * max(counted, self.min_samples) else None
+
+    def _is_out_of_reach(self, summary: Summary, spent_ns: float) -> bool:
+        share = spent_ns / self.max_ns
+        return share >= FORESEEN and not is_narrow(summary, OUT_OF_REACH * self.target / share**0.5)
 
     def _least(self, spent_ns: float) -> int:
         """Return how many samples there are to be before sampling may stop, but for patience."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cuprof.measure.stopping import StoppingRule, is_narrow
-from cuprof.records import Sample
+from cuprof.records import Sample, Summary
 from cuprof.statistics.median import summarise
 
 RULE = StoppingRule(target=0.01, min_samples=20, max_samples=100, max_ns=1e9, patience_ns=10e9)
@@ -45,6 +45,22 @@ def test_the_time_bound_waits_for_an_interval_and_patience_does_not() -> None:
     assert RULE.reason(taken(2), 10e9) == "time"
     assert RULE.is_due(2, 10e9, 0)
     assert not RULE.is_due(2, 9.9e9, 0)
+
+
+def test_time_that_could_not_be_enough_is_not_spent() -> None:
+    wide = StoppingRule(target=0.01, min_samples=20, max_samples=10_000, max_ns=1e9)
+    near, far = taken(40, spread=0.15), taken(40, spread=0.25)
+    halves = [half_width(summarise(samples)) for samples in (near, far)]
+    assert halves[0] < 3 * 0.01 / 0.25**0.5 < halves[1]
+    assert wide.reason(far, 0.24e9) is None
+    assert wide.reason(near, 0.25e9) is None
+    assert wide.reason(far, 0.25e9) == "time"
+    assert wide.reason(taken(40, spread=0.15), 0.5e9) == "time"  # the same interval, later
+    assert wide.reason(taken(19, spread=0.25), 0.5e9) is None  # of so few nothing is foreseen
+
+
+def half_width(summary: Summary) -> float:
+    return max(summary.high_ns - summary.median_ns, summary.median_ns - summary.low_ns) / summary.median_ns
 
 
 def test_excluded_samples_do_not_count() -> None:
