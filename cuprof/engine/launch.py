@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from threading import Thread
 
 from cuprof.child import AHEAD, child_command, child_environment
 from cuprof.guardian import MARK, end_guarded
@@ -46,6 +47,11 @@ class Launched:
         with shielded():
             end_guarded(self.process, self.folder.path)
 
+    def retire(self) -> None:
+        """Discard the worker in a thread, which the next worker and the end of this process wait for."""
+        _retiring.append(Thread(target=self.discard))
+        _retiring[-1].start()
+
     def discard(self) -> None:
         """End the worker and remove its files. What it found out has been received; nothing in it is worth a wait."""
         with shielded():
@@ -57,6 +63,7 @@ class Launched:
 
 _spares: list[Launched] = []
 _at_first: list[int] = []
+_retiring: list[Thread] = []
 
 
 def prestart(count: int = 1) -> None:
@@ -79,7 +86,12 @@ def prestart_for_next_job(modules: Sequence[str] = ()) -> None:
 
 
 def take(sandbox: Sandbox | None = None) -> Launched:
-    """Return a worker that was started ahead, if it is still alive, or a new one; in a sandbox always a new one."""
+    """Return a worker that was started ahead, if it is still alive, or a new one; in a sandbox always a new one.
+
+    Those that retire have ended by then, and hold no device's memory any more.
+    """
+    while _retiring:
+        _retiring.pop().join()
     if sandbox is not None:
         return _launch(sandbox)
     while _spares:

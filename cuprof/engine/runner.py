@@ -222,6 +222,12 @@ class JobRunner:
             self._worker.kill()
         self._drop()
 
+    def retire_worker(self) -> None:
+        """End the worker while others go on, once nothing is measured any more; see `Launched.retire`."""
+        if self._worker is not None:
+            self._worker.retire()
+        self._worker = None
+
     def stop(self) -> None:
         """Let whoever uses the runner in another thread meet a `StoppedError`, soon."""
         self._stopped = True

@@ -95,7 +95,10 @@ def run_sweep(
                         if is_first:
                             observer.note(f"results are stored in {place}")
                         ledger = Ledger(prepared, project, store, fleet, observer)
-                        return Sweep(ledger, project, meanwhile, before).run()
+                        result = Sweep(ledger, project, meanwhile, before).run()
+                        for station in fleet.stations:
+                            station.runner.retire_worker()
+                        return result
                 except UnreachableStoreError as error:
                     observer.note(f"{error}; results are kept in a file until the next sweep that reaches it")
             before = ledger if ledger is not None and ledger.sweep_id else None

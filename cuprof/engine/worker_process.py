@@ -122,6 +122,10 @@ class WorkerProcess:
         """End the worker and remove its files."""
         self._launched.discard()
 
+    def retire(self) -> None:
+        """End the worker while others go on; the next worker waits for that."""
+        self._launched.retire()
+
     def log_tail(self) -> str:
         """Return the end of what the worker printed."""
         try:

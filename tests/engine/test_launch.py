@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from threading import Event, Timer
 from types import SimpleNamespace
 
 import pytest
@@ -54,3 +55,18 @@ def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monke
     launch.prestart_for_next_job()
     assert len(spares) == 4
     assert imported == [(), (), ("cupy", "torch"), ("cupy", "torch"), (), ()]
+
+
+def test_a_new_worker_waits_for_those_that_retire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = Event()
+    order: list[str] = []
+    worker = launched(tmp_path)
+    monkeypatch.setattr(worker, "discard", lambda: (may_end.wait(60), worker.kill(), order.append("ended")))
+    monkeypatch.setattr(launch, "_launch", lambda sandbox=None: order.append("started"))
+    monkeypatch.setattr(launch, "_spares", [])
+    worker.retire()
+    assert worker.process.poll() is None
+    Timer(0.1, may_end.set).start()
+    launch.take()
+    assert order == ["ended", "started"]
+    assert worker.process.returncode is not None
