@@ -104,7 +104,7 @@ def run_sweep(
                         ledger = Ledger(prepared, project, store, fleet, observer)
                         result = Sweep(ledger, project, meanwhile, before).run()
                         for station in fleet.stations:
-                            station.runner.retire_worker()
+                            station.runner.retire_worker(station.slow_to_open)
                         return result
                 except UnreachableStoreError as error:
                     observer.note(f"{error}; results are kept in a file until the next sweep that reaches it")

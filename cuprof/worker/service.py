@@ -35,6 +35,7 @@ from cuprof.worker.messages import (
     Executed,
     Job,
     JobDone,
+    Open,
     Outline,
     Outlined,
     Probe,
@@ -88,8 +89,16 @@ class Worker:
             elif isinstance(message, Outline):
                 self.page.enter(NO_TRIAL, Phase.BUILD)
                 self.pipe.send(self._outline(message))
+            elif isinstance(message, Open):
+                self._open(message.backends)
             elif isinstance(message, Job) and not self._do(message):
                 return
+
+    def _open(self, backends: tuple[str, ...]) -> None:
+        self.page.enter(NO_TRIAL, Phase.START)
+        for name in backends:
+            with contextlib.suppress(Exception):  # who needs the device is told why, if it cannot be opened then either
+                self.devices.get(name)
 
     def _describe(self, backends: tuple[str, ...]) -> Described:
         devices = {name: self.devices.describe(name) for name in backends}

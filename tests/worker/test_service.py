@@ -12,8 +12,8 @@ from threading import Event, Thread
 import pytest
 
 from cuprof.backends.registry import get_spec
-from cuprof.worker import service
-from cuprof.worker.messages import Describe, Described, WorkerSettings
+from cuprof.worker import devices, service
+from cuprof.worker.messages import Describe, Described, Open, WorkerSettings
 from cuprof.worker.status_page import StatusPage
 from cuprof.worker.wire import Wire
 
@@ -72,3 +72,20 @@ def test_without_a_device_nothing_is_imported(tmp_path: Path, imported: tuple[li
         assert not said.found
         assert not event.wait(4 * service.QUESTIONS_S)
     assert found == []
+
+
+def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def open_backend(name: str, number: int | None) -> object:
+        opened.append((name, number))
+        if name == "broken":
+            raise OSError("no")
+        return object()
+
+    monkeypatch.setattr(devices, "open_backend", open_backend)
+    with serving(tmp_path) as wire:
+        wire.send(Open(("broken", "cpu")))
+        wire.send(Describe(("nothing like it",)))
+        assert isinstance(wire.receive(), Described)
+    assert opened == [("broken", None), ("cpu", 1)]
