@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuprof.records import Sample, Summary
-from cuprof.statistics.median import least_count, summarise
+from cuprof.statistics.median import is_narrow, least_count
 
 GROWTH = 1.15
 """The interval is looked at again when the samples have grown by this factor: looking after every sample would stop
@@ -49,19 +48,20 @@ class StoppingRule:
             return False
         return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
 
-    def reason(self, samples: Sequence[Sample], spent_ns: float, tick_ns: float = 0.0) -> str | None:
+    def reason(self, durations_ns: Sequence[float], left_out: int, spent_ns: float, tick_ns: float = 0.0) -> str | None:
         """Return why to stop now ("interval", "samples", "time", "excluded"), or None to go on.
 
         Args:
+            durations_ns: of the samples that count.
+            left_out: how many do not.
             tick_ns: the step in which durations are read.
         """
         if spent_ns >= self.patience_ns:
             return "time"
-        counted = sum(not sample.excluded for sample in samples)
-        left_out = len(samples) - counted
+        counted = len(durations_ns)
         if counted >= self._least(spent_ns):
             enough = counted >= least_count(self.confidence)
-            if enough and is_narrow(summarise(samples, self.confidence, tick_ns), self.target):
+            if enough and is_narrow(durations_ns, self.confidence, self.target, tick_ns):
                 return "interval"
             if counted >= self.max_samples:
                 return "samples"
@@ -72,9 +72,3 @@ class StoppingRule:
     def _least(self, spent_ns: float) -> int:
         """Return how many samples there are to be before sampling may stop, but for patience."""
         return min(self.min_samples, least_count(self.confidence)) if spent_ns >= self.max_ns else self.min_samples
-
-
-def is_narrow(summary: Summary, target: float) -> bool:
-    """Return whether the interval of the median is within ± `target` of the median."""
-    half_width = max(summary.high_ns - summary.median_ns, summary.median_ns - summary.low_ns)
-    return half_width <= target * summary.median_ns
