@@ -27,7 +27,7 @@ def child_environment() -> dict[str, str]:
     paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
     if (before := environment.pop(BLAS_THREADS_BEFORE, None)) is not None:
-        del environment[BLAS_THREADS]
+        environment.pop(BLAS_THREADS, None)
         environment |= {BLAS_THREADS: before} if before else {}
     return environment
 
