@@ -53,7 +53,7 @@ def load_study(
         if not rows:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
         devices = _devices(connection, sweep.id)
-        entries = {entry.identity: entry for entry in read_entries(connection, [sweep.id], trials=rows)}
+        entries = {entry.identity: entry for entry in read_entries(connection, [sweep.id])}
         trials = _trials(rows, devices, description, entries)
         counters = read_counters(connection, sweep.id, trials)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
