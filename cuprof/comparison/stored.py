@@ -180,8 +180,8 @@ class StoredSeries(Series):
 
     def forget(self) -> None:
         """Forget the samples."""
-        for name in ("durations", "rounds", "spread", "quartiles"):
-            with suppress(AttributeError):
+        with suppress(AttributeError):  # at the first that is not there: each is made of the one before it
+            for name in ("durations", "rounds", "spread", "quartiles"):
                 object.__delattr__(self, name)
 
     @property
