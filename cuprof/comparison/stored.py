@@ -39,7 +39,7 @@ def read_entries(connection: Connection, sweep_ids: Sequence[int], variants: Col
         sweep_ids: the later ones win.
         variants: only these, all when empty.
     """
-    devices = {device.id: device for device in list_devices(connection, sweep_ids)}
+    devices = {device.id: device for device in list_devices(connection)}
     measured_in = list_sources(connection, sweep_ids)
     configurations = read_configurations(connection, measured_in)
     shelf = Shelf(connection.engine)

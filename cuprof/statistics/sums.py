@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ class Sums:
     factor: float = 1.0
     _known: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @cached_property
+    @property
     def count(self) -> int:
         """Return how many there are."""
         return self.first.size * self.second.size
@@ -75,9 +74,7 @@ def find_quantiles(wanted: Iterable[tuple[Sums, int]]) -> None:
     if not asked:
         return
     factor = np.array([sums.factor for sums, _ in asked])
-    found = factor * select(asked)
-    low = factor * [sums.lowest for sums, _ in asked]
-    high = factor * [sums.highest for sums, _ in asked]
+    found, low, high = factor * select(asked)
     tolerance = BESIDE * np.maximum(1.0, np.maximum(abs(low), abs(high)))
     while (wide := high - low > tolerance).any():
         middle = (low + high) / 2
@@ -89,11 +86,13 @@ def find_quantiles(wanted: Iterable[tuple[Sums, int]]) -> None:
 
 
 def select(asked: Sequence[tuple[Sums, int]]) -> np.ndarray:
-    """Return the sum of each rank."""
-    found = np.empty(len(asked))
+    """Return the sum of each rank, the smallest and the largest of the sums as three rows."""
+    found = np.empty((3, len(asked)))
     sizes = [(sums.first.size, sums.second.size) for sums, _ in asked]
     for places in blocks([max(each) for each in sizes], [sum(each) for each in sizes]):
-        found[places] = _Search([asked[place] for place in places]).find()
+        search = _Search([asked[place] for place in places])
+        found[1:, places] = search.low, search.high  # before they are drawn together
+        found[0, places] = search.find()
     return found
 
 
