@@ -15,7 +15,7 @@ from cuprof.backends.registry import is_host
 from cuprof.comparison.entries import Entry
 from cuprof.measure.method import relevant_settings
 from cuprof.reading.devices import list_devices
-from cuprof.reading.measured import MeasuredTiming, iter_measured
+from cuprof.reading.measured import MeasuredRow, MeasuredTiming, iter_measured
 from cuprof.reading.references import list_references
 from cuprof.reading.samples import SampleArrays, iter_samples
 from cuprof.reading.sweeps import list_sources, read_configurations
@@ -30,7 +30,12 @@ Methods = tuple[Mapping[Measure, Mapping[str, Any]], Mapping[Measure, str]]
 """Measure → its settings and its method's hash: equal for most trials of a sweep, which share them."""
 
 
-def read_entries(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> list[Entry]:
+def read_entries(
+    connection: Connection,
+    sweep_ids: Sequence[int],
+    variants: Collection[str] = (),
+    trials: Iterable[MeasuredRow] | None = None,
+) -> list[Entry]:
     """Return the trials of some sweeps; of a trial in several of them, the last one's.
 
     Their samples are read when they are asked for; `read_samples` reads those of many at once.
@@ -38,6 +43,7 @@ def read_entries(connection: Connection, sweep_ids: Sequence[int], variants: Col
     Args:
         sweep_ids: the later ones win.
         variants: only these, all when empty.
+        trials: what `iter_measured` yields of them, where it is known.
     """
     devices = {device.id: device for device in list_devices(connection)}
     measured_in = list_sources(connection, sweep_ids)
@@ -64,7 +70,7 @@ def read_entries(connection: Connection, sweep_ids: Sequence[int], variants: Col
 
     entries: dict[tuple[Any, ...], Entry] = {}
     with checking(connection.engine.url):
-        for row in iter_measured(connection, sweep_ids, variants):
+        for row in iter_measured(connection, sweep_ids, variants) if trials is None else trials:
             timings = {timing.measure: timing for timing in row.timings if row.state is State.OK and _is_told(timing)}
             settings, hashes = methods(
                 row.run_sweep_id, tuple([(each.measure, each.version, each.method) for each in timings.values()])

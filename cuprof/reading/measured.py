@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.point import Point
-from cuprof.reading.trials import iter_members
+from cuprof.reading.trials import TimingRow, TrialRow, iter_members
 from cuprof.records import Measure, State, Unavailable
 from cuprof.store.models import Run, Timing
 
@@ -23,7 +23,7 @@ class MeasuredTiming(NamedTuple):
     """One measure of a run.
 
     Args:
-        median_ns: None where it has no value; so `min_ns` and `max_ns`.
+        median_ns: None or NaN where it has no value; so `min_ns` and `max_ns`.
         version: of the method.
         batch: executions that a sample is a mean of.
         tick_ns: the step in which it was read, 0 where that is not known.
@@ -92,9 +92,35 @@ def iter_measured(
         else:
             _, sweep_id, ran_on, word, message, started_at, duration_ns, job = ran
             state, device_id, job = _state(word), ran_on or device_id, job or ""
-            run = f"{identity} {started_at} {duration_ns}"
+            run = _run_text(identity, started_at, duration_ns)
         about = (family, variant, backend, problem, tunables, identity, expected == "wrong", state, message)
         yield MeasuredRow(*about, device_id or None, run, sweep_id, job, [_timing(row) for row in timed])
+
+
+def measured_of(trial: TrialRow) -> MeasuredRow:
+    """Return what `iter_measured` yields of a trial that has been read whole."""
+    about = (trial.family, trial.variant, trial.backend, trial.problem, trial.tunables, trial.identity)
+    ending = (trial.is_expected_wrong, trial.state, trial.message, trial.device_id)
+    run, timings = trial.run, [_timing_of(timing) for timing in trial.timings.values()]
+    if run is None:
+        return MeasuredRow(*about, *ending, "", 0, "", timings)
+    told = _run_text(trial.identity, run.started_at, run.duration_ns)
+    return MeasuredRow(*about, *ending, told, run.sweep_id, run.job, timings)
+
+
+def _run_text(identity: str, started_at: float | None, duration_ns: int) -> str:
+    return f"{identity} {started_at} {duration_ns}"
+
+
+def _timing_of(timing: TimingRow) -> MeasuredTiming:
+    summary, told = timing.summary, timing.details.get
+    figures = (summary.count, summary.median_ns, summary.min_ns, summary.max_ns)
+    details = _plain_details(told("version"), told("batch"), told("tick_ns"))
+    return MeasuredTiming(timing.id, timing.measure, timing.method, *figures, timing.rotation, *details)
+
+
+def _plain_details(version: Any, batch: Any, tick_ns: Any) -> tuple[str, int, float]:
+    return str(version or FIRST_VERSION), int(batch or 1), float(tick_ns or 0.0)
 
 
 class _Details(msgspec.Struct):
@@ -119,10 +145,6 @@ _TIMINGS = sa.select(
 def _timing(row: Any) -> MeasuredTiming:
     key, _, measure, method, count, median_ns, min_ns, max_ns, rotation, text = row
     details = _details.decode(text)
-    version, batch, tick_ns = (
-        str(details.version or FIRST_VERSION),
-        int(details.batch or 1),
-        float(details.tick_ns or 0.0),
-    )
+    plain = _plain_details(details.version, details.batch, details.tick_ns)
     figures = (count, median_ns, min_ns, max_ns)
-    return MeasuredTiming(key, _measure(measure), method, *figures, rotation or "", version, batch, tick_ns)
+    return MeasuredTiming(key, _measure(measure), method, *figures, rotation or "", *plain)
