@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
@@ -16,31 +14,27 @@ from sqlalchemy.engine import Connection, Engine
 from cuprof.backends.registry import is_host
 from cuprof.comparison.entries import Entry
 from cuprof.measure.method import relevant_settings
-from cuprof.reading.devices import DeviceRow, list_devices
+from cuprof.reading.devices import list_devices
+from cuprof.reading.measured import MeasuredRow, MeasuredTiming, iter_measured
 from cuprof.reading.references import list_references
 from cuprof.reading.samples import SampleArrays, iter_samples
 from cuprof.reading.sweeps import list_sources, read_configurations
-from cuprof.reading.trials import TimingRow, TrialRow, iter_trials
 from cuprof.records import Measure, State
 from cuprof.statistics.series import Series
 from cuprof.store.connection import READING, checking, explained
 
 FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
-SAME = ("family", "variant", "problem", "tunables", "backend", "identity", "state", "message", "is_expected_wrong")
-"""What an entry is as the trial is."""
 NONE: Mapping[Measure, Series] = {}
 Methods = tuple[Mapping[Measure, Mapping[str, Any]], Mapping[Measure, str]]
 """Measure → its settings and its method's hash: equal for most trials of a sweep, which share them."""
-FIRST_VERSION = "1.1"
-"""The method's of timings that do not tell it: it was stored from the second on."""
 
 
 def read_entries(
     connection: Connection,
     sweep_ids: Sequence[int],
     variants: Collection[str] = (),
-    trials: Iterable[TrialRow] | None = None,
+    trials: Iterable[MeasuredRow] | None = None,
 ) -> list[Entry]:
     """Return the trials of some sweeps; of a trial in several of them, the last one's.
 
@@ -49,9 +43,9 @@ def read_entries(
     Args:
         sweep_ids: the later ones win.
         variants: only these, all when empty.
-        trials: what `list_trials` returns of them, where it is known.
+        trials: what `iter_measured` yields of them, where it is known.
     """
-    devices = {device.id: device for device in list_devices(connection, sweep_ids)}
+    devices = {device.id: device for device in list_devices(connection)}
     measured_in = list_sources(connection, sweep_ids)
     configurations = read_configurations(connection, measured_in)
     shelf = Shelf(connection.engine)
@@ -68,16 +62,45 @@ def read_entries(
             {measure: method for measure, _, method in timed},
         )
 
+    @cache
+    def where(device_id: int | None) -> tuple[str, str, bool]:
+        """Return name, identity and whether it is the host's processor."""
+        device = devices.get(device_id or 0)
+        return (device.facts.name, device.comparable, is_host(device.facts)) if device else ("", "", is_host(None))
+
     entries: dict[tuple[Any, ...], Entry] = {}
     with checking(connection.engine.url):
-        for row in iter_trials(connection, sweep_ids, variants) if trials is None else trials:
-            entry = _entry(row, devices.get(row.device_id or 0), shelf, methods)
-            if row.run is not None and row.run.job:
-                identity, series = references.get((row.run.sweep_id, row.run.job), ("", {}))
-                entry = replace(entry, job=row.run.job, reference=identity, references=series)
-            key = (row.family, row.variant, row.backend, row.problem, row.tunables, entry.device)
+        for row in iter_measured(connection, sweep_ids, variants) if trials is None else trials:
+            timings = {timing.measure: timing for timing in row.timings if row.state is State.OK and _is_told(timing)}
+            settings, hashes = methods(
+                row.run_sweep_id, tuple([(each.measure, each.version, each.method) for each in timings.values()])
+            )
+            device, device_identity, on_host = where(row.device_id)
+            reference, of_job = references.get((row.run_sweep_id, row.job), _NO_REFERENCE) if row.job else _NO_REFERENCE
+            key = (row.family, row.variant, row.backend, row.problem, row.tunables, device)
             entries.pop(key, None)
-            entries[key] = entry
+            entries[key] = Entry(
+                family=row.family,
+                variant=row.variant,
+                problem=row.problem,
+                tunables=row.tunables,
+                backend=row.backend,
+                device=device,
+                device_identity=device_identity,
+                on_host=on_host,
+                several_launches=Measure.COLD in timings and timings[Measure.COLD].batch > 1,
+                identity=row.identity,
+                state=row.state,
+                message=row.message,
+                is_expected_wrong=row.is_expected_wrong,
+                run=row.run,
+                settings=settings,
+                methods=hashes,
+                series={measure: _series(timing, shelf) for measure, timing in timings.items()},
+                job=row.job,
+                reference=reference,
+                references=of_job,
+            )
     return list(entries.values())
 
 
@@ -163,8 +186,8 @@ class StoredSeries(Series):
 
     def forget(self) -> None:
         """Forget the samples."""
-        for name in ("durations", "rounds", "spread", "quartiles"):
-            with suppress(AttributeError):
+        with suppress(AttributeError):  # at the first that is not there: each is made of the one before it
+            for name in ("durations", "rounds", "spread", "quartiles"):
                 object.__delattr__(self, name)
 
     @property
@@ -173,41 +196,14 @@ class StoredSeries(Series):
         return self.stored_ns or super().median_ns
 
 
-def _entry(
-    row: TrialRow,
-    device: DeviceRow | None,
-    shelf: Shelf,
-    methods: Callable[[int, tuple[tuple[Measure, str, str], ...]], Methods],
-) -> Entry:
-    timings = {
-        measure: timing
-        for measure, timing in (row.timings.items() if row.state is State.OK else ())
-        if timing.summary.count and timing.summary.max_ns > 0
-    }
-    timed = tuple(
-        (measure, str(timing.details.get("version") or FIRST_VERSION), timing.method)
-        for measure, timing in timings.items()
-    )
-    sweep_id = row.run.sweep_id if row.run else 0
-    settings, hashes = methods(sweep_id, timed)
-    return Entry(
-        **dict(zip(SAME, _what(row), strict=True)),
-        device=device.facts.name if device else "",
-        device_identity=device.comparable if device else "",
-        on_host=is_host(device.facts if device else None),
-        several_launches=Measure.COLD in timings and int(timings[Measure.COLD].details.get("batch") or 1) > 1,
-        run=f"{row.identity} {row.run.started_at} {row.run.duration_ns}" if row.run else "",
-        settings=settings,
-        methods=hashes,
-        series={measure: _series(timing, shelf) for measure, timing in timings.items()},
-        references=NONE,
-    )
+_NO_REFERENCE = ("", NONE)
 
 
-_what = attrgetter(*SAME)
+def _is_told(timing: MeasuredTiming) -> bool:
+    """Return whether any of its samples has a logarithm."""
+    return timing.sample_count > 0 and timing.max_ns is not None and timing.max_ns > 0
 
 
-def _series(timing: TimingRow, shelf: Shelf) -> Series:
-    summary = timing.summary
-    tick_ns = float(timing.details.get("tick_ns") or 0.0)
-    return StoredSeries(shelf, timing.id, summary.median_ns if summary.min_ns > 0 else 0.0, timing.rotation, tick_ns)
+def _series(timing: MeasuredTiming, shelf: Shelf) -> Series:
+    median_ns = timing.median_ns if timing.min_ns is not None and timing.min_ns > 0 else None
+    return StoredSeries(shelf, timing.id, median_ns or 0.0, timing.rotation, timing.tick_ns)

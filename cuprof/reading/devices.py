@@ -29,15 +29,22 @@ class DeviceRow:
 
 
 @intact
-def list_devices(connection: Connection, sweep_ids: Collection[int]) -> list[DeviceRow]:
-    """Return the devices of some sweeps by number: those planned for, run on or calibrated."""
+def list_devices(connection: Connection, sweep_ids: Collection[int] | None = None) -> list[DeviceRow]:
+    """Return the devices of some sweeps by number: those planned for, run on or calibrated.
+
+    Args:
+        sweep_ids: None takes every stored device: they are few, and none of a sweep's trials has to be looked at.
+    """
+    every = sa.select(*Device.__table__.c).order_by(Device.id)
+    if sweep_ids is None:
+        return [DeviceRow(row.id, row.comparable, _facts(row)) for row in connection.execute(every)]
     members = SweepTrial.sweep_id.in_(sweep_ids)
     planned = sa.select(SweepTrial.device_id).where(members)
     trials = sa.select(Trial.device_id).join(SweepTrial, SweepTrial.trial_id == Trial.id).where(members)
     runs = sa.select(Run.device_id).join(SweepTrial, SweepTrial.run_id == Run.id).where(members)
     calibrated = sa.select(CalibrationTable.device_id).where(CalibrationTable.sweep_id.in_(sweep_ids))
     chosen = sa.or_(*(Device.id.in_(each) for each in (planned, trials, runs, calibrated)))
-    rows = connection.execute(sa.select(*Device.__table__.c).where(chosen).order_by(Device.id))
+    rows = connection.execute(every.where(chosen))
     return [DeviceRow(row.id, row.comparable, _facts(row)) for row in rows]
 
 

@@ -7,7 +7,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 READING = ("select", "with", "values", "explain", "table", "show", "pragma")
+_DECLARED = ("select", "values", "table")
+"""What a server keeps the rows of until they are fetched; a WITH that writes is refused as such only elsewhere."""
 _PRAGMAS = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "foreign_key_list", "user_version"}
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _COMMENT = re.compile(r"--[^\n]*(\n|$)|/\*.*?\*/", re.DOTALL)
@@ -62,7 +64,8 @@ def read(
     """
     connection, give_up = _connect(url), time.monotonic() + time_limit_s
     is_file = isinstance(connection, sqlite3.Connection)
-    try:
+    with ExitStack() as opened:
+        opened.callback(connection.close)
         with _translated(connection, url, give_up):
             sql = _find_sql(connection, sql_or_name.strip()).strip().rstrip(";")
             if is_file:
@@ -73,10 +76,8 @@ def read(
                 connection.set_authorizer(_authorize)
                 cursor = connection.execute(sql, dict(params or {}))
             else:
-                cursor = _execute_on_server(connection, sql, params, time_limit_s)
+                cursor = _execute_on_server(opened, connection, sql, params, time_limit_s)
         yield Rows([column[0] for column in cursor.description or ()], _batches(connection, url, cursor, give_up))
-    finally:
-        connection.close()
 
 
 def query(
@@ -125,9 +126,7 @@ def _find_sql(connection: Any, text: str) -> str:
     if not text:
         raise UsageError(f"nothing to query; write a SELECT or one of {', '.join(list_queries())}")
     if not _NAME.fullmatch(text):
-        first = _COMMENT.sub(" ", text).split(None, 1)
-        word = re.match(r"[A-Za-z]*", first[0].lstrip("(") if first else "")
-        verb = word.group().lower() if word else ""
+        verb = _first_word(text)
         if verb not in READING:
             raise UsageError(_REFUSED.format(verb.upper() or repr(text[:20])))
         return text
@@ -138,6 +137,13 @@ def _find_sql(connection: Any, text: str) -> str:
     if text in relations:
         return f'SELECT * FROM "{text}"'
     raise UnknownNameError("query", text, {*list_queries(), *relations})
+
+
+def _first_word(sql: str) -> str:
+    """Return a statement's first word in lower case, empty where it begins with none."""
+    first = _COMMENT.sub(" ", sql).split(None, 1)
+    word = re.match(r"[A-Za-z]*", first[0].lstrip("(") if first else "")
+    return word.group().lower() if word else ""
 
 
 def _connect(url: str) -> Any:
@@ -154,14 +160,21 @@ def _connect(url: str) -> Any:
         return connect_current(store.url, is_checked=True)
 
 
-def _execute_on_server(connection: Any, sql: str, params: Mapping[str, Any] | None, time_limit_s: float) -> Any:
+def _execute_on_server(
+    opened: ExitStack, connection: Any, sql: str, params: Mapping[str, Any] | None, time_limit_s: float
+) -> Any:
     if math.isfinite(time_limit_s):
         limit_ms = max(1, min(round(time_limit_s * 1000), _LONGEST_MS))
         connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(limit_ms)])
     if params:
         sql = _PLACE.sub(r"%(\1)s", sql.replace("%", "%%"))
-    # A prepared statement is a single one: "COMMIT; DELETE …" cannot leave the read-only transaction.
-    return connection.execute(sql, dict(params) if params else None, prepare=True)
+    values = dict(params) if params else None
+    # Declared or prepared it is a single statement: "COMMIT; DELETE …" cannot leave the read-only transaction.
+    if _first_word(sql) not in _DECLARED:
+        return connection.execute(sql, values, prepare=True)
+    connection.execute("SET LOCAL cursor_tuple_fraction = 1")  # all rows are wanted, as without a cursor
+    cursor = opened.enter_context(closing(connection.cursor("rows")))
+    return cursor.execute(sql, values)
 
 
 def _batches(connection: Any, url: str, cursor: Any, give_up: float) -> Iterator[Batch]:

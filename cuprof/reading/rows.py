@@ -45,7 +45,10 @@ def _plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:
         return [None if value is None or value != value else float(value) for value in values]
     if kinds and kinds <= {str, datetime} and name.endswith("_at"):
         try:
-            return [None if value is None else _in_utc(value) for value in values]
+            known = {
+                value: None if value is None else _in_utc(value) for value in set(values)
+            }  # of a run's timings it is one
+            return [known[value] for value in values]
         except ValueError:
             pass
     return values

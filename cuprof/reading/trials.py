@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, lru_cache
@@ -116,15 +117,47 @@ class TrialRow:
 
 @intact
 def list_trials(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> list[TrialRow]:
-    """Return the trials of some sweeps; see `iter_trials`."""
-    return list(iter_trials(connection, sweep_ids, variants))
-
-
-def iter_trials(connection: Connection, sweep_ids: Sequence[int], variants: Collection[str] = ()) -> Iterator[TrialRow]:
-    """Yield the trials of some sweeps: sweep by sweep in the order given, each in its own order.
+    """Return the trials of some sweeps: sweep by sweep in the order given, each in its own order.
 
     Args:
         variants: only those of these names, all when empty.
+    """
+    found = []
+    for sweep_id, member, facts, problem, tunables, ran, timed in iter_members(
+        connection, sweep_ids, variants, _RUNS, _TIMINGS
+    ):
+        (key, ordinal, device_id, _, reason, remedy, identity, _, _, planned_device, _, label, useful_bytes, flops) = (
+            member
+        )
+        run = None if ran is None else _run(ran)
+        device_id = (run and run.device_id) or device_id or planned_device or None
+        unavailable = None if reason is None else Unavailable(reason, remedy or "")
+        timings = {timing.measure: timing for timing in map(_timing, timed)}
+        values: tuple[Any, ...] = (
+            *(key, sweep_id, ordinal, identity, label, *facts, problem, tunables),
+            *(useful_bytes, flops, device_id, unavailable, run, timings),
+        )
+        found.append(TrialRow(*values))
+    return found
+
+
+def iter_members(
+    connection: Connection,
+    sweep_ids: Sequence[int],
+    variants: Collection[str],
+    runs: Any,
+    timings: Any,
+) -> Iterator[tuple[int, Any, Sequence[Any], Point, Point, Any, Sequence[Any]]]:
+    """Yield the trials of some sweeps as rows: sweep by sweep in the order given, each in its own order.
+
+    Each is the sweep, the row of `_MEMBERS`, that of `_VARIANTS` without its key, problem, tunables, the row of the run
+    that the sweep goes by (None before there is one) and those of its timings. Of a hundred thousand runs the time goes
+    by how many columns are asked for.
+
+    Args:
+        variants: only those of these names, all when empty.
+        runs: what is selected of runs, the key first.
+        timings: what is selected of timings, the run's key second.
     """
     chosen = [SweepTrial.sweep_id.in_(sweep_ids), *([Variant.name.in_(variants)] if variants else [])]
     facts = {
@@ -139,23 +172,22 @@ def iter_trials(connection: Connection, sweep_ids: Sequence[int], variants: Coll
         of_sweep = _MEMBERS.where(*chosen, SweepTrial.sweep_id == sweep_id)
         for members in connection.execute(of_sweep).partitions(CHUNK):
             run_ids = [member.run_id for member in members if member.run_id is not None]
-            runs = {
-                row[0]: _run(row) for row in connection.execute(_RUNS.where(among(connection, Run.id, run_ids))).all()
-            }
-            timings: dict[int, dict[Measure, TimingRow]] = {}
-            for row in connection.execute(_TIMINGS.where(among(connection, Timing.run_id, run_ids))).all():
-                timing = _timing(row)
-                timings.setdefault(timing.run_id, {})[timing.measure] = timing
-            for (key, ordinal, device_id, run_id, reason, remedy, identity, variant_id, problem_id, planned_device,
-                 text, label, useful_bytes, flops) in members:  # fmt: skip
-                run = None if run_id is None else runs[run_id]
-                device_id = (run and run.device_id) or device_id or planned_device or None
-                unavailable = None if reason is None else Unavailable(reason, remedy or "")
-                values: tuple[Any, ...] = (
-                    *(key, sweep_id, ordinal, identity, label, *facts[variant_id], problems[problem_id]),
-                    *(tunables(text), useful_bytes, flops, device_id, unavailable, run, timings.get(run_id or 0, {})),
+            ran = {row[0]: row for row in connection.execute(runs.where(among(connection, Run.id, run_ids))).all()}
+            timed: dict[int, list[Any]] = defaultdict(list)
+            for row in connection.execute(timings.where(among(connection, Timing.run_id, run_ids))).all():
+                timed[row[1]].append(row)
+            for member in members:
+                run_id = member.run_id
+                yield (
+                    *(
+                        sweep_id,
+                        member,
+                        facts[member.variant_id],
+                        problems[member.problem_id],
+                        tunables(member.tunables_text),
+                    ),
+                    *((None, ()) if run_id is None else (ran[run_id], timed[run_id])),
                 )
-                yield TrialRow(*values)
 
 
 def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> list[str]:
@@ -198,7 +230,8 @@ _MEMBERS = (
     sa.select(
         *(Trial.id, SweepTrial.ordinal, SweepTrial.device_id, SweepTrial.run_id),
         *(SweepTrial.unavailable_reason, SweepTrial.unavailable_remedy, Trial.identity, Trial.variant_id),
-        *(Trial.problem_id, Trial.device_id, sa.cast(Trial.tunables, sa.Text), Trial.label),
+        *(Trial.problem_id, Trial.device_id.label("planned_device_id")),
+        *(sa.cast(Trial.tunables, sa.Text).label("tunables_text"), Trial.label),
         *(Trial.useful_bytes, Trial.flops),
     )
     .join(Trial, Trial.id == SweepTrial.trial_id)

@@ -121,43 +121,47 @@ def shifts_between(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Shift
     found = [Sums(y, -x[::-1]) for x, y in zip(ordered, news_ordered, strict=True)]
     told = [place for place, sums in enumerate(found) if min(sums.first.size, sums.second.size) >= LEAST_SAMPLES]
     find_quantiles((found[place], found[place].rank(0.5)) for place in told)
-    moved = [(ordered[place] + found[place].quantile(found[place].rank(0.5)), found[place].first) for place in told]
-    variances = dict(zip(told, placement_variances(moved), strict=True))
+    middles = [found[place].quantile(found[place].rank(0.5)) for place in told]
+    apart = [(ordered[place], found[place].first) for place in told]
+    variances = dict(zip(told, placement_variances(apart, middles), strict=True))
     shifts = []
     for place, sums in enumerate(found):
         if place not in variances:
             shifts.append(Shift(sums, math.inf, math.inf))
             continue
-        both = counts[place]
-        parts = [variance / count for variance, count in zip(variances[place], both, strict=True)]
-        total, fewest = sum(parts), min(sums.first.size, sums.second.size)
+        count, other_count = counts[place]
+        part, other_part = (variance / each for variance, each in zip(variances[place], counts[place], strict=True))
+        total, fewest = part + other_part, min(sums.first.size, sums.second.size)
         constant = _constant(ordered[place], sums.first)
         if total <= 0:
             shifts.append(Shift(sums, 0.0, math.inf, constant))
             continue
         if fewest < FEW:
-            freedom = min(both) - 1
+            freedom = min(count, other_count) - 1
         else:
-            freedom = total**2 / sum(part**2 / (count - 1) for part, count in zip(parts, both, strict=True))
+            freedom = total**2 / (part**2 / (count - 1) + other_part**2 / (other_count - 1))
         shifts.append(Shift(sums, math.sqrt(total), _bounded(freedom, fewest), constant))
     return shifts
 
 
-def placement_variances(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[list[float]]:
+def placement_variances(pairs: Sequence[tuple[np.ndarray, np.ndarray]], shifts: Sequence[float]) -> list[list[float]]:
     """Return the variance of the shares of the other series below each sample, for both series of many pairs.
 
     Args:
         pairs: ascending series.
+        shifts: what the first of each pair is moved by.
     """
     shares = [np.empty(0)] * (2 * len(pairs))
     sizes = [(first.size, second.size) for first, second in pairs]
     for places in blocks(sizes, [sum(each) for each in sizes]):
         first, second = (stack([pairs[place][side] for place in places]) for side in (0, 1))
+        first += np.array([shifts[place] for place in places])[:, None]
         behind, before = _ranks_among(first, second), _ranks_among(second, first)[::-1]  # of ties, which count by half
         for side in (0, 1):
-            for place, below in zip(places, behind[side] + before[side], strict=True):
-                size, other = sizes[place][side], sizes[place][1 - side]
-                shares[2 * place + side] = below[:size] / (2 * other)
+            others = np.array([sizes[place][1 - side] for place in places])
+            below = (behind[side] + before[side]) / (2 * others)[:, None]
+            for place, each in zip(places, below, strict=True):
+                shares[2 * place + side] = each[: sizes[place][side]]
     variances = np.empty(len(shares))
     for chosen, rows in by_size(shares):
         apart = rows - rows.sum(axis=1, keepdims=True) / rows.shape[1]

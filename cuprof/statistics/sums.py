@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-SKETCHED = 48
+SKETCHED = 12
 """So many elements of each series stand for all of them where a search begins."""
+SKETCH_ERROR = 6
+"""So many sums of the sketch to either side a sum is looked for at first."""
 ENOUGH = 1e-13
 """Width of the bounds, relative to the largest sum, at which a search ends: the sums still between them are equal."""
 BESIDE = 1e-9
 """How near the middle of the last half of the range comes to a sum, relative to the range's ends or 1."""
+LEAST_LISTED = 128
+"""So few sums are listed without a search."""
 MOST_LISTED = 1 << 16
-"""More sums than this are searched; fewer are listed, those of many pairs of series at once."""
-AT_ONCE = 1 << 17
-"""Sums that are listed at once, so that they stay in the processor's cache."""
+"""More sums than this that are as good as equal are not listed: any of them is the one."""
+AT_ONCE = 1 << 16
+"""Numbers that are worked on at once, so that they stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Sums:
     factor: float = 1.0
     _known: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @cached_property
+    @property
     def count(self) -> int:
         """Return how many there are."""
         return self.first.size * self.second.size
@@ -61,62 +63,6 @@ class Sums:
             find_quantiles([(self, rank)])
         return self._known[rank]
 
-    def select(self, rank: int) -> float:
-        """Return the sum of a rank; the smallest has rank 1.
-
-        Bounds of it are drawn together until few sums lie between, which are listed. A sketch of the sums gives the
-        first bounds; the next are interpolated, as the number of sums grows about evenly so near, or are halfway, where
-        it does not.
-        """
-        if self._sketch.size == self.count:
-            return float(self._sketch[rank - 1])
-        low, high = self._first_bounds(rank)
-        starts, ends = self._ranks(low), self._ranks(high)
-        below, reached = int(starts.sum()), int(ends.sum())
-        if below >= rank:
-            low, starts, below = self.lowest, np.zeros_like(starts), 0
-        if reached < rank:
-            high, ends, reached = self.highest, np.full_like(ends, self.second.size), self.count
-        enough, halfway = ENOUGH * max(abs(self.lowest), abs(self.highest)), False
-        while reached - below > self.first.size + self.second.size:
-            if high - low <= enough:
-                return high
-            part = 0.5 if halfway else (rank - below) / (reached - below)
-            middle = low + part * (high - low)
-            ranks = self._ranks(middle)
-            count, before = int(ranks.sum()), reached - below
-            if count >= rank:
-                high, ends, reached = middle, ranks, count
-            else:
-                low, starts, below = middle, ranks, count
-            halfway = not halfway and reached - below > before / 4
-        counts = ends - starts
-        within = np.arange(reached - below) + (starts - counts.cumsum() + counts).repeat(counts)
-        sums = self.first.repeat(counts) + self.second[within]
-        sums.partition(rank - below - 1)
-        return float(sums[rank - below - 1])
-
-    @cached_property
-    def _sketch(self) -> np.ndarray:
-        """Return the sums of some elements, evenly spaced, in order: all sums where there are few elements."""
-        first, second = (
-            each if each.size <= SKETCHED else each[((np.arange(SKETCHED) + 0.5) * each.size / SKETCHED).astype(int)]
-            for each in (self.first, self.second)
-        )
-        sums: np.ndarray = (first[:, None] + second).ravel()
-        sums.sort()
-        return sums
-
-    def _first_bounds(self, rank: int) -> tuple[float, float]:
-        """Return what is probably below and above the sum of a rank."""
-        last = self._sketch.size - 1
-        place, beside = rank * self._sketch.size // self.count, self._sketch.size // SKETCHED
-        return float(self._sketch[max(place - beside, 0)]), float(self._sketch[min(place + beside, last)])
-
-    def _ranks(self, value: float) -> np.ndarray:
-        """Return, for every element of the first, how many elements of the second give a sum up to this value."""
-        return np.asarray(self.second.searchsorted(value - self.first, side="right"))
-
 
 def find_quantiles(wanted: Iterable[tuple[Sums, int]]) -> None:
     """Find the quantiles of some ranks, of many sums in little more time than of one; `Sums.quantile` has them then.
@@ -128,9 +74,7 @@ def find_quantiles(wanted: Iterable[tuple[Sums, int]]) -> None:
     if not asked:
         return
     factor = np.array([sums.factor for sums, _ in asked])
-    found = factor * _select(asked)
-    low = factor * [sums.lowest for sums, _ in asked]
-    high = factor * [sums.highest for sums, _ in asked]
+    found, low, high = factor * select(asked)
     tolerance = BESIDE * np.maximum(1.0, np.maximum(abs(low), abs(high)))
     while (wide := high - low > tolerance).any():
         middle = (low + high) / 2
@@ -141,32 +85,118 @@ def find_quantiles(wanted: Iterable[tuple[Sums, int]]) -> None:
         sums._known[rank] = value
 
 
-def _select(asked: Sequence[tuple[Sums, int]]) -> np.ndarray:
-    """Return the sum of each rank."""
-    found = np.empty(len(asked))
-    listed: dict[int, list[int]] = defaultdict(list)
-    for place, (sums, rank) in enumerate(asked):
-        if sums.count > MOST_LISTED:
-            found[place] = sums.select(rank)
-        else:
-            listed[id(sums)].append(place)
-    # of like sizes and ranks at once, so that little is filled up
-    single = [places[0] for places in listed.values() if len(places) == 1]
-    keys = [
-        (2 * rank > sums.count, sums.first.size, sums.second.size, rank)
-        for sums, rank in map(asked.__getitem__, single)
-    ]
-    for chosen in blocks(keys, [first * second for _, first, second, _ in keys]):
-        places = [single[each] for each in chosen]
-        found[places] = _partition([asked[place] for place in places])
-    several = [places for places in listed.values() if len(places) > 1]
-    shapes = [(sums.first.size, sums.second.size) for sums, _ in (asked[places[0]] for places in several)]
-    for chosen in blocks(shapes, [first * second for first, second in shapes]):
-        rows = [row for row, each in enumerate(chosen) for _ in several[each]]
-        places = [place for each in chosen for place in several[each]]
-        ordered = _order([asked[several[each][0]][0] for each in chosen])
-        found[places] = ordered[rows, [asked[place][1] - 1 for place in places]]
+def select(asked: Sequence[tuple[Sums, int]]) -> np.ndarray:
+    """Return the sum of each rank, the smallest and the largest of the sums as three rows."""
+    found = np.empty((3, len(asked)))
+    sizes = [(sums.first.size, sums.second.size) for sums, _ in asked]
+    for places in blocks([max(each) for each in sizes], [sum(each) for each in sizes]):
+        search = _Search([asked[place] for place in places])
+        found[1:, places] = search.low, search.high  # before they are drawn together
+        found[0, places] = search.find()
     return found
+
+
+class _Search:
+    """The search of one rank in the sums of each of many pairs of series, of all at the same time.
+
+    Bounds of each sum are drawn together until few sums lie between, which are listed. A sketch of the sums gives the
+    first bounds; the next are interpolated, as the number of sums grows about evenly so near, or are halfway, where it
+    does not.
+    """
+
+    def __init__(self, asked: Sequence[tuple[Sums, int]]) -> None:
+        firsts, seconds = zip(*(sorted((sums.first, sums.second), key=len) for sums, _ in asked), strict=True)
+        self.first, self.second = np.concatenate(firsts), np.concatenate(seconds)
+        self.sizes, self.widths = (np.array([each.size for each in side]) for side in (firsts, seconds))
+        self.rank = np.array([rank for _, rank in asked])
+        self.begin, self.begin_second = self.sizes.cumsum() - self.sizes, self.widths.cumsum() - self.widths
+        self.low = self.first[self.begin] + self.second[self.begin_second]
+        self.high = self.first[self.begin + self.sizes - 1] + self.second[self.begin_second + self.widths - 1]
+        self.below, self.reached = np.zeros_like(self.rank), self.sizes * self.widths
+        # Of each element of the first: where the elements of the second begin whose sums with it are above the lower
+        # bound, and where those begin that are above the upper bound.
+        self.starts = self.begin_second.repeat(self.sizes)
+        self.ends = self.starts + self.widths.repeat(self.sizes)
+
+    def find(self) -> np.ndarray:
+        """Return the sums."""
+        enough = ENOUGH * np.maximum(abs(self.low), abs(self.high))
+        few = np.maximum(LEAST_LISTED, self.sizes + self.widths)
+        is_half = np.zeros(self.rank.size, dtype=bool)
+        guesses: list[np.ndarray] | None = None
+        while (left := np.flatnonzero((self.between > few) & (self.high - self.low > enough))).size:
+            low, high, before = self.low[left], self.high[left], self.between[left]
+            part = np.where(is_half[left], 0.5, (self.rank - self.below)[left] / before)
+            middle = low + part * (high - low)
+            guesses = self._sketch() if guesses is None else guesses
+            if guesses:
+                guess = guesses.pop()[left]
+                middle = np.where((low < guess) & (guess < high), guess, middle)
+            self._draw(left, middle)
+            is_half[left] = ~is_half[left] & (self.between[left] > before / 4)
+        found: np.ndarray = self.high.copy()
+        listed = np.flatnonzero(self.between <= np.maximum(MOST_LISTED, few))
+        counts = self.between[listed].tolist()
+        for places in blocks(counts, counts):
+            found[listed[places]] = self._list(listed[places])
+        return found
+
+    @property
+    def between(self) -> np.ndarray:
+        """Return how many sums lie above the lower bound and not above the upper one."""
+        count: np.ndarray = self.reached - self.below
+        return count
+
+    def _sketch(self) -> list[np.ndarray]:
+        """Return what is probably above each sum and what is below."""
+        part = (np.arange(SKETCHED) + 0.5) / SKETCHED
+        first = self.first[self.begin[:, None] + (self.sizes[:, None] * part).astype(np.intp)]
+        second = self.second[self.begin_second[:, None] + (self.widths[:, None] * part).astype(np.intp)]
+        sums = (first[:, :, None] + second[:, None, :]).reshape(self.rank.size, -1)
+        sums.sort(axis=1)
+        last = sums.shape[1] - 1
+        place, pairs = self.rank * (last + 1) // self.reached, np.arange(self.rank.size)
+        return [sums[pairs, np.clip(place + aside, 0, last)] for aside in (SKETCH_ERROR, -SKETCH_ERROR)]
+
+    def _draw(self, pairs: np.ndarray, bound: np.ndarray) -> None:
+        """Make a number the lower or the upper bound of each of some pairs."""
+        rows, sizes = _ranges(self.begin[pairs], self.sizes[pairs]), self.sizes[pairs]
+        starts, ends = self.starts[rows], self.ends[rows]
+        first, up_to = self.first[rows], bound.repeat(sizes)
+        place, left = starts - 1, ends - starts  # the last element known to be up to the bound; how many are not known
+        for _ in range(int(left.max()).bit_length()):
+            further = place + ((left + 1) >> 1)
+            np.copyto(place, further, where=first + self.second[further] <= up_to)
+            left >>= 1
+        place += 1
+        reached = self.below[pairs] + np.add.reduceat(place - starts, sizes.cumsum() - sizes)
+        is_upper = reached >= self.rank[pairs]
+        for chosen, bounds, counts, begins in (
+            (is_upper, self.high, self.reached, self.ends),
+            (~is_upper, self.low, self.below, self.starts),
+        ):
+            bounds[pairs[chosen]], counts[pairs[chosen]] = bound[chosen], reached[chosen]
+            of_chosen = chosen.repeat(sizes)
+            begins[rows[of_chosen]] = place[of_chosen]
+
+    def _list(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the sums of some pairs of whose sums few lie between the bounds."""
+        rows, between = _ranges(self.begin[pairs], self.sizes[pairs]), self.between[pairs]
+        starts, counts = self.starts[rows], self.ends[rows] - self.starts[rows]
+        sums = np.full((pairs.size, int(between.max())), math.inf)
+        sums[np.arange(sums.shape[1]) < between[:, None]] = (
+            self.first[rows].repeat(counts) + self.second[_ranges(starts, counts)]
+        )
+        sums.sort(axis=1)
+        found: np.ndarray = sums[np.arange(pairs.size), (self.rank - self.below)[pairs] - 1]
+        return found
+
+
+def _ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return so many whole numbers from each start on, one range behind the other."""
+    ends = counts.cumsum()
+    numbers: np.ndarray = np.arange(int(ends[-1])) + (starts - (ends - counts)).repeat(counts)
+    return numbers
 
 
 def blocks(keys: Sequence[Any], sizes: Sequence[int]) -> Iterator[list[int]]:
@@ -185,35 +215,6 @@ def blocks(keys: Sequence[Any], sizes: Sequence[int]) -> Iterator[list[int]]:
         largest = max(largest, sizes[place])
     if block:
         yield block
-
-
-def _partition(asked: Sequence[tuple[Sums, int]]) -> np.ndarray:
-    """Return the sum of each rank, found in a list of all of them that is the same length for each.
-
-    Shorter lists are filled up with -inf until the ranks agree, and with inf behind.
-    """
-    first, second = (stack(each) for each in zip(*((sums.first, sums.second) for sums, _ in asked), strict=True))
-    ranks = np.array([rank for _, rank in asked])
-    width, place = second.shape[1], int(ranks.max()) - 1
-    more = -(-int(place + 1 - ranks.min()) // width)
-    sums = np.empty((len(asked), first.shape[1] + more, width))
-    np.add(first[:, :, None], second[:, None, :], out=sums[:, : first.shape[1]])
-    before = np.arange(more * width) < (place + 1 - ranks)[:, None]
-    sums[:, first.shape[1] :] = np.where(before, -math.inf, math.inf).reshape(len(asked), more, width)
-    flat = sums.reshape(len(asked), -1)
-    flat.partition(place, axis=1)
-    return flat[:, place]
-
-
-def _order(listed: Sequence[Sums]) -> np.ndarray:
-    """Return all sums of each ascending, shorter lists with inf behind: faster than a search for two of them or more.
-
-    Processors that have AVX2 or AVX-512 sort about as fast as they find one rank.
-    """
-    first, second = (stack(each) for each in zip(*((sums.first, sums.second) for sums in listed), strict=True))
-    sums: np.ndarray = (first[:, :, None] + second[:, None, :]).reshape(len(listed), -1)
-    sums.sort(axis=1)
-    return sums
 
 
 def stack(series: Sequence[np.ndarray]) -> np.ndarray:

@@ -129,6 +129,14 @@ def test_two_columns_of_one_name_are_both_kept(filled: Store) -> None:
     assert frame.iloc[0].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(
+    ("sql", "kept"), [("SELECT COUNT(*) FROM pg_cursors", 1), ("SHOW transaction_read_only", "on")]
+)
+def test_a_server_keeps_the_rows_of_what_may_have_many(filled: Store, sql: str, kept: object) -> None:
+    assert query(filled.url, sql).iloc[0, 0] == kept
+
+
 def test_a_reader_sees_a_finished_record_while_a_sweep_writes(filled: Store) -> None:
     with filled.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM samples")
