@@ -334,7 +334,8 @@ class Computation:
             result, output, right = found[name], outputs[name], signature.outputs[name]
             own = home_of(result)
             if own is None and right.shape == () and home.backend == "cpu":
-                result = np.asarray(result, output.dtype) if isinstance(result, int | float) else np.asarray(result)
+                number = np.asarray(result, output.dtype) if isinstance(result, int | float) else np.asarray(result)
+                result = home.bring(number)
             elif own is not home:
                 kind = own.name if own else type(result).__name__
                 raise ValueError(f"it returned {name} as an array of {kind}; the inputs are {home.name}")

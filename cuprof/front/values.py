@@ -24,6 +24,10 @@ def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
     kind = dtype_of(value)
     if not is_known(kind):
         raise FamilyError(f"{name} is of type {kind}; it must be of numbers that NumPy has, such as float32")
+    if not is_copied and (isinstance(value, np.ma.MaskedArray) or "sparse" in str(getattr(value, "layout", ""))):
+        raise FamilyError(
+            f"{name} is masked or sparse; give its parts as arrays, and put them together in the functions"
+        )
     strided = value.is_contiguous() if hasattr(value, "is_contiguous") else _is_packed(value)
     if not strided and not is_copied:
         raise FamilyError(f"{name} is a view with gaps or another order; make it contiguous, functions are given that")

@@ -234,10 +234,11 @@ def fails(n=8):  # type: ignore[no-untyped-def]
         ((np.sort,), {"inputs": lambda n=8: "text"}, "input a is a str; give arrays"),
         ((np.sort,), {"inputs": lambda n=8: 3}, "the inputs are no array"),
         ((np.sort,), {"inputs": lambda n=8: np.ones((n, n)).T[::2]}, "a is a view with gaps or another order"),
+        ((np.sort,), {"inputs": lambda n=8: np.ma.masked_less(np.ones(n), 2)}, "a is masked or sparse; give its parts"),
         ((np.sort,), {"inputs": lambda n=8: np.ones(n), "outputs": ("y",)}, "outputs names y; the inputs are a"),
         ((lambda x: np.array(["a"]),), {"inputs": lambda n=8: np.ones(n)}, "is of type <U1"),
     ],
-    ids=["raises", "nothing", "text", "no array", "strided", "no such output", "texts"],
+    ids=["raises", "nothing", "text", "no array", "strided", "masked", "no such output", "texts"],
 )
 def test_a_fault_of_the_functions_is_told(functions: Any, given: dict[str, Any], told: str) -> None:
     with pytest.raises(FamilyError, match=told):
