@@ -151,6 +151,21 @@ def test_half_the_precision_is_wrong_however_many_results_there_are() -> None:
     assert compare({"result": inputs["y"] + inputs["x"]}, expected, tolerance).passed
 
 
+def test_a_function_that_is_the_reference_is_not_wrong_for_what_its_formula_loses() -> None:
+    def lossy(x):  # type: ignore[no-untyped-def]
+        return ((1 + x) - 1) * 100
+
+    problem, found = Point(n=2**12), []
+    for functions in ((lossy,), (lambda x: lossy(x),)):
+        made = make(*functions, inputs=lambda n=2**12: np.random.rand(n).astype("f4") * 1e-3, reference=lossy)
+        inputs = made.generate(problem, np.random.default_rng(1))
+        expected = made.compute_reference(problem, inputs)
+        tolerance = made.tolerate(problem, inputs, expected)
+        results = lossy(inputs["x"]), np.float32(1.01) * lossy(inputs["x"])
+        found.append([compare({"result": one}, expected, tolerance).passed for one in results])
+    assert found == [[True, False], [False, False]]
+
+
 @pytest.mark.parametrize(
     ("given", "bounds"),
     [(1e-3, (1e-3, 0.0)), ((1e-3, 1e-6), (1e-3, 1e-6))],
