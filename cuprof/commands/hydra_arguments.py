@@ -11,6 +11,7 @@ from typing import NoReturn
 from cuprof.commands.arguments import add_store
 from cuprof.config.build import list_settings
 from cuprof.errors import ConfigError, suggest
+from cuprof.wording import list_first
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
@@ -32,7 +33,10 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
         parser.add_argument(*names, action="store_true")
     parser.add_argument("settings", nargs="*")
     values = vars(parser.parse_intermixed_args(_complete_info(argv)))
-    settings = [*map(_family_setting, values.pop("settings")), *_store_setting(values.pop("store"))]
+    words = values.pop("settings")
+    if len(files := [word for word in words if "=" not in word and word.endswith((".py", ".json"))]) > 1:
+        raise ConfigError(f"{list_first(files, 3)}: one is taken at a time; several functions are compared in one file")
+    settings = [*map(_family_setting, words), *_store_setting(values.pop("store"))]
     for name in ("resolve", "package"):
         if values[name] and not values["cfg"]:
             raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from cuprof.config.build import lacks_package, list_settings
@@ -49,7 +50,11 @@ def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | Non
         if found[1] in list_settings():
             return _incomplete(found[1], settings)
         if "is not in struct" in text or "No match in the defaults list" in text:
-            return UnknownNameError("setting", found[1], {*list_settings(), *GROUPS})
+            known, name = {*list_settings(), *GROUPS}, found[1]
+            is_near = "." in name or get_close_matches(name, known, 1, 0.75)
+            return UnknownNameError(
+                "setting", name, known, "" if is_near else f"(an axis is problem.{name}=…, a tunable tune.{name}=…)"
+            )
         return ConfigError(f"cannot set {found[1]}: {_last_line(text)}")
     if found := re.search(r"Could not delete(?: from)? config\. '([^']+)' does not exist", text):
         return UnknownNameError("setting to delete", found[1], list_settings())

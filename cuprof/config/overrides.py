@@ -23,6 +23,8 @@ _AXIS = re.compile(r"^(?:variants|device\.cuda|(?:problem|tune)\.[^.=@]+)$")
 _AXIS_PART = re.compile(r"^(?P<axis>variants|(?:problem|tune)\.[^.=@]+)\.")
 _KEY = re.compile(r"^(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?$", re.DOTALL)
 
+SOURCES = (".cu", ".cuh", ".cl", ".ptx", ".cubin", ".fatbin", ".c", ".cpp")
+"""Endings of files that somebody may take for what is swept."""
 MOST_VALUES = 100_000
 """Values of one axis; more is a slip, and would fill the memory before anything can say so."""
 
@@ -59,6 +61,11 @@ def split_axes(overrides: Sequence[str]) -> Arguments:
     for text in overrides:
         match = _KEY.match(text)
         if match is None or (match["value"] is None and match["prefix"] != "~"):
+            if text.endswith(SOURCES):
+                raise ConfigError(
+                    f"{text!r} is a kernel's source; a Python file says how it is launched: "
+                    f"cuprof.kernel(NAME, source={text!r}, …), see docs/bring-your-kernel.md"
+                )
             raise ConfigError(
                 f"{text!r} is not a setting; settings are written key=value, such as experiment=reduction"
             )

@@ -48,8 +48,12 @@ def _only(folder: Path) -> Path:
     alone = folder / "definition.json"
     found = [alone] if alone.is_file() else sorted((folder / DEFINITIONS).rglob("*.json"))
     if len(found) != 1:
+        if not found:
+            raise UsageError(
+                f"{folder} has no definition.json; name a Python file, a family of the project or a definition"
+            )
         names = ", ".join(str(each) for each in found[:4]) + (" …" if len(found) > 4 else "")
-        raise UsageError(f"{folder} has {len(found)} definitions; name one: {names or 'a definition.json'}")
+        raise UsageError(f"{folder} has {len(found)} definitions; name one: {names}")
     return found[0]
 
 

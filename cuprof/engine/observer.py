@@ -9,7 +9,7 @@ class Observer:
     """Hear of a sweep's progress, in order, from one thread; what a listener does not care for it leaves as it is."""
 
     def started(self, planned: int, reused: int) -> None:
-        """Take the number of trials of the sweep, and how many of them are stored already."""
+        """Take the number of trials of the sweep, 0 for a search, and how many of them are stored already."""
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         """Take the trial that is worked on now, and the step: "inputs", "build", "check", "time", "profile"."""

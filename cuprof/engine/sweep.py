@@ -27,6 +27,7 @@ from cuprof.errors import UnreachableStoreError
 from cuprof.interrupts import shielded
 from cuprof.project import Project
 from cuprof.records import Outcome, SweepFacts, Trial
+from cuprof.wording import count
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 
@@ -171,7 +172,9 @@ class Sweep:
                 trial for trial in plan.trials if prepared.is_settled(trial, known.get(trial.identity), ledger.sweep_id)
             ]
             store.reuse(ledger.sweep_id, [known[trial.identity] for trial in settled])
-            self.observer.started(len(plan.trials), len(settled))
+            self.observer.started(0 if prepared.is_search else len(plan.trials), len(settled))
+            if prepared.is_search:
+                note(f"a search among {count(len(plan.trials), 'trial')}")
             place = database_file(store.parsed_url)
             for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
                 note(text)

@@ -142,7 +142,7 @@ def _import_file(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with _no_byte_code():
+        with _no_byte_code(), _own_arguments(file):
             spec.loader.exec_module(module)
     except CuprofError as error:  # it says what is wrong; where, unless cuprof wrote the file
         _forget(name)
@@ -174,6 +174,16 @@ def _no_byte_code() -> Iterator[None]:
         yield
     finally:
         sys.dont_write_bytecode = before
+
+
+@contextmanager
+def _own_arguments(file: Path) -> Iterator[None]:
+    """Let a script find arguments of its own, none, and not those of the command."""
+    before, sys.argv = sys.argv, [str(file)]
+    try:
+        yield
+    finally:
+        sys.argv = before
 
 
 def _guard_hint(file: Path) -> str:

@@ -7,6 +7,7 @@ So the file is a family like any other, and nothing is unpickled.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import builtins
 import functools
@@ -22,7 +23,7 @@ import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ class Capture:
             self.lines.append(f"from {module} import {attribute}" + (f" as {name}" if name != attribute else ""))
         elif isinstance(value, tuple | list | dict) or _triton_text(value) is not None:
             self.lines.append(f"{name} = {self.express(value, name)}")
-        elif _is_own_object(value):
+        elif _is_own_object(value) or type(value) in (argparse.Namespace, SimpleNamespace):
             made, held = self.express(type(value), type(value).__name__), self.express(vars(value), name)
             self.lines.append(f"{name} = {made}.__new__({made})\nvars({name}).update({held})")
         else:

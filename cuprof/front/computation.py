@@ -35,14 +35,15 @@ from cuprof.family import (
 from cuprof.family.functions import installed_modules
 from cuprof.family.loader import FAMILY_FILE
 from cuprof.front import tolerances
-from cuprof.front.frameworks import HOMES, Home, home_of, to_host, widen
+from cuprof.front.frameworks import HOMES, Home, home_of, is_floating, to_host, widen
 from cuprof.front.inputs import Inputs, blamed
 from cuprof.front.kernels import Kernel, call_by_name
-from cuprof.front.origins import find_import, list_parameters, origin_of, unwrap
+from cuprof.front.origins import find_import, goes_by_name, list_parameters, origin_of, unwrap
 from cuprof.front.triton_source import source_of
 from cuprof.front.values import as_scalar, describe, digest_of
+from cuprof.wording import list_first
 
-VERSION = 2
+VERSION = 4
 """Raised when functions are given something else, or something else counts as right."""
 
 
@@ -95,6 +96,7 @@ class Computation:
         self.first = next((one for one in self.kernels if one.function is not None), None)
         self.known: dict[Point, Sample] = {}
         self._terms: dict[Point, int] = {}
+        self._settled: set[Point] = set()
         if self.first is None and reference is None and verify is None:
             raise UsageError("a kernel's source alone says not what is right; give reference=, or a function beside it")
         if self.first is None and not self.outputs:
@@ -137,13 +139,46 @@ class Computation:
         return self.inputs.draw_arrays((*self.sample(problem).signature.inputs, *self.in_place), problem, rng)
 
     def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
-        """Return what is right: by the reference in float64, or by the first function as it is."""
+        """Return what is right: by the reference in float64, or by the first function as it is.
+
+        Raises:
+            FamilyError: it raises, is of other outputs, has a NaN, or depends on what an output held before.
+        """
         if self.reference is None and self.verify is not None:
             return {}
+        found = self._compute(problem, inputs)
+        signature = self.sample(problem).signature
+        for name, array in found.items():
+            wanted = signature.outputs[name].shape
+            if array.shape != wanted and name not in self.at_most:
+                more = "" if self.reference else "; a result that has fewer rows for some inputs is named in at_most="
+                raise FamilyError(f"reference() gave {name} of shape {array.shape}, and not of {wanted}{more}")
+            wrong = np.isnan(array) if is_floating(array) else np.zeros(0)
+            if count := int(np.count_nonzero(np.ma.filled(wrong, False))):
+                raise FamilyError(
+                    f"reference() gave NaN for {count} of {array.size} elements of {name}; no NaN is right"
+                )
+        if problem not in self._settled and self.reference is None and {*self.outputs} - {*self.in_place}:
+            again = self._compute(problem, inputs, np.nan)
+            for name in (name for name, array in again.items() if is_floating(array) and np.isnan(array).any()):
+                raise FamilyError(
+                    f"reference(), the first function, leaves in {name} what depends on what {name} held before; "
+                    f"let it write all of {name}, or say in_place={name!r}"
+                )
+        self._settled.add(problem)
+        return found
+
+    def _compute(
+        self, problem: Point, inputs: Arrays, fill: float = 0, *, is_wide: bool = True
+    ) -> dict[str, np.ndarray]:
+        """Return the reference's results, of float64 or of the inputs' own types; outputs hold `fill` before."""
         sample = self.sample(problem)
         home = HOMES[sample.home]
-        change = widen if self.reference is not None else np.asarray
+        change = widen if self.reference is not None and is_wide else np.asarray
         outputs = {name: np.zeros(spec.shape, spec.type) for name, spec in sample.signature.outputs.items()}
+        for array in outputs.values():
+            if is_floating(array):
+                array.fill(fill)
         outputs |= {name: np.array(inputs[name]) for name in self.in_place}
         arrays = {
             name: home.bring(change(array))
@@ -151,13 +186,15 @@ class Computation:
         }
         function = self.reference or self.first
         assert function is not None
-        returned = blamed(self.place, "reference", problem, lambda: self._call(function, sample, arrays))
-        if returned is None:
+        returned = blamed(self.place, "reference", problem, lambda: self._call(problem, function, sample, arrays))
+        if returned is None and self.outputs:
             returned = {name: arrays[name] for name in self.outputs}
-        found = self._by_name(returned, "the reference")
+        found = self._by_name(returned, "reference()")
         found |= {rows: np.array([len(found[name])]) for name, rows in self._counted(found)}
         if {*found} != {name for name in sample.signature.outputs if self.verify is None or name in found}:
-            raise FamilyError(f"the reference gives {', '.join(found)}; the results are {', '.join(outputs)}")
+            raise FamilyError(
+                f"reference() gave {list_first([*found], 4)}; the results are {list_first([*outputs], 4)}"
+            )
         return {
             name: array if np.ma.isMaskedArray(array) else to_host(array, f"{name} of the reference")
             for name, array in found.items()
@@ -179,8 +216,11 @@ class Computation:
             counts = {rows: Tolerance() for _, rows in self._counted(expected)}
             each = given if isinstance(given, Mapping) else dict.fromkeys(expected, given)
             return {**each, **counts} if counts else given
-        signature = self.sample(problem).signature
-        return tolerances.by_type(signature, expected, self._terms[problem], is_exact=self.reference is not None)
+        signature, is_exact = self.sample(problem).signature, self.reference is not None
+        bounds = tolerances.by_type(signature, expected, self._terms[problem], is_exact=is_exact)
+        if not any(one.function is self.reference for one in self.kernels if one.function is not None):
+            return bounds
+        return tolerances.at_least(bounds, expected, self._compute(problem, inputs, is_wide=False))
 
     def bind(self, one: Kernel, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
         """Return what is timed of a function: it alone, on a session's arrays."""
@@ -189,7 +229,7 @@ class Computation:
         signature = sample.signature
         types = {name: array.type for name, array in (*signature.inputs.items(), *signature.outputs.items())}
         views = {name: home.view(array, types[name]) for name, array in (*inputs.items(), *outputs.items())}
-        run = partial(_function(one), *self._arguments(sample, views), **dict(tunables))
+        run = self._bound(problem, _function(one), sample, views, dict(tunables))
         return run if self.outputs else Call(run, partial(self._deliver, home, outputs, signature))
 
     def _take_sample(self, problem: Point) -> Sample:
@@ -211,9 +251,9 @@ class Computation:
         else:
             first = self.first
             assert first is not None
-            returned = blamed(self.place, first.name, problem, lambda: first(*self._arguments(known, drawn)))
+            returned = blamed(self.place, first.name, problem, lambda: self._call_first(problem, known, drawn)())
             found = self._by_name(returned, first.name)
-            results = {name: describe(name, value) for name, value in found.items()}
+            results = {name: describe(name, value, is_copied=True) for name, value in found.items()}
             results |= {rows: Array((1,), "int64") for _, rows in self._counted(found)}
         sizes = {**problem, **{name: scalar.value for name, scalar in scalars.items()}}
         inputs, results = (
@@ -240,18 +280,36 @@ class Computation:
             return 1
         try:
             inputs = self.generate(problem, np.random.default_rng(0))
-            return tolerances.count_terms(signature, inputs, partial(self.compute_reference, problem))
+            return tolerances.count_terms(signature, inputs, partial(self._compute, problem))
         except FamilyError:  # a reference that refuses a NaN; one that fails anyway is told when it counts
             return tolerances.longest_sum(signature)
 
     def _arguments(self, sample: Sample, arrays: Mapping[str, Any]) -> list[Any]:
         return [sample.scalars[name].read() if name in sample.scalars else arrays[name] for name in sample.arguments]
 
-    def _call(self, function: Callable[..., Any], sample: Sample, arrays: Mapping[str, Any]) -> Any:
+    def _bound(
+        self,
+        problem: Point,
+        function: Callable[..., Any],
+        sample: Sample,
+        arrays: Mapping[str, Any],
+        tunables: Mapping[str, Any],
+    ) -> partial[Any]:
+        """Return a function with its arguments: in their order, or by name where inputs and parameters have names."""
+        values = self._arguments(sample, arrays)
+        if self.inputs.are_named(problem) and goes_by_name(function, sample.arguments, tunables):
+            return partial(function, **dict(zip(sample.arguments, values, strict=True)), **tunables)
+        return partial(function, *values, **tunables)
+
+    def _call_first(self, problem: Point, sample: Sample, arrays: Mapping[str, Any]) -> partial[Any]:
+        chosen = {tunable.name: tunable.default for tunable in self.first.list_tunables()} if self.first else {}
+        return self._bound(problem, _function(self.first), sample, arrays, chosen)
+
+    def _call(self, problem: Point, function: Callable[..., Any], sample: Sample, arrays: Mapping[str, Any]) -> Any:
         """Call a reference: with what its parameters name, or with all inputs in their order."""
-        known = dict(zip(sample.arguments, self._arguments(sample, arrays), strict=True))
         if function is self.first:
-            return function(*known.values())
+            return self._call_first(problem, sample, arrays)()
+        known = dict(zip(sample.arguments, self._arguments(sample, arrays), strict=True))
         names = list_parameters(function, by_name=True)
         if names and set(names) <= set(known):
             return function(**{name: known[name] for name in names})
@@ -273,17 +331,22 @@ class Computation:
         found = self._by_name(returned, "the function")
         rows = dict(self._counted(found))
         wanted = [name for name in outputs if name not in rows.values()]
-        if list(found) != wanted:
-            raise ValueError(f"it returned {', '.join(found)}; the first variant returns {', '.join(wanted)}")
+        if {*found} != {*wanted}:
+            raise ValueError(
+                f"it returned {list_first([*found], 4)}; the first variant returns {list_first(wanted, 4)}"
+            )
         for name in wanted:
             result, output, right = found[name], outputs[name], signature.outputs[name]
             own = home_of(result)
-            if own is None and right.shape == () and home.backend == "cpu":
-                result = np.asarray(result, output.dtype) if isinstance(result, int | float) else np.asarray(result)
+            if own is None and right.shape == () and isinstance(result, int | float | complex | np.generic):
+                is_plain = not isinstance(result, np.generic)
+                result = home.bring(np.asarray(result, right.type if is_plain else None))
             elif own is not home:
                 kind = own.name if own else type(result).__name__
-                raise ValueError(f"it returned {name} as an array of {kind}; the inputs are {home.name}")
-            spec = describe(name, result)
+                raise ValueError(
+                    f"it returned {name} as {'an array of ' if own else ''}{kind}; the inputs are {home.name}"
+                )
+            spec = describe(name, result, is_copied=True)
             if name in rows and spec.shape[:1] <= right.shape[:1]:
                 outputs[rows[name]].fill(spec.shape[0])
                 output, right = output[: spec.shape[0]], replace(right, shape=(*spec.shape[:1], *right.shape[1:]))
@@ -367,7 +430,8 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     named: dict[str, Kernel] = {}
     for one in kernels:
         origin = re.sub(r"\W+", "_", one.symbol).strip("_") or origin_of(one.function)
-        short = origin.rpartition(".")[2].replace("<lambda>", "function")
+        origin = re.sub(r"[^A-Za-z0-9_.<>]+", "_", origin).strip("_")
+        short = origin.rpartition(".")[2].replace("<lambda>", "function") or "function"
         candidates = [one.name] if one.name else [short, origin, *(f"{short}_{number}" for number in range(2, 100))]
         name = next((each for each in candidates if each not in named and "<" not in each), "")
         if not name:

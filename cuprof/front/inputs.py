@@ -36,6 +36,7 @@ class Inputs:
         self.given, self.kernels, self.place = given, kernels, place
         self.function: Callable[..., Any] | None = given if callable(given) else None
         self.parameters = dict(inspect.signature(given).parameters) if callable(given) else {}
+        self._are_named: bool | None = None
 
     def list_axes(self) -> tuple[Axis, ...]:
         """Return the problem axes: the function's parameters, or one that says that nothing can be chosen."""
@@ -52,10 +53,17 @@ class Inputs:
             else:
                 _seed_all(int(rng.integers(2**31)))
             drawn = blamed(self.place, "inputs", problem, lambda: self.given(**asked))
+        self._are_named = isinstance(drawn, Mapping)
         if isinstance(drawn, Mapping):
             return {str(name): value for name, value in drawn.items()}
         values = list(drawn) if isinstance(drawn, tuple | list) else [drawn]
         return dict(zip(self._argument_names(len(values)), values, strict=True))
+
+    def are_named(self, problem: Point) -> bool:
+        """Return whether the arguments come by name, and not in an order."""
+        if self._are_named is None:
+            self.draw(problem, np.random.default_rng(0))
+        return bool(self._are_named)
 
     def draw_arrays(self, names: Iterable[str], problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return some of the arguments on the host; of those given once the floating-point ones are permuted.

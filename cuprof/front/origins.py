@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import sys
+from collections.abc import Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -53,6 +54,20 @@ def origin_of(function: Any) -> str:
     module = getattr(function, "__module__", None) or type(getattr(function, "__self__", function)).__module__
     root = module.partition(".")[0].lstrip("_")
     return str(name) if module == "__main__" or module.startswith(PREFIX) else f"{root}.{name}"
+
+
+def goes_by_name(given: Any, names: Sequence[str], tunables: Iterable[str] = ()) -> bool:
+    """Return whether a function has parameters of these names that positions would not give them."""
+    try:
+        parameters = inspect.signature(given)
+        parameters.bind(**dict.fromkeys((*names, *tunables)))
+    except (TypeError, ValueError):  # builtins, parameters of other names, or by position alone
+        return False
+    try:
+        placed = parameters.bind(*names, **dict.fromkeys(tunables)).arguments
+    except TypeError:
+        return True
+    return any(placed.get(name, name) != name for name in names)
 
 
 def list_parameters(given: Any, *, by_name: bool = False) -> list[str] | None:

@@ -13,15 +13,23 @@ from cuprof.family import Array, Scalar
 from cuprof.front.frameworks import dtype_of, home_of, is_known, to_host
 
 
-def describe(name: str, value: Any) -> Array:
-    """Return shape and type of an array, or of the number that a function returned."""
+def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
+    """Return shape and type of an array, or of the number that a function returned.
+
+    Args:
+        is_copied: it is copied element by element, so that any view will do.
+    """
     if home_of(value) is None:
         value = np.asarray(value)
     kind = dtype_of(value)
     if not is_known(kind):
         raise FamilyError(f"{name} is of type {kind}; it must be of numbers that NumPy has, such as float32")
+    if not is_copied and (isinstance(value, np.ma.MaskedArray) or "sparse" in str(getattr(value, "layout", ""))):
+        raise FamilyError(
+            f"{name} is masked or sparse; give its parts as arrays, and put them together in the functions"
+        )
     strided = value.is_contiguous() if hasattr(value, "is_contiguous") else _is_packed(value)
-    if not strided:
+    if not strided and not is_copied:
         raise FamilyError(f"{name} is a view with gaps or another order; make it contiguous, functions are given that")
     return Array(tuple(map(int, value.shape)), kind if kind.names else str(kind))  # type: ignore[arg-type]
 

@@ -55,6 +55,8 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
 
 def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_VariantPlanner]) -> Plan:
     trials: list[Trial] = []
+    present: set[str] = set()
+    refused: dict[str, list[str]] = {}
     excluded = [
         Exclusion(f"{family.name}/{variant}", reason)
         for variant, reasons in choice.lacking.items()
@@ -70,12 +72,19 @@ def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_V
                 made = line.make(problem, *described)
                 if isinstance(made, Exclusion):
                     excluded.append(made)
+                    refused.setdefault(line.variant.name, []).append(made.reason)
                 else:
                     trials.append(made)
+                    present.add(line.variant.name)
     if not trials:
-        raise SelectionError(_nothing_left(excluded))
+        raise SelectionError(_nothing_left([each.reason for each in excluded]))
     impossible = summarize(exclusion.reason for exclusion in excluded if exclusion.is_impossible)
-    notes = (f"{count} impossible whatever the device: {reason}" for count, reason in impossible)
+    notes = [f"{count} impossible whatever the device: {reason}" for count, reason in impossible]
+    notes += [
+        f"{name}: {_nothing_left(reasons)}"
+        for name, reasons in refused.items()
+        if name not in present and not {*reasons} <= {each.reason for each in excluded if each.is_impossible}
+    ]
     return Plan(family, selection, tuple(trials), tuple(excluded), (*choice.notes, *notes))
 
 
@@ -239,8 +248,8 @@ def guarded(where: str, folder: Path | None, function: Callable[..., T], *argume
         raise FamilyError(f"{where}: raised {describe(error)}{place_of(error, folder)}") from error
 
 
-def _nothing_left(excluded: list[Exclusion]) -> str:
-    reasons = list(dict.fromkeys(exclusion.reason for exclusion in excluded))
+def _nothing_left(excluded: list[str]) -> str:
+    reasons = list(dict.fromkeys(excluded))
     shown = "; ".join(reasons[:MOST_REASONS])
     more = f"; and {len(reasons) - MOST_REASONS} more reasons" if len(reasons) > MOST_REASONS else ""
     return f"the constraints leave no trial of the {len(excluded)} combinations: {shown}{more}"

@@ -86,6 +86,11 @@ class _Progress(Observer):
         return self.reused + self.done + self.elsewhere
 
     @property
+    def so_far(self) -> str:
+        """Return the place among all, "7/40", or alone where nobody knows how many there will be."""
+        return f"{self.place:{len(str(self.planned))}}/{self.planned}" if self.planned else str(self.place)
+
+    @property
     def left(self) -> str:
         """Return the time left at the pace of the trials that ran, empty before the first of them and at the end."""
         measured, left = self.done + self.elsewhere - self.skipped, self.planned - self.place
@@ -120,13 +125,14 @@ class PlainProgress(_Progress):
     def started(self, planned: int, reused: int) -> None:
         """Say how much there is to do."""
         super().started(planned, reused)
-        self.note(f"{planned} trials" + (f", {reused} of them stored already" if reused else ""))
+        if planned:
+            self.note(f"{planned} trials" + (f", {reused} of them stored already" if reused else ""))
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Write the trial's line: place, state, label, time or message, time left."""
         super().trial_finished(trial, outcome)
         tail = f"  [{self.left}]" if self.left else ""
-        self.note(f"[{self.place:{len(str(self.planned))}}/{self.planned}] {_line(trial, outcome)}{tail}")
+        self.note(f"[{self.so_far}] {_line(trial, outcome)}{tail}")
 
     def note(self, text: str) -> None:
         """Write one line."""
@@ -164,7 +170,7 @@ class LiveProgress(_Progress):
     def started(self, planned: int, reused: int) -> None:
         """Show the line."""
         super().started(planned, reused)
-        self._task = self._bar.add_task("planning", total=planned, completed=reused, left="")
+        self._task = self._bar.add_task("planning", total=planned or None, completed=reused, left="")
         self._bar.start()
 
     def trial_started(self, trial: Trial, phase: str) -> None:
@@ -234,7 +240,7 @@ class NotebookProgress(_Progress):
         self._handle.update(self._html(self._text()))
 
     def _text(self) -> str:
-        place = f"{self.place}/{self.planned} " + (f"({self.left}) " if self.left else "")
+        place = f"{self.so_far} " + (f"({self.left}) " if self.left else "")
         bar = f'<progress value="{self.place}" max="{max(self.planned, 1)}"></progress> {place}'
         lines = "".join(f"<br>{escape(visible(line, keep=''))}" for line in self._lines)
         return f"<div>{bar}{escape(visible(self._doing, keep=''))}{lines}</div>"

@@ -182,6 +182,12 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
         (["measure=quik"], "unknown measure 'quik': did you mean quick"),
         (["measure=quick,quik"], "unknown measure 'quik': did you mean quick"),
         (["exprimnt=x"], "unknown setting 'exprimnt': did you mean experiment"),
+        (["n=8"], "unknown setting 'n' (an axis is problem.n=…, a tunable tune.n=…)"),
+        (
+            ["a.cu"],
+            "'a.cu' is a kernel's source; a Python file says how it is launched: cuprof.kernel(NAME, ",
+        ),
+        (["a.py", "b.py"], "a.py, b.py: one is taken at a time"),
         (["measure.targt=1"], "unknown setting 'measure.targt': did you mean measure.target"),
         (["~foo"], "unknown setting to delete 'foo'"),
         (["hydra/launcher=nowhere", "measure=quick,hot"], "unknown hydra/launcher 'nowhere'"),

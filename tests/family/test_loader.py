@@ -91,6 +91,15 @@ def test_an_edit_within_the_same_second_and_size_is_seen(tmp_path):
     assert load_family(folder).title == "y = 3x"
 
 
+def test_a_script_finds_no_arguments_of_the_command(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["cuprof", "sweep", "family=other"])
+    script = tmp_path / "script.py"
+    lines = ("import argparse, cuprof", "argparse.ArgumentParser().parse_args()", "cuprof.compare(abs, inputs=[1.0])")
+    script.write_text("\n".join(lines))
+    assert load_family(script).name == "script"
+    assert sys.argv == ["cuprof", "sweep", "family=other"]
+
+
 def test_loading_leaves_no_byte_code_beside_the_sources(tmp_path):
     folder = write_family(tmp_path / "siblings", (FAMILIES / "siblings" / "family.py").read_text())
     for file in ("steps.py", "contract.py"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import operator
 import sys
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -157,6 +159,17 @@ def test_objects_of_own_classes_their_methods_and_partials_are_written(
     called, times, bound = loaded(capture, tmp_path / "made", *words)
     assert (called(10.0), times(10.0), times.__self__ is called) == (23.0, 30.0, True)
     assert np.array_equal(bound(), inner(WEIGHTS))
+
+
+def test_what_a_parser_of_arguments_returned_is_written(tmp_path: Path) -> None:
+    capture = Capture()
+    found, plain = loaded(
+        capture,
+        tmp_path,
+        capture.express(Namespace(n=8, weights=WEIGHTS), "args"),
+        capture.express(SimpleNamespace(n=9), "other"),
+    )
+    assert (found.n, found.weights.tolist(), plain) == (8, WEIGHTS.tolist(), SimpleNamespace(n=9))
 
 
 def test_what_has_no_text_is_told() -> None:

@@ -151,6 +151,21 @@ def test_half_the_precision_is_wrong_however_many_results_there_are() -> None:
     assert compare({"result": inputs["y"] + inputs["x"]}, expected, tolerance).passed
 
 
+def test_a_function_that_is_the_reference_is_not_wrong_for_what_its_formula_loses() -> None:
+    def lossy(x):  # type: ignore[no-untyped-def]
+        return ((1 + x) - 1) * 100
+
+    problem, found = Point(n=2**12), []
+    for functions in ((lossy,), (lambda x: lossy(x),)):
+        made = make(*functions, inputs=lambda n=2**12: np.random.rand(n).astype("f4") * 1e-3, reference=lossy)
+        inputs = made.generate(problem, np.random.default_rng(1))
+        expected = made.compute_reference(problem, inputs)
+        tolerance = made.tolerate(problem, inputs, expected)
+        results = lossy(inputs["x"]), np.float32(1.01) * lossy(inputs["x"])
+        found.append([compare({"result": one}, expected, tolerance).passed for one in results])
+    assert found == [[True, False], [False, False]]
+
+
 @pytest.mark.parametrize(
     ("given", "bounds"),
     [(1e-3, (1e-3, 0.0)), ((1e-3, 1e-6), (1e-3, 1e-6))],
@@ -234,10 +249,11 @@ def fails(n=8):  # type: ignore[no-untyped-def]
         ((np.sort,), {"inputs": lambda n=8: "text"}, "input a is a str; give arrays"),
         ((np.sort,), {"inputs": lambda n=8: 3}, "the inputs are no array"),
         ((np.sort,), {"inputs": lambda n=8: np.ones((n, n)).T[::2]}, "a is a view with gaps or another order"),
+        ((np.sort,), {"inputs": lambda n=8: np.ma.masked_less(np.ones(n), 2)}, "a is masked or sparse; give its parts"),
         ((np.sort,), {"inputs": lambda n=8: np.ones(n), "outputs": ("y",)}, "outputs names y; the inputs are a"),
         ((lambda x: np.array(["a"]),), {"inputs": lambda n=8: np.ones(n)}, "is of type <U1"),
     ],
-    ids=["raises", "nothing", "text", "no array", "strided", "no such output", "texts"],
+    ids=["raises", "nothing", "text", "no array", "strided", "masked", "no such output", "texts"],
 )
 def test_a_fault_of_the_functions_is_told(functions: Any, given: dict[str, Any], told: str) -> None:
     with pytest.raises(FamilyError, match=told):
@@ -250,7 +266,7 @@ def test_a_fault_of_the_functions_is_told(functions: Any, given: dict[str, Any],
         (lambda x, order: x.astype(np.float64), r"as float64 of shape \(8,\); the first variant returns float32"),
         (lambda x, order: x[:3], r"of shape \(3,\)"),
         (lambda x, order: (x, x), "it returned result, result1; the first variant returns result"),
-        (lambda x, order: list(x), "it returned result, result1, "),
+        (lambda x, order: list(x), "it returned result, result1, result2, result3 and 4 more; the first"),
     ],
     ids=["type", "shape", "count", "list"],
 )  # fmt: skip
@@ -263,12 +279,66 @@ def test_another_kind_of_result_is_the_variants_fault(other: Callable[..., Any],
         call.deliver()
 
 
+@pytest.mark.parametrize(
+    "other",
+    [lambda y, x: x - y, lambda *, y, x: x - y, lambda y, x=None: x - y, lambda x, y: x - y, lambda a, b: a - b],
+)
+def test_inputs_by_name_reach_parameters_of_these_names_in_any_order(other: Callable[..., Any]) -> None:
+    x, y = np.arange(8.0), np.ones(8)
+    for first in (lambda x, y: x - y, other):
+        made = make(first, other, inputs=lambda n=8: {"x": x, "y": y})
+        outputs = {"result": np.zeros(8)}
+        call = made.bind(made.kernels[1], N, Point(), {"x": x, "y": y}, outputs)
+        call()
+        call.deliver()
+        assert np.array_equal(outputs["result"], x - y)
+        assert np.array_equal(made.compute_reference(N, {"x": x, "y": y})["result"], x - y)
+
+
+def test_inputs_in_an_order_keep_it_whatever_parameters_are_called() -> None:
+    x, y = np.arange(8.0), np.ones(8)
+    made = make(lambda x, y: x - y, lambda y, x: y - x, inputs=lambda n=8: (x, y))
+    call = made.bind(made.kernels[1], N, Point(), {"x": x, "y": y}, outputs := {"result": np.zeros(8)})
+    call()
+    call.deliver()
+    assert np.array_equal(outputs["result"], x - y)
+
+
+def test_results_by_name_may_come_in_any_order_and_as_views() -> None:
+    square = np.arange(6.0).reshape(2, 3)
+    made = make(lambda x: {"a": x.T, "b": x[0, ::2]}, lambda x: {"b": x[0, ::2], "a": x.T}, inputs=lambda n=8: square)
+    outputs = {name: np.zeros(spec.shape) for name, spec in made.sample(N).signature.outputs.items()}
+    call = made.bind(made.kernels[1], N, Point(), {"x": square}, outputs)
+    call()
+    call.deliver()
+    assert np.array_equal(outputs["a"], square.T)
+    assert outputs["b"].tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "told"),
+    [
+        (lambda x: np.log(x - 4), {}, r"reference\(\) gave NaN for 4 of 8 elements of result; no NaN is right"),
+        (lambda x: x, {"reference": lambda x: None}, r"reference\(\) returned nothing"),
+        (lambda x: x, {"reference": lambda x: x.sum()}, r"gave result of shape \(\), and not of \(8,\)$"),
+        (lambda x: np.multiply(x, 2, out=x), {"outputs": ("x",)}, "what x held before; .* or say in_place='x'"),
+    ],
+    ids=["nan", "nothing", "shape", "in place"],
+)
+def test_a_reference_that_is_none_is_told(function: Any, given: dict[str, Any], told: str) -> None:
+    made = make(lambda x: function(x), inputs=lambda n=8: {"x": np.arange(8.0)}, **given)
+    with pytest.raises(FamilyError, match=told), np.errstate(all="ignore"):
+        made.compute_reference(N, made.generate(N, np.random.default_rng(0)))
+
+
 def test_names_of_one_function_and_another_differ() -> None:
     def sort(x):  # type: ignore[no-untyped-def]
         return np.sort(x)
 
     names = [one.name for one in make(sort, np.sort, lambda x: x, lambda x: -x, inputs=draw).kernels]
     assert names == ["sort", "numpy.sort", "function", "function_2"]
+    sort.__name__ = sort.__qualname__ = "größer als"
+    assert [one.name for one in make(sort, inputs=draw).kernels] == ["gr_er_als"]
 
 
 SOURCE = 'extern "C" __global__ void f(float *y, const float *x, int n)\n{ }'

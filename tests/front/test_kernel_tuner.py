@@ -150,6 +150,20 @@ def test_an_answer_of_run_kernel_leaves_each_configuration_held_to_the_first(loa
     assert "not what the first configuration gave" in str(family.verify(problem, held, {"y": 2 * held["x"]}, {}))
 
 
+def test_partial_results_of_as_many_elements_as_there_are_blocks_are_held_to_their_sum(
+    load: Callable[..., Family],
+) -> None:
+    family = load("answer=[2 * x, None, None], ", "")
+    assert family.verify is not None
+    held = family.generate(GIVEN, np.random.default_rng(1))
+    half, whole = np.zeros((2, 1000), np.float32)
+    half[:500], whole[:] = 3, 1.5
+    assert family.verify(GIVEN, held, {"y": whole}, {}) is None
+    assert family.verify(GIVEN, held, {"y": half}, {}) is None
+    assert family.verify(GIVEN, held, {"y": 1.1 * half}, {})
+    assert family.verify(GIVEN, held, {"y": whole[::-1] * np.linspace(0.5, 1.5, 1000, dtype="f4")}, {})
+
+
 @pytest.mark.parametrize(
     ("old", "new", "blocks", "macros"),
     [

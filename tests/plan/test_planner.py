@@ -137,6 +137,16 @@ def test_selections_that_cannot_be_carried_out(vector, selection, said):
     assert "\n" not in str(caught.value)
 
 
+def test_a_variant_that_its_constraints_leave_nothing_of_is_told(vector):
+    def notes(*chunks):
+        selection = Selection("vector", ("cpu_whole", "cpu_chunks"), {"n": (32,)}, {"chunk": chunks})
+        return plan(vector, selection, {"cpu": CPU}).notes
+
+    assert notes(16, 64) == ()
+    (told,) = notes(64, 256)
+    assert told.startswith("cpu_chunks: the constraints leave no trial of the 2 combinations: ")
+
+
 def test_constraints_exclude_with_their_reason(vector):
     made = plan(
         vector,

@@ -107,6 +107,17 @@ def test_no_estimate_without_a_measured_trial() -> None:
     assert progress.left == "5.0 s left"
 
 
+def test_of_a_search_neither_an_end_nor_the_time_to_it_is_told() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = PlainProgress(stream, clock)
+    progress.started(0, 0)
+    clock.now = 5
+    progress.trial_finished(TRIAL, GOOD)
+    assert stream.getvalue().startswith("[1] ok ")
+    assert "left" not in stream.getvalue()
+    assert "trials" not in stream.getvalue()
+
+
 def test_a_file_gets_plain_lines() -> None:
     assert isinstance(make_observer(io.StringIO()), PlainProgress)
 
