@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
-from itertools import cycle, islice
+from itertools import cycle
 from time import monotonic_ns
 
 import numpy as np
@@ -25,6 +25,7 @@ from cuprof.family import Arrays
 from cuprof.family.includes import relocate
 from cuprof.records import Check, Measure, State
 from cuprof.worker.candidate import Candidate, Enter
+from cuprof.worker.check import tells_wrong
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.opened import OPENED
@@ -157,6 +158,13 @@ class Bench:
             right[digest] = check
         return right[digest]
 
+    def judge_unseen(self, candidate: Candidate, outputs: Arrays, number: int) -> Check | None:
+        """Return whether results are right on a set without a reference; see `Workload.judge_unseen`."""
+        candidate.looks += 1
+        variant = candidate.variant
+        where = f"the tolerance of {variant.name}"
+        return self.workload.judge_unseen(outputs, number, variant.tolerance, where, candidate.looks)
+
     def _digest(self, outputs: Arrays) -> bytes:
         """Return what tells results apart; with a key, as nobody is to make another result of the same digest."""
         digest = blake2b(key=self.key, digest_size=16)
@@ -217,17 +225,20 @@ class Bench:
         """Execute right after inputs and outputs have been written, look at the results, and return our own clock's ns.
 
         No result is there yet, nobody has worked ahead, and what is done only when somebody looks is done within the
-        engine's time. One of the results, nobody knows which, is kept to be compared.
+        engine's time. One of the results, chosen after its execution, is kept to be compared.
         """
-        kept, own_ns = secrets.randbelow(count), 0.0
-        for place, number in enumerate(islice(turns, count)):
+        kept, own_ns = list[tuple[int, Arrays]](), 0.0
+        for place in range(count):
+            number = next(turns)
             self.session.restore_inputs(self.workload.sets[number].inputs)
             self.session.poison(runnable)
             if not only_write:
                 own_ns += self.session.clocked(runnable)
             outputs = self.session.fetch(runnable)
-            if place == kept and not only_write and number < self.workload.compared:
-                found[:] = [*found[-MOST_KEPT:], (number, outputs)]
+            if secrets.randbelow(place + 1) == 0:  # each of them with the same chance
+                kept = [(number, outputs)] if number < self.workload.compared else []
+        if not only_write:
+            found[:] = [*found[-MOST_KEPT:], *kept]
         return own_ns
 
     @property
@@ -250,7 +261,8 @@ class Bench:
             sampled: after one of its samples: what those beside it could meet is undone, and no more.
 
         Raises:
-            DeviceLostError: part of it cannot be undone; nobody else is to be timed in this process.
+            DeviceLostError: part of it cannot be undone, or results are compared no more as they were; nobody else is
+                to be timed in this process.
         """
         if candidate.calls_host or not sampled:
             changed = self.session.put_back(settings=not candidate.changes_settings)
@@ -261,6 +273,10 @@ class Bench:
                 raise DeviceLostError(
                     f"it leaves changed what cannot be put back for those after it: {', '.join(left)}"
                 )
+        if candidate.calls_host and not sampled and not tells_wrong():
+            raise DeviceLostError(
+                "it changes, in memory, what compares results: a wrong one is found right, or the reverse"
+            )
 
     def find_replaced(self, *candidates: Candidate) -> tuple[str, ...]:
         """Return what of the judge any of these has replaced, put back; a kernel's own code runs elsewhere."""

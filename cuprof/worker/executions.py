@@ -37,6 +37,10 @@ TIMES_AHEAD = 2.0
 """So much longer an execution takes where the clock starts as soon as its inputs are written, before it is said to be
 done ahead: memory that was just written has still to leave the caches. Arrays of half of them stay, and then an honest
 execution takes less; `TIMES_LONGER` is enough."""
+TIMES_KEPT = 4.0
+"""By so much longer an execution takes on other inputs than on those of the one before, with as much written ahead of
+both, before it is said to keep its last result. A processor foresees the branches of what it has just done: a sort of a
+few thousand numbers takes a third the second time."""
 MOST_LUCKY = 1
 """So often among these a thread may have been quick enough."""
 LONGEST_NS = 1e9
@@ -52,6 +56,7 @@ class _Account:
         compared_on: sets of inputs that it was compared on, the first of them by the check.
         verdicts: whether each result that was compared here was right; sealed, since they lie in a variant's reach.
         first_wrong: message of the first result that was found wrong here.
+        unseen_wrong: message of a result that was wrong on inputs that it met once, after it had been timed.
     """
 
     candidate: Candidate
@@ -65,6 +70,7 @@ class _Account:
     verdicts: list[bool] = field(default_factory=list)
     seal: Seal = field(default_factory=Seal)
     first_wrong: str = ""
+    unseen_wrong: str = ""
 
 
 class Executions:
@@ -78,7 +84,6 @@ class Executions:
         self.bench, self.count = bench, count
         self.compared_sets = min(count, bench.workload.compared)
         self._bytes = iter(b"")
-        self._redrawn = 0
         self._accounts: dict[int, _Account] = {}
 
     def enter(self, candidate: Candidate) -> None:
@@ -99,9 +104,13 @@ class Executions:
         return account.dealt_to_compare < WANTED or self._byte() % BEYOND == 0
 
     def _draw(self, account: _Account, *, compare: bool) -> Draw:
-        """Draw, until all sets have been compared one that was not: however few comparisons fit, all sets are met."""
+        """Draw, until all sets have been compared one that was not: however few comparisons fit, all sets are met.
+
+        None comes twice in a row: who keeps its last result would have it every other time.
+        """
         missing = [number for number in range(self.compared_sets) if number not in account.compared_on]
         sets = missing if missing and (compare or not account.in_place) else range(max(self.compared_sets, 1))
+        sets = [number for number in sets if number != account.dealt.inputs] or sets
         account.dealt = Draw(sets[self._byte() % len(sets)], self._byte(), compare)
         if compare:
             self._note(account)
@@ -189,7 +198,8 @@ class Executions:
         """Return how much longer a variant takes on inputs that it never met; empty where it does not.
 
         On the host the clock of further ones starts as soon as they are written: in other cold samples the caches are
-        emptied meanwhile, and a thread of the variant's could do its work.
+        emptied meanwhile, and a thread of the variant's could do its work. Who does no work on inputs that it does not
+        know takes no longer: the results on these count, too (`unseen_wrong`).
         """
         number = self.bench.workload.compared
         usual = candidate.timings.get(Measure.COLD) or candidate.timings.get(Measure.HOT)
@@ -211,7 +221,38 @@ class Executions:
                 f"it works ahead: {MEETINGS} executions took {at_once / 1e3:.2f} µs when the clock started as soon as "
                 f"their inputs were there, {later / 1e3:.2f} µs when it started later"
             )
-        return ""
+        return self._find_last_kept(candidate)
+
+    def unseen_wrong(self, candidate: Candidate) -> str:
+        """Return what was wrong with a result on inputs that it met once, after it had been timed, or nothing."""
+        return self._accounts[candidate.index].unseen_wrong
+
+    def _find_last_kept(self, candidate: Candidate) -> str:
+        """Return what is to be said of a variant that knows its last result again, as back to back on the host."""
+        bench, runnable, timing = self.bench, candidate.runnable, candidate.timings.get(Measure.HOT)
+        assert runnable is not None
+        if timing is None or timing.details["batch"] == 1 or self.compared_sets < 2 or bench.be_seen is None:
+            return ""
+        if bench.restores(candidate):
+            return ""
+        known, pairs = 0, list[tuple[float, float]]()
+        bench.session.execute(runnable, Draw(known, self._byte()))
+        while len(pairs) < MEETINGS:
+            again_ns, known = self._clocked(runnable, known), (known + 1) % self.compared_sets
+            other_ns = self._clocked(runnable, known)
+            if other_ns <= TIMES_KEPT * again_ns + LEAST_LONGER_NS:
+                return ""
+            pairs.append((again_ns, other_ns))
+        again, other = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))
+        return (
+            f"it keeps its last result: {MEETINGS} executions took {again / 1e3:.2f} µs on the inputs of the one "
+            f"before, {other / 1e3:.2f} µs on others"
+        )
+
+    def _clocked(self, runnable: Runnable, number: int) -> float:
+        """Return the time of an execution on a set, on the outputs that the last one left."""
+        self.bench.session.restore_inputs(self.bench.workload.sets[number].inputs)
+        return self.bench.session.clocked(runnable)
 
     def _find_longer(
         self, candidate: Candidate, number: int, measure: Measure, times: float, usual_ns: float, exceptions: int = 0
@@ -225,25 +266,28 @@ class Executions:
         if self.count <= number:
             return None
         bench, pairs = self.bench, list[tuple[float, float]]()
+        account = self._accounts[candidate.index]
         while len(pairs) < MEETINGS:
             if pairs:
-                self._redrawn += 1
-                bench.session.restock(number, bench.workload.redraw(len(bench.workload.sets) - 1 + self._redrawn))
+                bench.session.restock(number, bench.workload.redraw(number))
             first_ns = self._read(candidate.runnable, number, measure)
-            known_ns = usual_ns
+            outputs, known_ns = self._fetch(account, candidate.runnable), usual_ns
             if first_ns > times * usual_ns + LEAST_LONGER_NS:
                 known_ns = self._read(candidate.runnable, self._byte() % self.compared_sets, Measure.COLD)
             if first_ns > times * known_ns + LEAST_LONGER_NS:
                 pairs.append((first_ns, known_ns))
-            elif exceptions:
-                exceptions -= 1
-            else:
+                continue
+            check = bench.judge_unseen(candidate, outputs, number)
+            if check is not None and not check.passed:
+                account.unseen_wrong = account.unseen_wrong or check.message
+            if not exceptions or account.unseen_wrong:
                 return None
+            exceptions -= 1
         first, known = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))
         return first, known
 
     def _read(self, runnable: Runnable, number: int, measure: Measure) -> float:
-        """Return the time of an execution on a set, whose result is not looked at."""
+        """Return the time of an execution on a set."""
         return self.bench.session.read(runnable, measure, 1, lambda: Draw(number, self._byte())).duration_ns
 
     def _fetch(self, account: _Account, runnable: Runnable) -> Arrays:

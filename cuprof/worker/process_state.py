@@ -109,6 +109,11 @@ PARTS = (
     Switch("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     Switch("garbage collection", gc.isenabled, lambda known: gc.enable() if known else gc.disable()),
     Switch("garbage collection's thresholds", gc.get_threshold, lambda known: gc.set_threshold(*known)),
+    Switch(
+        "garbage collection's callbacks",
+        lambda: list(gc.callbacks),
+        lambda known: gc.callbacks.__setitem__(slice(None), known),
+    ),
     Switch("warnings", lambda: list(warnings.filters), _write_warnings),
     _part_of_each("signal handlers", HANDLED, signal.getsignal, _write_handler),
 )

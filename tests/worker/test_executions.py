@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,11 +40,14 @@ class Runnable:
         is_wrong: told the number of an execution, from 0.
         cold_ns: told the number of a set of inputs and how often it has been met, from 0.
         at_once_ns: what it takes where the clock starts as soon as inputs are written; 0 for as long as else.
+        again_ns: what it takes on the inputs of the execution before.
     """
 
     is_wrong: Callable[[int], bool] = lambda number: False
     cold_ns: Callable[[int, int], float] = lambda inputs, met: 10_000.0
     at_once_ns: float = 0.0
+    again_ns: float = 10_000.0
+    last: Any = None
     executed: int = 0
     met: Counter[int] = field(default_factory=Counter)
     build: Any = None
@@ -60,6 +64,7 @@ class Device:
         self.in_place, self.execute_ns, self.fetch_ns = in_place, execute_ns, fetch_ns
         self.now = 0
         self.drawn: list[Draw] = []
+        self.sets: list[dict[str, np.ndarray]] = []
         self.tallied = Tally()
         self.restocked: list[int] = []
         self.known: list[Runnable] = []
@@ -83,6 +88,7 @@ class Device:
             self.now += self.execute_ns
             self.drawn.append(draw)
             self.last_wrong = runnable.is_wrong(runnable.executed)
+            runnable.last = self.sets[draw.inputs] if draw.inputs < len(self.sets) else None
             runnable.executed += 1
             if self.in_place and draw.compare:
                 self.tallied = Tally(self.tallied.compared + 1, self.tallied.wrong + self.last_wrong)
@@ -100,6 +106,13 @@ class Device:
         for runnable in self.known:
             runnable.met[number] = 0
 
+    def restore_inputs(self, inputs: dict[str, np.ndarray]) -> None:
+        self.given = inputs
+
+    def clocked(self, runnable: Runnable) -> float:
+        last, runnable.last = runnable.last, self.given
+        return runnable.again_ns if last is self.given else 10_000.0
+
     def fetch(self, runnable: Runnable) -> dict[str, np.ndarray]:
         self.now += self.fetch_ns
         self.looked_at.append(len(self.drawn) - 1)
@@ -111,7 +124,7 @@ class Desk:
 
     def __init__(
         self, patch: pytest.MonkeyPatch, runnable: Runnable, *, unseen: int = UNSEEN_SETS, stocked: int | None = None,
-        on_host: bool = False, in_place: bool = True, **device: int,
+        on_host: bool = False, in_place: bool = True, looks_late: bool = True, **device: int,
     ) -> None:  # fmt: skip
         self.device, self.runnable = Device(in_place, **device), runnable
         patch.setattr(module, "monotonic_ns", lambda: self.device.now)
@@ -120,17 +133,26 @@ class Desk:
             for number in range(COMPARED_SETS + unseen)
         )
         self.device.known.append(runnable)
-        redraw = lambda number: {"number": np.array(number)}  # noqa: E731
+        self.device.sets = [each.inputs for each in sets]
+        further = iter(range(len(sets), 1 << 30))
+        redraw = lambda number: {"number": np.array(next(further))}  # noqa: E731
         self.judged: list[int] = []
 
         def judge(outputs: Any, number: int, tolerances: Any, look: int) -> Check:
             self.judged.append(look)
             return compare(outputs, {"y": RIGHT}, tolerances)
 
-        workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, redraw=redraw, needs_host=False, judge=judge)
+        def judge_unseen(outputs: Any, *_: object) -> Check | None:
+            return compare(outputs, {"y": RIGHT}, Tolerance()) if looks_late else None
+
+        workload = SimpleNamespace(
+            sets=sets, compared=COMPARED_SETS, redraw=redraw, needs_host=False, judge=judge, judge_unseen=judge_unseen,
+            family=SimpleNamespace(in_place=()),
+        )  # fmt: skip
         job = Job(Path(), "cpu", Point(), (), 1, None, {})  # type: ignore[arg-type]
         count = len(sets) if stocked is None else stocked
-        bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, INTEGRITY)  # type: ignore[arg-type]
+        seen = (lambda *_: None) if on_host else None
+        bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, INTEGRITY, seen)  # type: ignore[arg-type]
         self.executions = Executions(bench, count)
         self.candidate = Candidate(0, JobTrial("0" * 32, "v", Point(), ""), SimpleNamespace(name="v", tolerance=None))  # type: ignore[arg-type]
         self.candidate.runnable = runnable
@@ -212,6 +234,14 @@ def test_sets_and_bytes_are_drawn_evenly_and_unseen_sets_are_kept_for_the_end(ma
     fills = Counter(draw.fill for draw in desk.device.drawn)
     assert len(fills) > 250
     assert set(fills) <= set(range(256))
+
+
+def test_no_set_is_given_twice_in_a_row_so_that_nobody_has_the_last_result_ready(make: Callable[..., Desk]) -> None:
+    desk = make(in_place=False)
+    desk.sample(50)
+    desk.examine()
+    given = [0, *(draw.inputs for draw in desk.device.drawn)]  # the check's was the first one
+    assert all(one != other for one, other in pairwise(given))
 
 
 def test_draws_cannot_be_foreseen_from_pythons_or_numpys_seeds(make: Callable[..., Desk]) -> None:
@@ -328,6 +358,51 @@ def test_a_variant_that_works_ahead_is_found_on_the_host(make: Callable[..., Des
         assert desk.find_memory() == ""
         assert desk.device.restocked == []
     assert make(ahead, unseen=UNSEEN_SETS + 1).find_memory() == ""  # a device's queue has no such gap
+
+
+@pytest.mark.parametrize(("unseen", "on_host"), [(UNSEEN_SETS, False), (UNSEEN_SETS + 1, True)])
+def test_who_does_no_work_on_inputs_that_it_does_not_know_is_wrong(
+    make: Callable[..., Desk], unseen: int, on_host: bool
+) -> None:
+    for spared in range(unseen):
+        skipping = Runnable(is_wrong=lambda number, spared=spared: number == spared)
+        desk = make(skipping, unseen=unseen, on_host=on_host)
+        desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
+        assert desk.find_memory() == ""
+        assert desk.executions.unseen_wrong(desk.candidate).startswith("y[0] = 1.0, expected 0.0")
+    honest = make(unseen=unseen, on_host=on_host)
+    assert honest.find_memory() == honest.executions.unseen_wrong(honest.candidate) == ""
+
+
+def test_who_works_on_the_first_unknown_inputs_and_on_no_further_ones_is_wrong(make: Callable[..., Desk]) -> None:
+    sly = Runnable(
+        is_wrong=lambda number: number > 3,  # a first meeting and a known set, twice: then it knows what goes on
+        cold_ns=lambda inputs, met: 30_000.0 if not met and sly.executed <= 4 else 10_000.0,
+    )
+    desk = make(sly)
+    desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
+    assert desk.find_memory() == ""
+    assert desk.executions.unseen_wrong(desk.candidate)
+
+
+def test_where_it_takes_too_long_to_know_what_is_right_nothing_is_said_of_results(make: Callable[..., Desk]) -> None:
+    desk = make(Runnable(is_wrong=lambda number: True), looks_late=False)
+    assert desk.find_memory() == desk.executions.unseen_wrong(desk.candidate) == ""
+
+
+@pytest.mark.parametrize(("again_ns", "batch", "on_host", "is_found"), [
+    (2_000.0, 8, True, True), (2_200.0, 8, True, False), (2_000.0, 1, True, False), (2_000.0, 8, False, False),
+])  # fmt: skip
+def test_who_keeps_its_last_result_is_found_where_it_was_timed_back_to_back(
+    make: Callable[..., Desk], again_ns: float, batch: int, on_host: bool, is_found: bool
+) -> None:
+    desk = make(Runnable(again_ns=again_ns), on_host=on_host)
+    usual = SimpleNamespace(summary=SimpleNamespace(median_ns=10_000.0), details={"batch": batch})
+    desk.candidate.timings = {Measure.HOT: usual}  # type: ignore[dict-item]
+    found = desk.find_memory()
+    kept = f"it keeps its last result: {MEETINGS} executions took 2.00 µs on the inputs of the one before, 10.00 µs"
+    assert found.startswith(kept) is is_found
+    assert bool(found) is is_found
 
 
 def test_where_arrays_stay_in_the_caches_less_tells_who_works_ahead_and_may_be_quick_once(
