@@ -259,7 +259,7 @@ class Executions:
     ) -> tuple[float, float] | None:
         """Return the mean times in ns on sets that were never met, and on known ones; None where they are alike.
 
-        Where one took longer than usual, those that the variant is compared on are given once more. One disturbed
+        Where one took longer than usual, all that the variant is compared on are given once more. One disturbed
         execution would be enough to look like memory: others are drawn until more than these exceptions say otherwise.
         """
         assert candidate.runnable is not None
@@ -273,7 +273,8 @@ class Executions:
             first_ns = self._read(candidate.runnable, number, measure)
             outputs, known_ns = self._fetch(account, candidate.runnable), usual_ns
             if first_ns > times * usual_ns + LEAST_LONGER_NS:
-                known_ns = self._read(candidate.runnable, self._byte() % self.compared_sets, Measure.COLD)
+                known = [self._read(candidate.runnable, each, Measure.COLD) for each in range(self.compared_sets)]
+                known_ns = sum(known) / len(known)
             if first_ns > times * known_ns + LEAST_LONGER_NS:
                 pairs.append((first_ns, known_ns))
                 continue

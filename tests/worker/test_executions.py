@@ -330,6 +330,14 @@ def test_a_variant_that_remembers_from_the_third_meeting_on_is_found(make: Calla
     assert found.startswith(f"it remembers: {MEETINGS} sets of inputs took 30.00 µs when it met them first")
 
 
+def test_a_variant_that_remembers_some_of_the_inputs_that_are_compared_is_found(make: Callable[..., Desk]) -> None:
+    half = make(Runnable(cold_ns=lambda inputs, met: 30_000.0 if inputs else 10_000.0))
+    half.candidate.timings[Measure.COLD].summary.median_ns = 20_000.0
+    message = half.find_memory()
+    assert message.startswith("it remembers: ")
+    assert message.endswith("those that it knew 20.00 µs")
+
+
 def test_further_inputs_are_drawn_for_those_alone_who_took_longer_on_the_first(make: Callable[..., Desk]) -> None:
     honest = make(Runnable(cold_ns=lambda inputs, met: 5e4))
     assert honest.find_memory() == ""
@@ -376,8 +384,8 @@ def test_who_does_no_work_on_inputs_that_it_does_not_know_is_wrong(
 
 def test_who_works_on_the_first_unknown_inputs_and_on_no_further_ones_is_wrong(make: Callable[..., Desk]) -> None:
     sly = Runnable(
-        is_wrong=lambda number: number > 3,  # a first meeting and a known set, twice: then it knows what goes on
-        cold_ns=lambda inputs, met: 30_000.0 if not met and sly.executed <= 4 else 10_000.0,
+        is_wrong=lambda number: number > 5,  # a first meeting and all known sets, twice: then it knows what goes on
+        cold_ns=lambda inputs, met: 30_000.0 if not met and sly.executed <= 6 else 10_000.0,
     )
     desk = make(sly)
     desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
