@@ -20,10 +20,11 @@ from cuprof.backends.contract import (
     Runnable,
     Session,
 )
-from cuprof.errors import BuildError
+from cuprof.errors import BuildError, TamperedError
 from cuprof.family import Arrays
 from cuprof.family.includes import relocate
 from cuprof.records import Check, Measure, State
+from cuprof.wording import list_first
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.check import tells_wrong
 from cuprof.worker.integrity import Integrity
@@ -159,7 +160,13 @@ class Bench:
         return right[digest]
 
     def judge_unseen(self, candidate: Candidate, outputs: Arrays, number: int) -> Check | None:
-        """Return whether results are right on a set without a reference; see `Workload.judge_unseen`."""
+        """Return whether results are right on a set without a reference; see `Workload.judge_unseen`.
+
+        Raises:
+            TamperedError: somebody has replaced what would say so.
+        """
+        if replaced := self.find_replaced(candidate):
+            raise TamperedError(list_first(replaced, 3))
         candidate.looks += 1
         variant = candidate.variant
         where = f"the tolerance of {variant.name}"
