@@ -135,7 +135,7 @@ class Workload:
             where: how a message names that one.
 
         Raises:
-            FamilyError: a function of the family failed.
+            FamilyFault: a function of the family failed.
         """
         if not self.looks_late:
             return None
@@ -155,7 +155,11 @@ class Workload:
         return inputs
 
     def _find_right(self, inputs: Arrays) -> _Late:
-        expected, standard = _compute_reference(self.family, self.problem, self.signature, inputs)
+        """Find out what is right for inputs: for all elements, or for a stretch of each output."""
+        try:
+            expected, standard = _compute_reference(self.family, self.problem, self.signature, inputs)
+        except Exception as error:  # whatever it raises is no fault of the variant's
+            raise FamilyFault(str(error)) from error
         own = any(variant.tolerance for variant in self.family.variants.values())
         if self.needs_host or self.family.at_most or own or any(each.dtype.names for each in expected.values()):
             return _Late(Sealed(expected), standard, {})
