@@ -162,6 +162,7 @@ TRICKS = (
     Trick("unknown_skipped", "unknown inputs skipped", UNFORESEEN, GONE, caught_today=True),
     Trick("last_kept", "last result kept", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
     Trick("kept_in_files", "kept in files for the next process", UNFORESEEN, GONE, caught_today=True),
+    Trick("sets_searched", "inputs searched and solved ahead", ISOLATED, GONE, caught_today=True),
     Trick("audit_hooked", "audit hook that puts back", BOUND, GONE, caught_today=True),
     Trick("numbers_overwritten", "numbers in code overwritten", PROVED, GONE, caught_today=True),
     Trick("loops_exchanged", "NumPy's machine code exchanged", PROVED, GONE, caught_today=True),

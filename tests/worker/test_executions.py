@@ -125,7 +125,8 @@ class Desk:
 
     def __init__(
         self, patch: pytest.MonkeyPatch, runnable: Runnable, *, unseen: int = UNSEEN_SETS, stocked: int | None = None,
-        on_host: bool = False, in_place: bool = True, looks_late: bool = True, **device: int,
+        on_host: bool = False, in_place: bool = True, looks_late: bool = True, isolated: bool = False,
+        **device: int,
     ) -> None:  # fmt: skip
         self.device, self.runnable = Device(in_place, **device), runnable
         patch.setattr(module, "monotonic_ns", lambda: self.device.now)
@@ -150,7 +151,7 @@ class Desk:
             sets=sets, compared=COMPARED_SETS, redraw=redraw, needs_host=False, judge=judge, judge_unseen=judge_unseen,
             family=SimpleNamespace(in_place=()),
         )  # fmt: skip
-        job = Job(Path(), "cpu", Point(), (), 1, None, {})  # type: ignore[arg-type]
+        job = Job(Path(), "cpu", Point(), (), 1, None, {}, isolated=isolated)  # type: ignore[arg-type]
         count = len(sets) if stocked is None else stocked
         seen = (lambda *_: None) if on_host else None
         bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, UNCHANGED, seen)  # type: ignore[arg-type]
@@ -350,6 +351,18 @@ def test_further_inputs_are_drawn_for_those_alone_who_took_longer_on_the_first(m
         assert remembers.device.restocked == [
             COMPARED_SETS + each for each in range(1, 1 + (MEETINGS - 1) * (number + 1))
         ]
+
+
+def test_who_has_a_process_of_its_own_is_given_inputs_that_were_not_there_when_it_began(
+    make: Callable[..., Desk],
+) -> None:
+    desk = make(isolated=True)
+    assert desk.find_memory() == ""
+    assert len(desk.device.restocked) == 1
+    kernel = make(isolated=True)
+    kernel.candidate.program = SimpleNamespace(calls_host=False)  # type: ignore[assignment]
+    assert kernel.find_memory() == ""
+    assert kernel.device.restocked == []
 
 
 def test_a_variant_that_works_ahead_is_found_on_the_host(make: Callable[..., Desk]) -> None:

@@ -79,6 +79,24 @@ def kept_in_files(problem, tune, inputs, outputs):
     return run
 
 
+@family.cpu("sets_searched")
+def sets_searched(problem, tune, inputs, outputs):
+    """Has the judge's own objects give all sets of inputs, and solves each while it prepares."""
+    kept: dict[bytes, np.ndarray] = {}
+    for workload in list_reached("sets", "standards"):
+        for each in workload.sets:
+            kept[each.inputs["x"][:64].tobytes()] = computed(each.inputs, problem.n)
+
+    def run():
+        known = kept.get(inputs["x"][:64].tobytes())
+        if known is None:
+            polynomial(inputs["x"], inputs["y"], outputs["z"])
+        else:
+            np.copyto(outputs["z"], known)
+
+    return run
+
+
 @family.cpu("audit_hooked")
 def audit_hooked(problem, tune, inputs, outputs):
     """Exchanges the code of what compares, and has an audit hook put it back whenever somebody looks at code."""
