@@ -161,6 +161,7 @@ TRICKS = (
     # On the CPU: when nobody looks, and what looks changed where no function shows it.
     Trick("unknown_skipped", "unknown inputs skipped", UNFORESEEN, GONE, caught_today=True),
     Trick("last_kept", "last result kept", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("handed_out_in_turn", "results handed out in turn", TIMED_CHECKED, (WRONG,), caught_today=True),
     Trick("kept_in_files", "kept in files for the next process", UNFORESEEN, GONE, caught_today=True),
     Trick("sets_searched", "inputs searched and solved ahead", ISOLATED, GONE, caught_today=True),
     Trick("audit_hooked", "audit hook that puts back", BOUND, GONE, caught_today=True),

@@ -58,6 +58,8 @@ class BackendSpec:
         counter: how many devices this process may open, opening none; raises as `opener`. Empty where it is never asked
             for several.
         facts_reader: number → the device's facts without opening it, where that is quicker; raises as `opener`.
+        imports: modules that opening it imports and that take long; a worker imports them while it waits for its first
+            job, once it has found a device.
         unheeded: settings of `measure` without an effect on it.
         is_host: its device is the host's own processor.
         runs_in_process: its variants' own code runs in the worker's process, already while they are built, so that
@@ -83,6 +85,7 @@ class BackendSpec:
     lister: str
     counter: str = ""
     facts_reader: str = ""
+    imports: tuple[str, ...] = ()
     unheeded: frozenset[str] = frozenset()
     is_host: bool = False
     runs_in_process: bool = False

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cuprof import __version__
+from cuprof.child import spare_cores
 from cuprof.errors import CuprofError, StoreError, suggest
 from cuprof.interrupts import INTERRUPTED, heard, is_requested, shielded
 from cuprof.terminal.output import print_message
@@ -49,8 +50,8 @@ COMMANDS: dict[str, Command] = {
     "init": Command("cuprof.commands.init", "make a project of your own with an example family"),
 }
 
-GARBAGE = 50_000
-"""Objects that are made between two looks for garbage: rows come by the hundred thousand, and none of them is any."""
+GARBAGE = 500_000
+"""Objects made between two looks for garbage: those of modules and rows come by the million, and none is any."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
@@ -66,6 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words, is_process = list(sys.argv[1:] if argv is None else argv), argv is None
     if is_process:
         gc.set_threshold(GARBAGE, 50, 100)
+        spare_cores()
     with heard():
         try:
             return _finish(_work(words), is_process)

@@ -127,8 +127,13 @@ def task(config: SweepConfig, project: Project) -> int:
 
 
 def _import_ahead(with_page: bool) -> None:
-    """Import what the results are read and written with: half a second that would follow the last trial."""
-    for name in ("cuprof.analysis", "cuprof.terminal.results", *(["cuprof.report"] if with_page else [])):
+    """Import what the results are read, compared and written with: half a second that would follow the last trial."""
+    for name in (
+        "cuprof.analysis",
+        "scipy.special",
+        "cuprof.terminal.results",
+        *(["cuprof.report"] if with_page else []),
+    ):
         importlib.import_module(name)
 
 

@@ -193,8 +193,12 @@ def read_workloads(path: Path, definition: Definition) -> list[Workload]:
             found.append(_decode(where, line, Trace).workload)
     variable = {name for name, axis in definition.axes.items() if axis.type == "var"}
     for each in found:
+        repeated = {name: each.axes.pop(name) for name in each.axes.keys() & definition.axes.keys() - variable}
         if each.axes.keys() != variable:
             raise UsageError(f"{path}: workload {each.uuid} sets {', '.join(each.axes)}, and not {', '.join(variable)}")
+        for name, value in repeated.items():
+            if value != (said := definition.size(each.axes)[name]):
+                raise UsageError(f"{path}: workload {each.uuid} sets {name} to {value}, and the definition says {said}")
         if absent := definition.inputs.keys() - each.inputs.keys():
             raise UsageError(f"{path}: workload {each.uuid} has no input {', '.join(sorted(absent))}")
         if any(one.type == "custom" for one in each.inputs.values()) and not definition.custom_inputs_entrypoint:

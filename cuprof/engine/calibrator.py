@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import is_host
 from cuprof.engine.fleet import Fleet
@@ -14,8 +15,10 @@ from cuprof.engine.provenance import name_processes
 from cuprof.engine.station import Station
 from cuprof.errors import WorkerError
 from cuprof.records import Calibration, Outcome, Trial
-from cuprof.store import Store
 from cuprof.worker.messages import Calibrate, Calibrated
+
+if TYPE_CHECKING:
+    from cuprof.store import Store
 
 
 class Calibrator:

@@ -10,14 +10,16 @@ from dataclasses import replace
 from enum import Enum
 from itertools import groupby
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.point import Point
 from cuprof.records import Outcome, Trial
-from cuprof.store.stations import Claim
 from cuprof.worker.messages import Job, JobTrial
+
+if TYPE_CHECKING:
+    from cuprof.store.stations import Claim
 
 BLOCKS_A_STATION = 1.5
 """A block is what is left, divided by so many times the stations, so blocks get smaller towards the end (guided
@@ -37,7 +39,7 @@ class Later(Enum):
 
 
 LATER = Later.LATER
-Claiming = Callable[[Station, Sequence[str]], Claim]
+Claiming = Callable[[Station, Sequence[str]], "Claim"]
 """Claim trials for a station; see `Store.claim`."""
 
 

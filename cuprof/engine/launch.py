@@ -9,10 +9,13 @@ from __future__ import annotations
 import atexit
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 from cuprof.child import AHEAD, child_command, child_environment
 from cuprof.guardian import MARK, end_guarded
@@ -35,6 +38,8 @@ class Launched:
     page: StatusPage
     log_path: Path
     folder: ScratchFolder
+    told: Any = None
+    """The settings that it has been given already."""
 
     def poll(self) -> int | None:
         """Return the exit code, None while it runs; an interrupt amid Popen's own would leave its lock taken."""
@@ -45,6 +50,20 @@ class Launched:
         """End the worker and whatever it started, at once."""
         with shielded():
             end_guarded(self.process, self.folder.path)
+
+    def retire(self, afterwards: Callable[[], object]) -> None:
+        """Discard the worker in a thread, which the next worker and the end of this process wait for.
+
+        Args:
+            afterwards: called in the thread, once the worker holds no device any more.
+        """
+
+        def end() -> None:
+            self.discard()
+            afterwards()
+
+        _retiring.append(Thread(target=end))
+        _retiring[-1].start()
 
     def discard(self) -> None:
         """End the worker and remove its files. What it found out has been received; nothing in it is worth a wait."""
@@ -57,6 +76,7 @@ class Launched:
 
 _spares: list[Launched] = []
 _at_first: list[int] = []
+_retiring: list[Thread] = []
 
 
 def prestart(count: int = 1) -> None:
@@ -78,13 +98,31 @@ def prestart_for_next_job(modules: Sequence[str] = ()) -> None:
         _spares.append(_launch(modules=modules))
 
 
-def take(sandbox: Sandbox | None = None) -> Launched:
-    """Return a worker that was started ahead, if it is still alive, or a new one; in a sandbox always a new one."""
+def tell_spare(settings: object, send: Callable[[Connection], object]) -> None:
+    """Let the worker that was started ahead, if there is just one, do something for who will `take` it.
+
+    Args:
+        settings: what it is told first; who takes it for others is given another one.
+        send: sends the settings, and what there is to do.
+    """
+    if len(_spares) == 1 and _spares[0].told is None:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            send(_spares[0].pipe)
+        _spares[0].told = settings
+
+
+def take(sandbox: Sandbox | None = None, settings: object = None) -> Launched:
+    """Return a worker that was started ahead, if it is still alive, or a new one; in a sandbox always a new one.
+
+    Those that retire have ended by then, and hold no device's memory any more.
+    """
+    while _retiring:
+        _retiring.pop().join()
     if sandbox is not None:
         return _launch(sandbox)
     while _spares:
         spare = _spares.pop(0)
-        if spare.poll() is None:
+        if spare.poll() is None and spare.told in (None, settings):
             return spare
         spare.discard()
     return _launch()

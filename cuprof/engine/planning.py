@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import Axes, SweepConfig
@@ -22,9 +23,10 @@ from cuprof.plan.axes import ALL
 from cuprof.plan.selection import read_selection, select_variants
 from cuprof.project import Project
 from cuprof.records import FAILED, DeviceFacts, Measure, Trial, Unavailable
-from cuprof.store import Store
-from cuprof.store.trials import StoredTrial
 from cuprof.worker.messages import Probe, Probed
+
+if TYPE_CHECKING:
+    from cuprof.store import Store, StoredTrial
 
 
 @dataclass(frozen=True)

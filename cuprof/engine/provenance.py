@@ -18,6 +18,9 @@ RECORDED = (
 )  # fmt: skip
 """Distributions whose versions every sweep keeps."""
 
+NO_COMMIT, DETACHED = "(initial)", "(detached)"
+"""What git says of a repository without a commit, and of a commit that is no branch's."""
+
 
 def host_name() -> str:
     """Return this machine's name."""
@@ -37,15 +40,12 @@ def software_versions() -> dict[str, str]:
 
 def git_state(folder: Path) -> dict[str, Any]:
     """Return commit, branch and whether there are uncommitted changes; empty outside a repository."""
-    commit = run_git(folder, "rev-parse", "HEAD")
-    if not commit:
+    lines = (run_git(folder, "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "-uno") or "").splitlines()
+    told = dict(line.removeprefix("# branch.").split(" ", 1) for line in lines if line.startswith("# branch."))
+    if told.get("oid", NO_COMMIT) == NO_COMMIT:
         return {}
-    changes = run_git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {
-        "commit": commit,
-        "branch": run_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "",
-        "dirty": bool(changes),
-    }
+    branch = "HEAD" if told["head"] == DETACHED else told["head"]
+    return {"commit": told["oid"], "branch": branch, "dirty": any(not line.startswith("#") for line in lines)}
 
 
 def name_processes(pids: Sequence[int]) -> str:

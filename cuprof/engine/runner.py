@@ -9,7 +9,7 @@ from dataclasses import replace
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.engine.witness import Witness
-from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
+from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess, open_ahead
 from cuprof.records import OF_FAMILY, Outcome, State
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Executed, Finished, Job, JobDone, JobTrial, Ready, WorkerSettings
@@ -221,6 +221,18 @@ class JobRunner:
         if self._worker is not None:
             self._worker.kill()
         self._drop()
+
+    def retire_worker(self, backends: tuple[str, ...] = ()) -> None:
+        """End the worker, if there is one, while others go on, since nothing is measured any more.
+
+        Args:
+            backends: see `open_ahead`.
+        """
+        if self._worker is not None:
+            self._worker.retire(backends)
+        else:
+            open_ahead(self.settings, backends)
+        self._worker = None
 
     def stop(self) -> None:
         """Let whoever uses the runner in another thread meet a `StoppedError`, soon."""

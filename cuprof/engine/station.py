@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cuprof.backends.registry import is_host
+from cuprof.backends.registry import get_spec, is_host
 from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.runner import JobRunner
 from cuprof.point import Point
@@ -62,6 +62,11 @@ class Station:
         """Return the devices that are not the host's own processor."""
         found = [device for device in self.devices.values() if isinstance(device, DeviceFacts)]
         return [device for device in found if not is_host(device)]
+
+    @property
+    def slow_to_open(self) -> tuple[str, ...]:
+        """Return the back ends that were used here and whose devices another worker had better open ahead."""
+        return tuple(sorted(backend for backend in self.calibrated if get_spec(backend).imports))
 
     def is_host(self, backend: str) -> bool:
         """Return whether the back end's device here is the host's own processor."""

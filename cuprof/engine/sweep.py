@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
+from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
@@ -17,24 +19,24 @@ from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.feed import Feed, plan_feed
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.host_load import describe_load
-from cuprof.engine.ledger import Ledger
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
-from cuprof.engine.presence import Presence
 from cuprof.engine.provenance import git_state, host_name, software_versions, typed_command
-from cuprof.engine.spool import hand_in, open_spool
 from cuprof.engine.station import Station
 from cuprof.errors import UnreachableStoreError
 from cuprof.interrupts import shielded
 from cuprof.project import Project
 from cuprof.records import Outcome, SweepFacts, Trial
-from cuprof.store import Store
-from cuprof.store.connection import database_file, parse_url
-from cuprof.store.network import describe_network
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 
+if TYPE_CHECKING:
+    from cuprof.engine.ledger import Ledger
+    from cuprof.store import Store
+
 OPENINGS, REOPEN_S = 3, 0.5
+STORING = ("cuprof.engine.ledger", "cuprof.engine.presence", "cuprof.engine.spool", "cuprof.store.network")
+"""What knows the database, whose library takes as long to import as a worker takes to tell of its devices."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,15 @@ def run_sweep(
     """
     url = config.store.url or project.database_url
     before: Ledger | None = None
+    Thread(target=_import_storing, daemon=True).start()
     with ExitStack() as stack:
         while True:
             with open_stations(config) as fleet:
                 prepared = prepare(config, project, fleet.stations)
+                from cuprof.engine.ledger import Ledger
+                from cuprof.engine.spool import hand_in, open_spool
+                from cuprof.store.connection import database_file, parse_url
+
                 place = database_file(parse_url(url))
                 is_first = place is not None and not place.exists()
                 ledger: Ledger | None = None
@@ -95,15 +102,25 @@ def run_sweep(
                         if is_first:
                             observer.note(f"results are stored in {place}")
                         ledger = Ledger(prepared, project, store, fleet, observer)
-                        return Sweep(ledger, project, meanwhile, before).run()
+                        result = Sweep(ledger, project, meanwhile, before).run()
+                        for station in fleet.stations:
+                            station.runner.retire_worker(station.slow_to_open)
+                        return result
                 except UnreachableStoreError as error:
                     observer.note(f"{error}; results are kept in a file until the next sweep that reaches it")
             before = ledger if ledger is not None and ledger.sweep_id else None
             url = stack.enter_context(open_spool(project, url))
 
 
+def _import_storing() -> None:
+    for name in STORING:
+        importlib.import_module(name)
+
+
 def _open_store(url: str) -> Store:
     """Open the database; a server is asked several times, since one connection may be lost for any reason."""
+    from cuprof.store import Store
+
     for chance in reversed(range(OPENINGS)):
         try:
             return Store.open(url)
@@ -138,6 +155,10 @@ class Sweep:
 
     def run(self) -> SweepResult:
         """Do what is left to do of the plan."""
+        from cuprof.engine.presence import Presence
+        from cuprof.store.connection import database_file
+        from cuprof.store.network import describe_network
+
         prepared, store, ledger, note = self.prepared, self.store, self.ledger, self.observer.note
         plan, known, facts = prepared.plan, {} if prepared.is_search else prepared.stored(store), self._facts()
         try:

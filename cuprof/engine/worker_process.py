@@ -5,13 +5,15 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from cuprof.engine.launch import take
+from cuprof.engine.launch import take, tell_spare
 from cuprof.errors import WorkerError
 from cuprof.interrupts import stop_if_requested
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Calibrate, Describe, Outline, Probe, WorkerSettings
+from cuprof.worker.messages import Calibrate, Describe, Open, Outline, Probe, WorkerSettings
 from cuprof.worker.status_page import Phase, Status
 from cuprof.worker.wire import NonsenseError, Wire
 
@@ -23,6 +25,21 @@ START_LIMIT_S = 120.0
 END_LIMIT_S = 10.0
 """How long a worker that said its last word may take to end."""
 LOG_TAIL_BYTES = 8192
+
+
+def open_ahead(settings: WorkerSettings, backends: tuple[str, ...]) -> None:
+    """Let the worker of a job that follows, if it was started ahead, open the devices of these back ends.
+
+    Args:
+        settings: of a worker that is done; one with others opens nothing ahead.
+    """
+
+    def send(pipe: Connection) -> None:
+        for message in (settings, Open(backends)):
+            Wire(pipe).send(message)
+
+    if backends:
+        tell_spare(settings, send)
 
 
 class WorkerDiedError(WorkerError):
@@ -44,11 +61,12 @@ class WorkerProcess:
     """One worker with its pipe, its status page and its log; use as a context manager."""
 
     def __init__(self, settings: WorkerSettings, sandbox: Sandbox | None = None) -> None:
-        self._launched = take(sandbox)
+        self._launched, self._settings = take(sandbox, settings), settings
         self.page, self.pipe = self._launched.page, Wire(self._launched.pipe)
         self._log_path = self._launched.log_path
         try:
-            self.send(settings)
+            if self._launched.told is None:
+                self.send(settings)
         except WorkerDiedError:
             self.close()
             raise
@@ -121,6 +139,10 @@ class WorkerProcess:
     def close(self) -> None:
         """End the worker and remove its files."""
         self._launched.discard()
+
+    def retire(self, backends: tuple[str, ...] = ()) -> None:
+        """End the worker while others go on; the next worker waits for that, and opens these devices then."""
+        self._launched.retire(partial(open_ahead, self._settings, backends))
 
     def log_tail(self) -> str:
         """Return the end of what the worker printed."""

@@ -50,8 +50,8 @@ _INSTALLED = (
 
 _PLAIN = Kernel()
 _PARTS = (
-    "name", "backend", "grid", "block", "threads", "shared_bytes", "args", "constants", "options", "scratch", "results",
-    "setup", "derived",
+    "name", "backend", "compiler", "grid", "block", "threads", "shared_bytes", "args", "constants", "options",
+    "scratch", "results", "setup", "derived",
 )  # fmt: skip
 
 

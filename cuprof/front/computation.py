@@ -340,6 +340,7 @@ class Computation:
         if one.function is None:
             is_text = "\n" in one.source
             shared |= {"text": one.source} if is_text else {"source": one.source}
+            shared["compiler"] = one.compiler
             if one.jit is not None:
                 text, files = source_of(one.jit)
                 name = self.place.name if self.place.is_file() else FAMILY_FILE

@@ -29,6 +29,8 @@ from cuprof.front.tolerances import by_type, longest_sum
 
 BACKENDS = {"CUDA": "cuda", "CUPY": "cuda", "NVCUDA": "cuda", "OPENCL": "opencl"}
 """Kernel Tuner's `lang` → the back end."""
+HOST_HEADERS = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(cub/cub\.cuh|thrust/)", re.MULTILINE)
+"""What NVRTC does not compile, and nvcc does, which Kernel Tuner calls."""
 BLOCK_X = 256
 """Threads a block where no tunable says it."""
 RELATIVE = 1e-5
@@ -86,6 +88,7 @@ class _Call:
             args=tuple(self.arguments),
             constants={name.removeprefix("constant_"): name for name in self.constants},
             options=tuple(options),
+            compiler="nvcc" if HOST_HEADERS.search(self.text) else "",
             constraint=[self._constraint(one) for one in restrictions] or None,
             tunables={name: read_values(name, list(values)) for name, values in self.params.items()},
             derived=self._macros(),

@@ -72,6 +72,7 @@ class Kernel:
     args: Sequence[str] | None = None
     constants: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    compiler: str = ""
     files: tuple[str, ...] = ()
     constraint: GivenConstraint = None
     tunables: Mapping[str, tuple[Coordinate, ...]] = field(default_factory=dict)
@@ -218,6 +219,7 @@ def kernel(
     args: Sequence[str] | None = None,
     constants: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
+    compiler: str = "",
     files: str | Sequence[str] = (),
     constraint: GivenConstraint = None,
     scratch: Mapping[str, tuple[Sizes, str]] | None = None,
@@ -247,14 +249,16 @@ def kernel(
             function's parameters where there are inputs, numbers or axes of all those names.
         constants: `__constant__` symbol → the input copied into it.
         options: further ones of the compiler.
+        compiler: "nvcc" for CUDA C++ that NVRTC does not compile, as with <cub/cub.cuh>.
         files: what the implementation reads beside its source; a change of them makes what is stored stale.
         constraint: what has to hold of tunables and axes, "block_x * block_y <= 1024"; or a function that takes them by
             name and returns False, or a reason, where they are not defined together; or several of these.
         scratch: further buffer → its shape, of sizes as in `grid` and "blocks", and its type.
         results: what does not end in the argument of its own name → the buffer, or `cuprof.Reduced` of it.
         setup: `cuprof.Copy` and `cuprof.Fill` of scratch ahead of each execution, untimed.
-        **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args
-            and options are such names too; of a kernel a function gives what follows from axes, scalars and tunables.
+        **tunables: name → the values to try, or a single one. Of a function, grid, block, threads, shared_bytes, args,
+            options and compiler are such names too; of a kernel a function gives what follows from axes, scalars and
+            tunables.
     """
     described = Kernel(
         name=name,
@@ -267,6 +271,7 @@ def kernel(
         args=args,
         constants=dict(constants or {}),
         options=tuple(options),
+        compiler=compiler,
         files=(files,) if isinstance(files, str) else tuple(files),
         constraint=constraint,
         tunables={key: read_values(key, given) for key, given in tunables.items() if not callable(given)},
@@ -288,13 +293,14 @@ def _of_function(described: Kernel, function: Callable[..., Any]) -> Kernel:
     """Return what describes a function: it has no launch, so names of parts of one are tunables like any other."""
     if layers := list_layers(function):
         symbol, plain_kernel = layers[-1].fn.__name__, Kernel()
-        for key in ("source", "block", "threads", "shared_bytes", "constants", "options"):
+        for key in ("source", "block", "threads", "shared_bytes", "constants", "options", "compiler"):
             if getattr(described, key) != getattr(plain_kernel, key):
                 raise UsageError(f"{symbol} is a Triton function, which takes no {key}=; give grid=, and num_warps=")
         return replace(described, symbol=symbol, jit=function)
     for key, given in described.derived.items():
         read_values(key, given)
-    launch = {key: getattr(described, key) for key in ("grid", "block", "threads", "shared_bytes", "args", "options")}
+    names = ("grid", "block", "threads", "shared_bytes", "args", "options", "compiler")
+    launch = {key: getattr(described, key) for key in names}
     more = {key: read_values(key, given) for key, given in launch.items() if given != getattr(Kernel, key)}
     plain = {key: getattr(Kernel, key) for key in launch}
     return replace(described, function=function, tunables={**described.tunables, **more}, **plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ def measure_energy(
         execute(COARSE_S)  # the clocks rise before the loop proper
         last = _edge(read_mj, lambda: execute(FINE_S))
     start = end = last
-    executions, unknown, step_s = 0, 1.0, idle.step_s
+    executions, unknown, step_s = 0, math.inf, idle.step_s
     while end.at_s - start.at_s < most_s - step_s / 2 and unknown > target:
         while time.perf_counter() - end.at_s < (1 - NEAR) * step_s - COARSE_S:
             executions += execute(COARSE_S)

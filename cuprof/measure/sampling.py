@@ -193,18 +193,23 @@ class Sampler:
         subject.last_look = len(subject.readings)
         if subject.readings[-1][1].sm_clock_mhz is None:
             clock = None
-        samples = _mark_slow_clocks(subject, clock, self.clock_tolerance)
+        excluded = _find_excluded(subject, clock, self.clock_tolerance)
+        counted = [
+            reading.duration_ns for (_, reading, _), why in zip(subject.readings, excluded, strict=True) if not why
+        ]
         tick_ns = self.session.tick_ns(measure) / subject.batch
-        reason = self.rule.reason(samples, subject.spent_ns, tick_ns)
+        reason = self.rule.reason(counted, len(excluded) - len(counted), subject.spent_ns, tick_ns)
         if reason is None:
             return None
         doubt = ""
-        if all(sample.excluded for sample in samples):
-            doubt = next(
-                (sample.excluded for sample in samples if sample.excluded.startswith((CLOCKS_DISAGREE, NOT_COLD))), ""
-            )
-            samples = tuple(replace(sample, excluded="") for sample in samples)
+        if not counted:
+            doubt = next((why for why in excluded if why.startswith((CLOCKS_DISAGREE, NOT_COLD))), "")
+            excluded = [""] * len(excluded)
             reason = "excluded"
+        samples = tuple(
+            Sample(number, reading.duration_ns, reading.sm_clock_mhz, why)
+            for (number, reading, _), why in zip(subject.readings, excluded, strict=True)
+        )
         details: dict[str, Any] = {"batch": subject.batch, "tick_ns": tick_ns, "sampling_ns": round(subject.spent_ns)}
         if doubt:
             details[DOUBT] = doubt
@@ -231,11 +236,12 @@ def _median_clock(subjects: Sequence[Subject]) -> float | None:
     return statistics.median(clocks) if clocks else None
 
 
-def _mark_slow_clocks(subject: Subject, clock: float | None, tolerance: float) -> tuple[Sample, ...]:
-    samples = []
-    for number, reading, excluded in subject.readings:
+def _find_excluded(subject: Subject, clock: float | None, tolerance: float) -> list[str]:
+    """Return of each reading why it does not count, its clock being too slow among them, or the empty text."""
+    found = []
+    for _, reading, excluded in subject.readings:
         own = reading.sm_clock_mhz
         if not excluded and clock is not None and own is not None and own < (1 - tolerance) * clock:
             excluded = f"SM clock {own:.0f} MHz, median {clock:.0f} MHz"
-        samples.append(Sample(number, reading.duration_ns, own, excluded))
-    return tuple(samples)
+        found.append(excluded)
+    return found

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuprof.records import Sample, Summary
-from cuprof.statistics.median import least_count, summarise
+from cuprof.statistics.median import is_narrow, least_count
 
 GROWTH = 1.15
 """The interval is looked at again when the samples have grown by this factor: looking after every sample would stop
 on a lucky one too often, and cost more than the sampling of short kernels."""
 MOST_EXCLUDED = 3.0
 """Sampling ends when this many times as many samples were left out as counted, plus the minimum."""
+FORESEEN = 0.25
+"""After this part of the time it is asked whether the rest could be enough."""
+OUT_OF_REACH = 3.0
+"""It could not where the interval, which narrows with the square root of the time, would still be so many times as wide
+as it should be."""
+TWO_SPEEDS = 0.03
+"""A narrower one may span two speeds of a device, and narrow suddenly."""
 
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """Stop at a narrow interval of the median, or at a bound.
+    """Stop at a narrow interval of the median, at a bound, or where no bound would let it become narrow.
 
     Args:
         target: half-width of the interval, relative to the median.
@@ -49,32 +55,34 @@ class StoppingRule:
             return False
         return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
 
-    def reason(self, samples: Sequence[Sample], spent_ns: float, tick_ns: float = 0.0) -> str | None:
+    def reason(self, durations_ns: Sequence[float], left_out: int, spent_ns: float, tick_ns: float = 0.0) -> str | None:
         """Return why to stop now ("interval", "samples", "time", "excluded"), or None to go on.
 
         Args:
+            durations_ns: of the samples that count.
+            left_out: how many do not.
             tick_ns: the step in which durations are read.
         """
         if spent_ns >= self.patience_ns:
             return "time"
-        counted = sum(not sample.excluded for sample in samples)
-        left_out = len(samples) - counted
+        counted = len(durations_ns)
         if counted >= self._least(spent_ns):
             enough = counted >= least_count(self.confidence)
-            if enough and is_narrow(summarise(samples, self.confidence, tick_ns), self.target):
+            if enough and is_narrow(durations_ns, self.confidence, self.target, tick_ns):
                 return "interval"
             if counted >= self.max_samples:
                 return "samples"
-            if spent_ns >= self.max_ns:
+            if spent_ns >= self.max_ns or (enough and self._is_out_of_reach(durations_ns, spent_ns, tick_ns)):
                 return "time"
         return "excluded" if left_out >= MOST_EXCLUDED * max(counted, self.min_samples) else None
+
+    def _is_out_of_reach(self, durations_ns: Sequence[float], spent_ns: float, tick_ns: float) -> bool:
+        share = spent_ns / self.max_ns
+        if share < FORESEEN:
+            return False
+        within_reach = max(OUT_OF_REACH * self.target / share**0.5, TWO_SPEEDS)
+        return not is_narrow(durations_ns, self.confidence, within_reach, tick_ns)
 
     def _least(self, spent_ns: float) -> int:
         """Return how many samples there are to be before sampling may stop, but for patience."""
         return min(self.min_samples, least_count(self.confidence)) if spent_ns >= self.max_ns else self.min_samples
-
-
-def is_narrow(summary: Summary, target: float) -> bool:
-    """Return whether the interval of the median is within ± `target` of the median."""
-    half_width = max(summary.high_ns - summary.median_ns, summary.median_ns - summary.low_ns)
-    return half_width <= target * summary.median_ns

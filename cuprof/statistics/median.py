@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuprof.records import Sample, Summary
-from cuprof.statistics.series import quartiles
+from cuprof.statistics.series import Quartiles, quartiles
 from cuprof.statistics.ticks import spread_over_tick
 
 TICK_ERROR = 0.09
@@ -32,16 +32,14 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: floa
     counted = np.sort(np.array([sample.duration_ns for sample in samples if not sample.excluded], dtype=np.float64))
     if counted.size == 0:
         raise ValueError("no sample counts")
-    spread = spread_over_tick(counted, tick_ns)
-    low, high = median_interval(spread, confidence)
+    (q1, median, q3), low, high = _locate(counted, confidence, tick_ns)
     reached = range_level(counted.size) if is_mere_range(counted.size, confidence) else confidence
-    q1, median, q3 = quartiles(spread)
     return Summary(
         count=int(counted.size),
         excluded=len(samples) - int(counted.size),
         median_ns=median,
-        low_ns=max(low - TICK_ERROR * tick_ns, 0.0),
-        high_ns=high + TICK_ERROR * tick_ns,
+        low_ns=low,
+        high_ns=high,
         confidence=reached,
         mean_ns=float(counted.mean()),
         stdev_ns=float(counted.std(ddof=1)) if counted.size > 1 else 0.0,
@@ -50,6 +48,19 @@ def summarise(samples: Sequence[Sample], confidence: float = 0.95, tick_ns: floa
         q1_ns=q1,
         q3_ns=q3,
     )
+
+
+def is_narrow(durations_ns: Sequence[float], confidence: float, target: float, tick_ns: float = 0.0) -> bool:
+    """Return whether the interval that `summarise` gives is within ± `target` of the median."""
+    (_, median, _), low, high = _locate(np.sort(np.array(durations_ns, dtype=np.float64)), confidence, tick_ns)
+    return max(high - median, median - low) <= target * median
+
+
+def _locate(ordered: np.ndarray, confidence: float, tick_ns: float) -> tuple[Quartiles, float, float]:
+    """Return the quartiles of ascending samples, and the interval of their median."""
+    spread = spread_over_tick(ordered, tick_ns)
+    low, high = median_interval(spread, confidence)
+    return quartiles(spread), max(low - TICK_ERROR * tick_ns, 0.0), high + TICK_ERROR * tick_ns
 
 
 def median_interval(ordered: np.ndarray, confidence: float) -> tuple[float, float]:

@@ -45,6 +45,8 @@ ENOUGH_COMPARED = 1
 further check."""
 KNOWN_RESULTS = 256
 """So many results a set of inputs are known again; a variant whose sums come in any order has ever new ones."""
+MOST_FETCHED = 32 << 20
+"""Bytes of outputs that are copied from a device only to be looked at late: for each trial anew."""
 MOST_KEPT = 3
 """And so many results of executions under the engine's clock, before the last one."""
 
@@ -159,7 +161,13 @@ class Bench:
             right[digest] = check
         return right[digest]
 
-    def judge_unseen(self, candidate: Candidate, outputs: Arrays, number: int) -> Check | None:
+    @property
+    def looks_late(self) -> bool:
+        """Return whether results on sets without a reference are compared: where that takes little."""
+        size = sum(spec.nbytes for spec in self.workload.signature.outputs.values())
+        return self.workload.looks_late and (self.on_host or size <= MOST_FETCHED)
+
+    def judge_unseen(self, candidate: Candidate, outputs: Arrays, number: int) -> Check:
         """Return whether results are right on a set without a reference; see `Workload.judge_unseen`.
 
         Raises:

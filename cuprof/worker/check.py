@@ -136,6 +136,43 @@ class _Part:
 
 
 def _examine(output: np.ndarray, expected: np.ndarray, absolute: np.ndarray, relative: float) -> _Part:
+    return _examine_finite(output, expected, absolute, relative) or _examine_any(output, expected, absolute, relative)
+
+
+def _examine_finite(output: np.ndarray, expected: np.ndarray, absolute: np.ndarray, relative: float) -> _Part | None:
+    """Do so in half of the time; None where a value is not finite, float64 does not hold it, or a bound is below 0."""
+    if not all(
+        each.kind in "fiub" and (each.itemsize <= 4 or each == np.float64) for each in (output.dtype, expected.dtype)
+    ):
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference, magnitude = np.subtract(output, expected, dtype=np.float64), np.abs(expected, dtype=np.float64)
+        np.abs(difference, out=difference)
+        allowed = np.multiply(magnitude, relative)
+        allowed += absolute
+    if not (np.isfinite(np.max(difference)) and np.min(allowed) >= 0):
+        return None
+    if np.isinf(np.max(allowed)):  # an infinite tolerance says that an element is nobody's business
+        free = np.isinf(allowed)
+        difference[free] = magnitude[free] = 0.0
+    place, worst, wrong, largest = 0, 0.0, 0, float(np.max(difference))
+    if largest:
+        with np.errstate(divide="ignore", over="ignore"):
+            error = np.divide(difference, allowed, out=np.zeros_like(difference), where=difference != 0)
+        place = int(np.argmax(error))
+        worst, wrong = float(error[place]), int(np.count_nonzero(error > 1.0))
+    return _Part(
+        place=place,
+        error=worst,
+        allowed=float(allowed[place]),
+        wrong=wrong,
+        largest=largest,
+        distance=_norm(difference) if largest else 0.0,
+        norm=_norm(magnitude),
+    )
+
+
+def _examine_any(output: np.ndarray, expected: np.ndarray, absolute: np.ndarray, relative: float) -> _Part:
     difference, magnitude = _difference(output, expected), np.abs(_widened(expected))
     finite = np.where(np.isfinite(magnitude), magnitude, 0.0)
     allowed = np.broadcast_to(absolute + relative * finite, expected.shape)
@@ -144,7 +181,7 @@ def _examine(output: np.ndarray, expected: np.ndarray, absolute: np.ndarray, rel
     error = np.where(np.isnan(error) | ~(allowed >= 0), np.inf, error)
     error = np.where(allowed == NOT_LOOKED_AT, 0.0, error)
     place = int(np.argmax(error))
-    counted = ~np.isinf(allowed)  # an infinite tolerance says that an element is nobody's business
+    counted = ~np.isinf(allowed)
     difference, magnitude = difference[counted], magnitude[counted]
     return _Part(
         place=place,

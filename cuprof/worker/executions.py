@@ -18,6 +18,8 @@ WANTED = 240
 is wrong in one execution of fifty is found with a chance of 99.2 %."""
 BEYOND = 8
 """Of the samples after those, one in so many is compared."""
+AGAIN = 8
+"""One time in so many a set comes again at once."""
 MOST_SHARE, IN_PLACE_SHARE = 0.2, 0.1
 """The latter where all samples are compared already, on the device."""
 LEAST_NS = 5_000_000
@@ -56,7 +58,7 @@ class _Account:
         compared_on: sets of inputs that it was compared on, the first of them by the check.
         verdicts: whether each result that was compared here was right; sealed, since they lie in a variant's reach.
         first_wrong: message of the first result that was found wrong here.
-        unseen_wrong: message of a result that was wrong on inputs that it met once, after it had been timed.
+        unseen: results on inputs that it met once, after it had been timed, with the number of the set.
     """
 
     candidate: Candidate
@@ -70,7 +72,7 @@ class _Account:
     verdicts: list[bool] = field(default_factory=list)
     seal: Seal = field(default_factory=Seal)
     first_wrong: str = ""
-    unseen_wrong: str = ""
+    unseen: list[tuple[int, Arrays]] = field(default_factory=list)
 
 
 class Executions:
@@ -106,11 +108,13 @@ class Executions:
     def _draw(self, account: _Account, *, compare: bool) -> Draw:
         """Draw, until all sets have been compared one that was not: however few comparisons fit, all sets are met.
 
-        None comes twice in a row: who keeps its last result would have it every other time.
+        The same comes seldom twice in a row, since who keeps its last result then has it, and now and then, since who
+        counts on another one is wrong then.
         """
         missing = [number for number in range(self.compared_sets) if number not in account.compared_on]
         sets = missing if missing and (compare or not account.in_place) else range(max(self.compared_sets, 1))
-        sets = [number for number in sets if number != account.dealt.inputs] or sets
+        again = self._byte() % AGAIN == 0
+        sets = [number for number in sets if (number == account.dealt.inputs) is again] or sets
         account.dealt = Draw(sets[self._byte() % len(sets)], self._byte(), compare)
         if compare:
             self._note(account)
@@ -199,7 +203,7 @@ class Executions:
 
         On the host the clock of further ones starts as soon as they are written: in other cold samples the caches are
         emptied meanwhile, and a thread of the variant's could do its work. Who does no work on inputs that it does not
-        know takes no longer: the results on these count, too (`unseen_wrong`).
+        know takes no longer: the results on these are to be looked at, too (`find_unseen_wrong`).
         """
         number = self.bench.workload.compared
         usual = candidate.timings.get(Measure.COLD) or candidate.timings.get(Measure.HOT)
@@ -223,9 +227,17 @@ class Executions:
             )
         return self._find_last_kept(candidate)
 
-    def unseen_wrong(self, candidate: Candidate) -> str:
-        """Return what was wrong with a result on inputs that it met once, after it had been timed, or nothing."""
-        return self._accounts[candidate.index].unseen_wrong
+    def find_unseen_wrong(self, candidate: Candidate) -> str:
+        """Return what was wrong with a result on inputs that it met once, after it had been timed, or nothing.
+
+        Raises:
+            TamperedError: somebody has replaced what would say so.
+        """
+        for number, outputs in self._accounts[candidate.index].unseen if self.bench.looks_late else ():
+            check = self.bench.judge_unseen(candidate, outputs, number)
+            if not check.passed:
+                return check.message
+        return ""
 
     def _find_last_kept(self, candidate: Candidate) -> str:
         """Return what is to be said of a variant that knows its last result again, as back to back on the host."""
@@ -266,27 +278,31 @@ class Executions:
         if self.count <= number:
             return None
         bench, pairs = self.bench, list[tuple[float, float]]()
-        account = self._accounts[candidate.index]
+        account, sets = self._accounts[candidate.index], range(self.compared_sets)
         searched = bench.job.isolated and candidate.calls_host  # those that lie ready may have been found, and solved
         while len(pairs) < MEETINGS:
             if pairs or searched:
                 bench.session.restock(number, bench.workload.redraw(number))
+                account.unseen = [each for each in account.unseen if each[0] != number]
+                self._read_known(candidate.runnable)  # what was drawn has emptied the caches of the host's own code
             first_ns = self._read(candidate.runnable, number, measure)
-            outputs, known_ns = self._fetch(account, candidate.runnable), usual_ns
+            outputs = self._fetch(account, candidate.runnable) if bench.looks_late else {}
+            known_ns = usual_ns
             if first_ns > times * usual_ns + LEAST_LONGER_NS:
-                known = [self._read(candidate.runnable, each, Measure.COLD) for each in range(self.compared_sets)]
-                known_ns = sum(known) / len(known)
+                known_ns = sum(self._read_known(candidate.runnable, each) for each in sets) / len(sets)
             if first_ns > times * known_ns + LEAST_LONGER_NS:
                 pairs.append((first_ns, known_ns))
                 continue
-            check = bench.judge_unseen(candidate, outputs, number)
-            if check is not None and not check.passed:
-                account.unseen_wrong = account.unseen_wrong or check.message
-            if not exceptions or account.unseen_wrong:
+            account.unseen.append((number, outputs))
+            if not exceptions:
                 return None
             exceptions -= 1
         first, known = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))
         return first, known
+
+    def _read_known(self, runnable: Runnable, number: int | None = None) -> float:
+        number = self._byte() % self.compared_sets if number is None else number
+        return self._read(runnable, number, Measure.COLD)
 
     def _read(self, runnable: Runnable, number: int, measure: Measure) -> float:
         """Return the time of an execution on a set."""

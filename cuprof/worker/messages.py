@@ -1,6 +1,6 @@
 """What engine and worker say to each other; `cuprof.worker.wire` makes bytes of it.
 
-engine → worker   WorkerSettings, Describe, Calibrate, Probe, Outline, Job, Execute
+engine → worker   WorkerSettings, Open, Describe, Calibrate, Probe, Outline, Job, Execute
 worker → engine   Described, Calibrated, Probed, Outlined, Ready and Executed (a trial), Finished (a trial), JobDone
 """
 
@@ -29,6 +29,13 @@ class WorkerSettings:
 
     numbers: Mapping[str, int | None] = field(default_factory=dict)
     workers: int = 1
+
+
+@dataclass(frozen=True)
+class Open:
+    """Have the devices of these back ends opened for a job that may come; there is no answer."""
+
+    backends: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -223,7 +230,7 @@ class JobDone:
 
 
 KINDS = (
-    *(WorkerSettings, Describe, Described, Calibrate, Calibrated, Probe, Probed, Outline, Outlined),
+    *(WorkerSettings, Open, Describe, Described, Calibrate, Calibrated, Probe, Probed, Outline, Outlined),
     *(Job, Ready, Execute, Executed, Finished, JobDone),
 )
 """What may travel on its own."""

@@ -173,7 +173,7 @@ class Rotation:
             candidate.timings = {}
             return candidate.finish(State.WRONG_RESULT, skipping, phase="time")
         memory = executions.find_memory(candidate)
-        if wrong := executions.unseen_wrong(candidate):
+        if wrong := executions.find_unseen_wrong(candidate):
             candidate.timings = {}
             message = f"wrong on inputs that it met once, after it had been timed: {wrong}"
             return candidate.finish(State.WRONG_RESULT, message, phase="time")

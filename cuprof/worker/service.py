@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.registry import get_spec
 from cuprof.child import AHEAD
 from cuprof.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.family import Family
@@ -36,6 +37,7 @@ from cuprof.worker.messages import (
     Executed,
     Job,
     JobDone,
+    Open,
     Outline,
     Outlined,
     Probe,
@@ -50,6 +52,8 @@ from cuprof.worker.workload import Workload
 
 SOON_S = 1.5
 """Who is spoken to so soon does not import what takes seconds: its job may need none of it."""
+QUESTIONS_S = 0.05
+"""Questions about devices follow one another within this time; a job comes later."""
 
 
 class Worker:
@@ -62,12 +66,16 @@ class Worker:
         self._integrity: Integrity | None = None
         self._workload: tuple[tuple[object, ...], Workload] | None = None
         self._held = Held()
+        self._ahead: dict[str, None] = {}
 
     def serve(self) -> None:
         """Work until told to stop."""
         while True:
             self.page.enter(NO_TRIAL, Phase.IDLE)
             try:
+                if self._ahead and not self.pipe.poll(QUESTIONS_S):
+                    _import(*self._ahead)
+                    self._ahead.clear()
                 message = self.pipe.receive()
             except (EOFError, ConnectionResetError):
                 return
@@ -83,11 +91,22 @@ class Worker:
             elif isinstance(message, Outline):
                 self.page.enter(NO_TRIAL, Phase.BUILD)
                 self.pipe.send(self._outline(message))
+            elif isinstance(message, Open):
+                self._open(message.backends)
             elif isinstance(message, Job) and not self._do(message):
                 return
 
+    def _open(self, backends: tuple[str, ...]) -> None:
+        self.page.enter(NO_TRIAL, Phase.START)
+        for name in backends:
+            with contextlib.suppress(Exception):  # who needs the device is told why, if it cannot be opened then either
+                self.devices.get(name)
+
     def _describe(self, backends: tuple[str, ...]) -> Described:
         devices = {name: self.devices.describe(name) for name in backends}
+        for name, device in devices.items():
+            if isinstance(device, DeviceFacts):
+                self._ahead |= dict.fromkeys(get_spec(name).imports)
         return Described(
             {name: device for name, device in devices.items() if isinstance(device, DeviceFacts)},
             {name: reason for name, reason in devices.items() if isinstance(reason, Unavailable)},
@@ -124,6 +143,7 @@ class Worker:
 
     def _do(self, job: Job) -> bool:
         """Carry out a job; return False when this process can do no more."""
+        self._ahead.clear()
         self.page.enter(NO_TRIAL, Phase.INPUTS)
         try:
             backend = self.devices.get(job.backend)

@@ -74,7 +74,7 @@ class Workload:
         draw: returns the inputs of the set of a number, of which there is no end, as the family gives them; those of
             sets without a reference are foreseen by nobody, whatever the seed.
         unseen: the inputs of the sets without a reference, as the family gave them.
-        looks_late: results on these are compared once they are there.
+        looks_late: what is right for these is found out soon enough for results on them to be compared.
         late: what is right for these, as far as it has been asked for, by number.
         further: numbers of which no set has been drawn.
     """
@@ -126,8 +126,8 @@ class Workload:
         own: OwnTolerance | None,
         where: str,
         look: int,
-    ) -> Check | None:
-        """Return whether results are right where nobody has known yet what is right; None where that takes too long.
+    ) -> Check:
+        """Return whether results are right where nobody has known yet what is right.
 
         Args:
             number: of a set without a reference.
@@ -137,8 +137,6 @@ class Workload:
         Raises:
             FamilyFault: a function of the family failed.
         """
-        if not self.looks_late:
-            return None
         if number not in self.late:
             self.late[number] = self._find_right(self.unseen[number - COMPARED_SETS])
         late = self.late[number]

@@ -11,21 +11,25 @@ def compile_for(function, *arguments):  # type: ignore[no-untyped-def]
 
 @numba.njit
 def scalar_prods(image, filters, partial):  # type: ignore[no-untyped-def]
-    """Write the product sum over the channels of each filter, tap and pixel: partial is M×R×S×H×W."""
+    """Write the product sum over the channels of each filter, tap and pixel: partial is M×R×S×H×W.
+
+    A channel at a time, the pixels of a row innermost: they lie side by side, the channels of a pixel an image apart.
+    """
     count, filter_side, _, channels = filters.shape
     side = image.shape[1]
     reach = (filter_side - 1) // 2
+    partial[:] = 0
     for m in range(count):
         for fy in range(filter_side):
             for fx in range(filter_side):
-                for out_y in range(side):
-                    for out_x in range(side):
-                        y, x = out_y + fy - reach, out_x + fx - reach
-                        total = np.float32(0)
-                        if 0 <= y < side and 0 <= x < side:
-                            for c in range(channels):
-                                total += image[c, y, x] * filters[m, fy, fx, c]
-                        partial[m, fy, fx, out_y, out_x] = total
+                dy, dx = fy - reach, fx - reach
+                left, right = max(0, -dx), min(side, side - dx)
+                for c in range(channels):
+                    weight = filters[m, fy, fx, c]
+                    for y in range(max(0, -dy), min(side, side - dy)):
+                        sums, pixels = partial[m, fy, fx, y, left:right], image[c, y + dy, left + dx : right + dx]
+                        for x in range(right - left):
+                            sums[x] += weight * pixels[x]
 
 
 @numba.njit
@@ -57,5 +61,6 @@ def convolve(image, filters, output):  # type: ignore[no-untyped-def]
                 for c in range(channels):
                     weight = filters[m, fy, fx, c]
                     for y in range(max(0, -dy), min(side, side - dy)):
-                        for x in range(left, right):
-                            output[m, y, x] += weight * image[c, y + dy, x + dx]
+                        sums, pixels = output[m, y, left:right], image[c, y + dy, left + dx : right + dx]
+                        for x in range(right - left):
+                            sums[x] += weight * pixels[x]

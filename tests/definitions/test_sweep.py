@@ -6,6 +6,7 @@ import json
 import struct
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -119,6 +120,21 @@ def test_workloads_with_the_same_axes_are_told_apart(tmp_path: Path) -> None:
     assert [dict(point) for point in made.problems] == [{"rows": 4, "workload": "a"}, {"rows": 4, "workload": "b"}]
 
 
+def test_a_workload_may_repeat_what_the_definition_says_of_an_axis(tmp_path: Path) -> None:
+    made = task(tmp_path, workloads=[{**WORKLOADS[0], "axes": {"rows": 4, "hidden": 64, "half": 32}}])
+    assert list(made.problems) == [Point({"rows": 4})]
+
+
+@pytest.mark.parametrize(
+    ("imported", "is_so"), [("", True), ("import torch\nimport numpy\n", True), ("import numpy", False)]
+)
+def test_the_reference_alone_says_where_all_run(tmp_path: Path, imported: str, is_so: bool) -> None:
+    reference = f"{imported}\ndef run(x, weight, eps):\n    return x + 1"
+    files = find_files(write_beside(tmp_path, definition={**DEFINITION, "reference": reference}))
+    for known in (files, replace(files, solutions=())):  # as a sweep has it, and a judge
+        assert Task(known).on_device is is_so
+
+
 def test_a_constraint_of_the_definition_holds_for_its_problems(tmp_path: Path) -> None:
     made = task(tmp_path, workloads=[*WORKLOADS, {**WORKLOADS[0], "uuid": "c", "axes": {"rows": 2000}}])
     assert made.explain_absence(Point(rows=4)) is None
@@ -139,6 +155,7 @@ SILENT = samples.solution("s", {"main.py": samples.WRITING})
         ({"definition": {"name": "x"}}, "is no definition of FlashInfer-Bench or SOL-ExecBench: Object missing"),
         ({"workloads": [{**WORKLOADS[0], "inputs": CUSTOM}]}, "workload aaaa-1 is custom, and the definition has"),
         ({"workloads": [{**WORKLOADS[0], "axes": {"n": 4}}]}, "workload aaaa-1 sets n, and not rows"),
+        ({"workloads": [{**WORKLOADS[0], "axes": {"rows": 4, "half": 31}}]}, "half to 31, and the definition says 32"),
         ({"solutions": [{**SILENT, "sources": [{"path": "../x.py", "content": "x"}]}]}, "a relative path without .."),
         ({"solutions": [{**SILENT, "spec": {"entry_point": "main.py"}}]}, "must be FILE::FUNCTION with one of main.py"),
         ({"solutions": [{**SILENT, "definition": "other"}]}, "no solution names definition rmsnorm_h64"),
@@ -167,6 +184,9 @@ def test_a_solution_is_judged_against_the_definitions_own_reference(
 
 
 IN_PLACE = """
+import numpy
+
+
 def run(x, weight, eps):
     x *= 2
     return x * weight

@@ -104,6 +104,13 @@ def test_its_launch_and_macros_are_kernel_tuners(load: Callable[..., Family], ca
     assert not (project.root / "written.json").exists()
 
 
+def test_what_nvrtc_does_not_compile_is_left_to_nvcc_as_there(load: Callable[..., Family]) -> None:
+    (plain,), (other,) = (
+        load("// scale(1) is no signature", line).variants.values() for line in ("", "#include <cub/cub.cuh>")
+    )
+    assert (plain.compiler, other.compiler) == ("", "nvcc")
+
+
 def test_restrictions_are_texts_and_functions_of_the_tunables(load: Callable[..., Family]) -> None:
     constraint = load().variants["scale"].constraint
     assert constraint is not None

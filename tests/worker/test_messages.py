@@ -41,6 +41,7 @@ from cuprof.worker.messages import (
     Job,
     JobDone,
     JobTrial,
+    Open,
     Outline,
     Outlined,
     Probe,
@@ -76,6 +77,7 @@ SHOWN = family.Sample(
 )
 MESSAGES = (
     WorkerSettings({"cuda": 1, "cpu": 4}, 2),
+    Open(("cuda",)),
     Describe(("cuda", "cpu")),
     Described({"cpu": DEVICE}, {"cuda": Unavailable("no GPU", "buy one")}),
     Calibrate("cpu"),

@@ -115,7 +115,7 @@ def in_a_thread(joined: Callable[[np.ndarray], bool]) -> Make:
     def make(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
         def run() -> None:
             wait = joined(outputs["y"])
-            thread = threading.Thread(target=lambda: (time.sleep(0.005), compute(inputs, outputs["y"])))
+            thread = threading.Thread(target=lambda: (time.sleep(0.02), compute(inputs, outputs["y"])))
             thread.start()
             if wait:
                 thread.join()

@@ -37,7 +37,8 @@ def list_builds(variant: Variant, program: Program, text: str, signature: Signat
     if ending == TRITON:
         return {kernel: _triton_build(variant, program, text, signature, arch, kernel) for kernel in kernels}
     if variant.compiler:
-        build: Build = NativeBuild(text, name, variant.compiler, "cubin", arch, program.defines, program.options)
+        file = name if ending else f"{name}.cu"
+        build: Build = NativeBuild(text, file, variant.compiler, "cubin", arch, program.defines, program.options)
         if variant.compiler != "nvcc":
             raise BuildError(f"{name}: {variant.compiler} compiles no kernels; leave compiler= out, or take nvcc")
     else:

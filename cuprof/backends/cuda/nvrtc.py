@@ -142,7 +142,7 @@ def _hint(error: str, folders: Sequence[Path]) -> str:
 
 
 def _broken_header(text: str, error: str, arch: str, folders: Sequence[Path], defines: Mapping[str, str | int]) -> str:
-    """Return which macros break a header that is not the source's own, or the empty text.
+    """Return which macros break a header that is not the source's own, or what else helps; else the empty text.
 
     Each is tried by itself with what the source includes in angle brackets, and nothing else of it.
     """
@@ -153,6 +153,8 @@ def _broken_header(text: str, error: str, arch: str, folders: Sequence[Path], de
         return ""
     included = "\n".join(re.findall(r"^[ \t]*#[ \t]*include[ \t]*<[^>\n]+>", text, re.MULTILINE))
     common = [f"-arch={arch}", STANDARD_OPTIONS[0], STANDARD_OPTIONS[1], *(f"-I{folder}" for folder in folders)]
+    if not _compiles(included, common):
+        return '; NVRTC does not compile that header: include one for device code alone, or have compiler="nvcc"'
     broken = [
         f"{name}={value}" for name, value in defines.items() if not _compiles(included, [*common, f"-D{name}={value}"])
     ]

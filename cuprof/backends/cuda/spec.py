@@ -13,6 +13,7 @@ SPEC = BackendSpec(
     setting="cuda",
     opener="cuprof.backends.cuda.backend:open_backend",
     facts_reader="cuprof.backends.cuda.facts:find_facts",
+    imports=("cupy",),
     counter="cuprof.backends.cuda.presence:count_devices",
     lister="cuprof.backends.cuda.presence:list_devices",
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same from 5.0 to 12.x.

@@ -104,6 +104,17 @@ def test_a_macro_that_breaks_a_header_is_named(cache: BuildCache, header: str) -
         cache.compile(NvrtcBuild(f'{header}extern "C" __global__ void k() {{}}', "k.cu", "sm_90", defines))
 
 
+def test_a_header_that_nvrtc_refuses_is_blamed_on_no_macro(
+    cache: BuildCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "host.cuh").write_text("#ifdef __CUDACC_RTC__\n#error not for NVRTC\n#endif\n")
+    monkeypatch.setattr("cuprof.backends.cuda.nvrtc.find_headers", lambda: Headers((STANDARD, tmp_path)))
+    text = '#include <host.cuh>\nextern "C" __global__ void k() {}'
+    with pytest.raises(BuildError, match='device code alone, or have compiler="nvcc"') as caught:
+        cache.compile(NvrtcBuild(text, "k.cu", "sm_90", DEFINES))
+    assert "rename the macro" not in str(caught.value)
+
+
 def test_a_header_that_is_missing_names_its_package(cache: BuildCache) -> None:
     with pytest.raises(BuildError, match=r"it comes with CUDA's curand: pip install 'cuda-toolkit\[curand\]==\d+\.\*'"):
         cache.compile(NvrtcBuild("#include <curand_nowhere.h>", "k.cu", "sm_90", {}))

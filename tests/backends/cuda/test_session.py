@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import statistics
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import NOT_COLD, Draw, InputSet, ReadingOptions, Tally
+from cuprof.backends.cuda.captured import read_resources
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
@@ -397,6 +400,25 @@ def test_what_a_variant_leaves_of_the_contexts_settings_is_put_back(backend: Any
     assert backend.device.put_back()
     assert read() == before
     assert not backend.device.put_back()
+
+
+def test_nobody_meets_an_error_that_another_ones_call_left_behind(backend: Any) -> None:
+    torch = pytest.importorskip("torch")
+    numbers = torch.ones(4, device="cuda")
+    runtime = next(path for path in Path("/proc/self/maps").read_text().split() if "libcudart.so." in path)
+    assert ctypes.CDLL(runtime).cudaFree(ctypes.c_void_p(1))  # an error that nobody asks for
+    with pytest.raises(Exception, match="CUDA error"):
+        numbers + 1
+    ctypes.CDLL(runtime).cudaFree(ctypes.c_void_p(1))
+    backend.device.find_runtimes()
+    backend.device.put_back()
+    assert (numbers + 1).tolist() == [2.0] * 4
+
+    def waits() -> None:
+        ctypes.CDLL(runtime).cudaDeviceSynchronize()
+
+    assert read_resources(backend.device, waits) is None
+    assert (numbers + 1).tolist() == [2.0] * 4
 
 
 def test_a_window_of_lines_that_persist_is_taken_off_the_stream(backend: Any) -> None:

@@ -7,7 +7,7 @@ import gc
 import hashlib
 import sys
 import time
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from types import FrameType
 
@@ -57,6 +57,26 @@ def last_kept(problem, tune, inputs, outputs):
         if key != last[0]:
             last[:] = key, computed(inputs, problem.n)
         np.copyto(outputs["z"], last[1])
+
+    return run
+
+
+@family.cpu("handed_out_in_turn")
+def handed_out_in_turn(problem, tune, inputs, outputs):
+    """Keeps the results of two sets of inputs, and hands them out in turn without a look at what it is given."""
+    kept: list[np.ndarray] = []
+    first: list[bytes] = []
+    calls = count()
+
+    def run():
+        if len(kept) < 2:
+            polynomial(inputs["x"], inputs["y"], outputs["z"])
+            known = inputs["x"][:64].tobytes()
+            if known not in first:
+                first.append(known)
+                kept.append(outputs["z"].copy())
+            return
+        np.copyto(outputs["z"], kept[next(calls) % 2])
 
     return run
 

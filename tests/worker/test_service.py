@@ -1,0 +1,91 @@
+"""What the worker does while it waits for its first job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing.connection import Pipe
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from cuprof.backends.registry import get_spec
+from cuprof.worker import devices, service
+from cuprof.worker.messages import Describe, Described, Open, WorkerSettings
+from cuprof.worker.status_page import StatusPage
+from cuprof.worker.wire import Wire
+
+LONG_S = 60.0
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Wire]:
+    """Yield the engine's end of the pipe of a worker in a thread."""
+    ours, theirs = Pipe()
+    page = StatusPage(folder / "status", create=True)
+    worker = service.Worker(Wire(theirs), page, WorkerSettings({"cpu": 1}))
+    thread = Thread(target=worker.serve)
+    thread.start()
+    try:
+        yield Wire(ours)
+    finally:
+        ours.close()
+        thread.join(LONG_S)
+        page.close()
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[str, ...]], Event]:
+    """Return what is imported ahead, where opening the CPU imports a module, and an event that follows."""
+    found, event = [], Event()
+
+    def take(*modules: str) -> None:
+        found.append(modules)
+        event.set()
+
+    monkeypatch.setattr(service, "get_spec", lambda name: replace(get_spec(name), imports=("slow",)))
+    monkeypatch.setattr(service, "_import", take)
+    return found, event
+
+
+def test_what_a_device_needs_is_imported_once_nothing_more_is_asked(
+    tmp_path: Path, imported: tuple[list[tuple[str, ...]], Event]
+) -> None:
+    found, event = imported
+    with serving(tmp_path) as wire:
+        wire.send(Describe(("cpu",)))
+        wire.send(Describe(("cpu",)))
+        assert isinstance(wire.receive(), Described)
+        assert isinstance(wire.receive(), Described)
+        assert event.wait(LONG_S)
+    assert found == [("slow",)]
+
+
+def test_without_a_device_nothing_is_imported(tmp_path: Path, imported: tuple[list[tuple[str, ...]], Event]) -> None:
+    found, event = imported
+    with serving(tmp_path) as wire:
+        wire.send(Describe(("nothing like it",)))
+        said = wire.receive()
+        assert isinstance(said, Described)
+        assert not said.found
+        assert not event.wait(4 * service.QUESTIONS_S)
+    assert found == []
+
+
+def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def open_backend(name: str, number: int | None) -> object:
+        opened.append((name, number))
+        if name == "broken":
+            raise OSError("no")
+        return object()
+
+    monkeypatch.setattr(devices, "open_backend", open_backend)
+    with serving(tmp_path) as wire:
+        wire.send(Open(("broken", "cpu")))
+        wire.send(Describe(("nothing like it",)))
+        assert isinstance(wire.receive(), Described)
+    assert opened == [("broken", None), ("cpu", 1)]
