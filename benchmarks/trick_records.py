@@ -67,6 +67,7 @@ class Shown:
 
 
 TIMED_CHECKED = "results of timed executions are compared, outputs overwritten before each, inputs changed between them"
+UNFORESEEN = "results on inputs that nobody can foresee count, and what is right for them is found out afterwards"
 INSIDE = "work outside the frame is noticed (streams, threads, device stamps)"
 BOUND = "what reads clocks is bound before foreign code is loaded, and two clocks must agree"
 APART = "what judges runs in another process than what is judged"
@@ -76,6 +77,7 @@ PUT_BACK = "stream, context, limits and settings are put back after a variant, w
 CHECKED = "results, inputs and guard bytes are checked"
 ARGUMENTS = "arguments are held against what the compiled kernel takes"
 
+PROVED = "what compares has to find a wrong result wrong, after each variant"
 SEALED = "what is read is sealed as soon as it is read"
 CONFIRMED = "what is stored is held against what was measured, once nothing of a variant's runs"
 SCRATCH = "scratch is overwritten before each execution"
@@ -156,6 +158,21 @@ TRICKS = (
     Trick("put_later", "work where results are delivered", CHECKED, (REFUSED,), caught_today=True),
     Trick("allocation_hooked", "allocator of copies hooked", APART, NO_RANK_OR_TRUE, caught_today=True),
     Trick("executor_hollow", "threads of the judge's replaced", APART, NO_RANK_OR_TRUE, caught_today=True),
+    # On the CPU: when nobody looks, and what looks changed where no function shows it.
+    Trick("unknown_skipped", "unknown inputs skipped", UNFORESEEN, GONE, caught_today=True),
+    Trick("last_kept", "last result kept", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("handed_out_in_turn", "results handed out in turn", TIMED_CHECKED, (WRONG,), caught_today=True),
+    Trick("kept_in_files", "kept in files for the next process", UNFORESEEN, GONE, caught_today=True),
+    Trick("sets_searched", "inputs searched and solved ahead", ISOLATED, GONE, caught_today=True),
+    Trick("audit_hooked", "audit hook that puts back", BOUND, GONE, caught_today=True),
+    Trick("numbers_overwritten", "numbers in code overwritten", PROVED, GONE, caught_today=True),
+    Trick("loops_exchanged", "NumPy's machine code exchanged", PROVED, GONE, caught_today=True),
+    Trick("reference_rewritten", "reference rewritten in place", UNFORESEEN, GONE, caught_today=True),
+    Trick("tolerance_overwritten", "tolerance overwritten in place", UNFORESEEN, GONE, caught_today=True),
+    Trick("variables_rewritten", "caller's variables rewritten", APART, GONE, caught_today=True),
+    Trick("looks_foreseen", "engine's looks foreseen", APART, GONE, caught_today=True),
+    Trick("counter_used_up", "engine's count used up", APART, GONE, caught_today=True),
+    Trick("library_slowed", "library's function slowed", APART, (*GONE, IN_FULL), caught_today=True),
     # On the CPU: honest work, and the process left changed.
     Trick("limits_left", "limits left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("alarm_left", "alarm left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
@@ -165,6 +182,8 @@ TRICKS = (
     Trick("environment_left", "environment and folder left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("random_state_left", "random state left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("rounding_left", "rounding mode left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("thread_hooks_left", "threads' hooks left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
+    Trick("callbacks_left", "collection's callbacks left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("processors_left", "processors left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     # In OpenCL.
     Trick("ends_there_cl", "first and last already there", TIMED_CHECKED, NO_RANK_OR_TRUE, caught_today=True),

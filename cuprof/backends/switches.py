@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
+from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
+
+OPENBLAS = tuple(
+    (f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}")
+    for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64", "_64_"))
+)
+POOLS = {
+    "openblas": OPENBLAS,
+    "mkl_rt": (("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),),
+    "gomp": (("omp_get_max_threads", "omp_set_num_threads"),),
+    "omp": (("omp_get_max_threads", "omp_set_num_threads"),),
+    "iomp5": (("omp_get_max_threads", "omp_set_num_threads"),),
+}
+"""Library → the functions that tell and set how many threads it may use, by each name that they are known by."""
+_FILE = re.compile(rf"(/\S*/lib(?:scipy_)?({'|'.join(POOLS)})\S*\.so\S*)$", re.MULTILINE)
 
 
 class Switch(NamedTuple):
@@ -22,8 +42,10 @@ def keep_own(prepare: Callable[[], Callable[[], object]]) -> Callable[[], object
     What it turns when it prepares itself is turned again before each of its executions, and back after it, so that it
     runs as it was meant to and the others as if it had never been there.
     """
+    _find_pools()
     _read_all()
     function = prepare()
+    _find_pools()
     own = [(switch, now, known) for switch, now, known in _read_all() if now is not known and now != known]
     if not own:
         return function
@@ -49,12 +71,18 @@ def put_back_switches() -> None:
 
 
 _KNOWN: dict[str, Any] = {}
+_POOLS: dict[str, Switch] = {}
+"""Threads of libraries; looked for when a variant prepares, which may load one, and not after each execution."""
+
+
+def _find_pools() -> None:
+    _POOLS.update((pool.name, pool) for pool in list_thread_pools())
 
 
 def _read_all() -> list[tuple[Switch, Any, Any]]:
     """Return each switch with what it is and what it first was."""
     found = []
-    for switch in list_switches(_loaded("torch", "backends"), _loaded("cupy", "cuda")):
+    for switch in (*list_switches(_loaded("torch", "backends"), _loaded("cupy", "cuda")), *_POOLS.values()):
         try:
             now = switch.read()
         except Exception:  # a library may refuse to tell what was set in another way
@@ -98,3 +126,25 @@ def _of_attribute(owner: Any, name: str) -> Switch:
         lambda: getattr(owner, name),
         lambda value: setattr(owner, name, value),
     )
+
+
+def list_thread_pools() -> Iterator[Switch]:
+    """Yield how many threads each library may use that is loaded now; nothing where the system does not tell of any."""
+    with suppress(OSError):
+        for file, kind in dict.fromkeys(_FILE.findall(Path("/proc/self/maps").read_text())):
+            if (switch := _find_switch(file, kind)) is not None:
+                yield switch
+    numba = sys.modules.get("numba.np.ufunc.parallel")
+    if getattr(numba, "_is_initialized", False):  # to ask would else start its threads
+        assert numba is not None
+        yield Switch("Numba's threads", numba.get_num_threads, numba.set_num_threads)
+
+
+@cache
+def _find_switch(file: str, kind: str) -> Switch | None:
+    with suppress(OSError):
+        library = ctypes.CDLL(file, mode=os.RTLD_NOLOAD)
+        for read, write in POOLS[kind]:
+            if hasattr(library, read) and hasattr(library, write):
+                return Switch(f"threads of {Path(file).name}", getattr(library, read), getattr(library, write))
+    return None

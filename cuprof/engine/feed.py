@@ -301,6 +301,7 @@ def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed:
             methods=prepared.methods[backend],
             extension=prepared.extension,
             isolated=bool(process),
+            code=prepared.family.code,
         )
 
 

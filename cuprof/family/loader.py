@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -99,6 +99,7 @@ def load_family(path: Path) -> Family:
         raise FamilyError(f"{path} has no {FAMILY_FILE}; a family is a folder with a {FAMILY_FILE} in it")
     if path.is_file():
         _make_siblings_new(path)
+    code = _digest_code(file)  # first: who changes a file from now on is noticed
     module = _import_file(file)
     family = getattr(module, "family", None)
     if not isinstance(family, Family):
@@ -107,9 +108,17 @@ def load_family(path: Path) -> Family:
             f"{file} must define `family = Family(...)`, or call cuprof.compare(...), at module level, {found}"
             f"{_guard_hint(file)}"
         )
-    family.folder, family.path = file.parent, path
+    family.folder, family.path, family.code = file.parent, path, code
     check_family(family)
     return family
+
+
+def _digest_code(file: Path) -> dict[str, str]:
+    """Return the digests of a Python file and of those beside and below it that it imports."""
+    with suppress(CuprofError, OSError):
+        own = imported_files(file)
+        return {str(each): hashlib.blake2b(each.read_bytes(), digest_size=16).hexdigest() for each in own}
+    return {}
 
 
 def _make_siblings_new(file: Path) -> None:

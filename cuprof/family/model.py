@@ -261,6 +261,8 @@ class Family:
     """Where family.py lies; set by the loader."""
     path: Path | None = None
     """What the family was loaded from: its folder, or the one file that it is; set by the loader."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Python file of the family's own → digest of what it held when the family was loaded; set by the loader."""
     contract: Mapping[str, Any] = field(default_factory=dict)
     """Whose texts say what a variant is given and what is right, where the functions above only pass on to others."""
     sample: Callable[[Point], Sample] | None = None

@@ -74,7 +74,7 @@ class Course:
             extension: what they add to it.
             sandbox: what they are shut into.
         """
-        family = replace(self.family, folder=folder, path=folder)
+        family = replace(self.family, folder=folder, path=folder, code={})  # what is judged cannot write there
         backend = trials[0].backend
         selection = Selection(family.name, tuple(dict.fromkeys(trial.variant for trial in trials)))
         plan = Plan(family, selection, tuple(trials))

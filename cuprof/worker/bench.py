@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
-from itertools import cycle, islice
+from itertools import cycle
 from time import monotonic_ns
 
 import numpy as np
@@ -20,11 +20,13 @@ from cuprof.backends.contract import (
     Runnable,
     Session,
 )
-from cuprof.errors import BuildError
+from cuprof.errors import BuildError, TamperedError
 from cuprof.family import Arrays
 from cuprof.family.includes import relocate
 from cuprof.records import Check, Measure, State
+from cuprof.wording import list_first
 from cuprof.worker.candidate import Candidate, Enter
+from cuprof.worker.check import tells_wrong
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job
 from cuprof.worker.opened import OPENED
@@ -43,6 +45,8 @@ ENOUGH_COMPARED = 1
 further check."""
 KNOWN_RESULTS = 256
 """So many results a set of inputs are known again; a variant whose sums come in any order has ever new ones."""
+MOST_FETCHED = 32 << 20
+"""Bytes of outputs that are copied from a device only to be looked at late: for each trial anew."""
 MOST_KEPT = 3
 """And so many results of executions under the engine's clock, before the last one."""
 
@@ -157,6 +161,25 @@ class Bench:
             right[digest] = check
         return right[digest]
 
+    @property
+    def looks_late(self) -> bool:
+        """Return whether results on sets without a reference are compared: where that takes little."""
+        size = sum(spec.nbytes for spec in self.workload.signature.outputs.values())
+        return self.workload.looks_late and (self.on_host or size <= MOST_FETCHED)
+
+    def judge_unseen(self, candidate: Candidate, outputs: Arrays, number: int) -> Check:
+        """Return whether results are right on a set without a reference; see `Workload.judge_unseen`.
+
+        Raises:
+            TamperedError: somebody has replaced what would say so.
+        """
+        if replaced := self.find_replaced(candidate):
+            raise TamperedError(list_first(replaced, 3))
+        candidate.looks += 1
+        variant = candidate.variant
+        where = f"the tolerance of {variant.name}"
+        return self.workload.judge_unseen(outputs, number, variant.tolerance, where, candidate.looks)
+
     def _digest(self, outputs: Arrays) -> bytes:
         """Return what tells results apart; with a key, as nobody is to make another result of the same digest."""
         digest = blake2b(key=self.key, digest_size=16)
@@ -217,17 +240,20 @@ class Bench:
         """Execute right after inputs and outputs have been written, look at the results, and return our own clock's ns.
 
         No result is there yet, nobody has worked ahead, and what is done only when somebody looks is done within the
-        engine's time. One of the results, nobody knows which, is kept to be compared.
+        engine's time. One of the results, chosen after its execution, is kept to be compared.
         """
-        kept, own_ns = secrets.randbelow(count), 0.0
-        for place, number in enumerate(islice(turns, count)):
+        kept, own_ns = list[tuple[int, Arrays]](), 0.0
+        for place in range(count):
+            number = next(turns)
             self.session.restore_inputs(self.workload.sets[number].inputs)
             self.session.poison(runnable)
             if not only_write:
                 own_ns += self.session.clocked(runnable)
             outputs = self.session.fetch(runnable)
-            if place == kept and not only_write and number < self.workload.compared:
-                found[:] = [*found[-MOST_KEPT:], (number, outputs)]
+            if secrets.randbelow(place + 1) == 0:  # each of them with the same chance
+                kept = [(number, outputs)] if number < self.workload.compared else []
+        if not only_write:
+            found[:] = [*found[-MOST_KEPT:], *kept]
         return own_ns
 
     @property
@@ -250,7 +276,8 @@ class Bench:
             sampled: after one of its samples: what those beside it could meet is undone, and no more.
 
         Raises:
-            DeviceLostError: part of it cannot be undone; nobody else is to be timed in this process.
+            DeviceLostError: part of it cannot be undone, or results are compared no more as they were; nobody else is
+                to be timed in this process.
         """
         if candidate.calls_host or not sampled:
             changed = self.session.put_back(settings=not candidate.changes_settings)
@@ -261,6 +288,10 @@ class Bench:
                 raise DeviceLostError(
                     f"it leaves changed what cannot be put back for those after it: {', '.join(left)}"
                 )
+        if candidate.calls_host and not sampled and not tells_wrong():
+            raise DeviceLostError(
+                "it changes, in memory, what compares results: a wrong one is found right, or the reverse"
+            )
 
     def find_replaced(self, *candidates: Candidate) -> tuple[str, ...]:
         """Return what of the judge any of these has replaced, put back; a kernel's own code runs elsewhere."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ MANY = 1 << 21
 """Of more elements, chunks are looked at side by side: NumPy's loops let other threads run."""
 NOT_LOOKED_AT = -np.inf
 """The bound of an element that need not be written, and may hold a NaN."""
+DRAWN = 64, 4096
+"""Of at least and of fewer than so many numbers is what `tells_wrong` looks at."""
 
 
 def check_tolerance(tolerance: object, where: str, outputs: Collection[str] = ()) -> None:
@@ -42,6 +45,20 @@ def check_tolerance(tolerance: object, where: str, outputs: Collection[str] = ()
         bounds = np.asarray(getattr(tolerance, name))
         if bounds.size and not bool((bounds >= 0).all()):
             raise ValueError(f"{where} has a negative or undefined {name} bound")
+
+
+def tells_wrong() -> bool:
+    """Return whether `compare` finds right what is right and wrong what is not, on numbers drawn anew.
+
+    What is changed in memory, by address, shows in no function or constant: it is what comes of it that tells.
+    """
+    rng = np.random.default_rng(secrets.randbits(64))
+    right = 1 + rng.random(int(rng.integers(*DRAWN)))
+    place, factor = int(rng.integers(right.size)), rng.choice([-1.0, 0.5, 2.0])
+    wrong = np.where(np.arange(right.size) == place, factor * right, right)
+    held_to = Tolerance(relative=1e-6, reason="a test of the comparison itself")
+    passed = [compare({"y": each.astype(np.float32)}, {"y": right}, held_to).passed for each in (right, wrong)]
+    return passed == [True, False]
 
 
 def compare(outputs: Arrays, reference: Arrays, tolerance: Tolerances, seed: int = 0) -> Check:

@@ -18,6 +18,8 @@ WANTED = 240
 is wrong in one execution of fifty is found with a chance of 99.2 %."""
 BEYOND = 8
 """Of the samples after those, one in so many is compared."""
+AGAIN = 8
+"""One time in so many a set comes again at once."""
 MOST_SHARE, IN_PLACE_SHARE = 0.2, 0.1
 """The latter where all samples are compared already, on the device."""
 LEAST_NS = 5_000_000
@@ -37,6 +39,10 @@ TIMES_AHEAD = 2.0
 """So much longer an execution takes where the clock starts as soon as its inputs are written, before it is said to be
 done ahead: memory that was just written has still to leave the caches. Arrays of half of them stay, and then an honest
 execution takes less; `TIMES_LONGER` is enough."""
+TIMES_KEPT = 4.0
+"""By so much longer an execution takes on other inputs than on those of the one before, with as much written ahead of
+both, before it is said to keep its last result. A processor foresees the branches of what it has just done: a sort of a
+few thousand numbers takes a third the second time."""
 MOST_LUCKY = 1
 """So often among these a thread may have been quick enough."""
 LONGEST_NS = 1e9
@@ -52,6 +58,7 @@ class _Account:
         compared_on: sets of inputs that it was compared on, the first of them by the check.
         verdicts: whether each result that was compared here was right; sealed, since they lie in a variant's reach.
         first_wrong: message of the first result that was found wrong here.
+        unseen: results on inputs that it met once, after it had been timed, with the number of the set.
     """
 
     candidate: Candidate
@@ -65,6 +72,7 @@ class _Account:
     verdicts: list[bool] = field(default_factory=list)
     seal: Seal = field(default_factory=Seal)
     first_wrong: str = ""
+    unseen: list[tuple[int, Arrays]] = field(default_factory=list)
 
 
 class Executions:
@@ -78,7 +86,6 @@ class Executions:
         self.bench, self.count = bench, count
         self.compared_sets = min(count, bench.workload.compared)
         self._bytes = iter(b"")
-        self._redrawn = 0
         self._accounts: dict[int, _Account] = {}
 
     def enter(self, candidate: Candidate) -> None:
@@ -99,9 +106,15 @@ class Executions:
         return account.dealt_to_compare < WANTED or self._byte() % BEYOND == 0
 
     def _draw(self, account: _Account, *, compare: bool) -> Draw:
-        """Draw, until all sets have been compared one that was not: however few comparisons fit, all sets are met."""
+        """Draw, until all sets have been compared one that was not: however few comparisons fit, all sets are met.
+
+        The same comes seldom twice in a row, since who keeps its last result then has it, and now and then, since who
+        counts on another one is wrong then.
+        """
         missing = [number for number in range(self.compared_sets) if number not in account.compared_on]
         sets = missing if missing and (compare or not account.in_place) else range(max(self.compared_sets, 1))
+        again = self._byte() % AGAIN == 0
+        sets = [number for number in sets if (number == account.dealt.inputs) is again] or sets
         account.dealt = Draw(sets[self._byte() % len(sets)], self._byte(), compare)
         if compare:
             self._note(account)
@@ -189,7 +202,8 @@ class Executions:
         """Return how much longer a variant takes on inputs that it never met; empty where it does not.
 
         On the host the clock of further ones starts as soon as they are written: in other cold samples the caches are
-        emptied meanwhile, and a thread of the variant's could do its work.
+        emptied meanwhile, and a thread of the variant's could do its work. Who does no work on inputs that it does not
+        know takes no longer: the results on these are to be looked at, too (`find_unseen_wrong`).
         """
         number = self.bench.workload.compared
         usual = candidate.timings.get(Measure.COLD) or candidate.timings.get(Measure.HOT)
@@ -211,43 +225,87 @@ class Executions:
                 f"it works ahead: {MEETINGS} executions took {at_once / 1e3:.2f} µs when the clock started as soon as "
                 f"their inputs were there, {later / 1e3:.2f} µs when it started later"
             )
+        return self._find_last_kept(candidate)
+
+    def find_unseen_wrong(self, candidate: Candidate) -> str:
+        """Return what was wrong with a result on inputs that it met once, after it had been timed, or nothing.
+
+        Raises:
+            TamperedError: somebody has replaced what would say so.
+        """
+        for number, outputs in self._accounts[candidate.index].unseen if self.bench.looks_late else ():
+            check = self.bench.judge_unseen(candidate, outputs, number)
+            if not check.passed:
+                return check.message
         return ""
+
+    def _find_last_kept(self, candidate: Candidate) -> str:
+        """Return what is to be said of a variant that knows its last result again, as back to back on the host."""
+        bench, runnable, timing = self.bench, candidate.runnable, candidate.timings.get(Measure.HOT)
+        assert runnable is not None
+        if timing is None or timing.details["batch"] == 1 or self.compared_sets < 2 or bench.be_seen is None:
+            return ""
+        if bench.restores(candidate):
+            return ""
+        known, pairs = 0, list[tuple[float, float]]()
+        bench.session.execute(runnable, Draw(known, self._byte()))
+        while len(pairs) < MEETINGS:
+            again_ns, known = self._clocked(runnable, known), (known + 1) % self.compared_sets
+            other_ns = self._clocked(runnable, known)
+            if other_ns <= TIMES_KEPT * again_ns + LEAST_LONGER_NS:
+                return ""
+            pairs.append((again_ns, other_ns))
+        again, other = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))
+        return (
+            f"it keeps its last result: {MEETINGS} executions took {again / 1e3:.2f} µs on the inputs of the one "
+            f"before, {other / 1e3:.2f} µs on others"
+        )
+
+    def _clocked(self, runnable: Runnable, number: int) -> float:
+        """Return the time of an execution on a set, on the outputs that the last one left."""
+        self.bench.session.restore_inputs(self.bench.workload.sets[number].inputs)
+        return self.bench.session.clocked(runnable)
 
     def _find_longer(
         self, candidate: Candidate, number: int, measure: Measure, times: float, usual_ns: float, exceptions: int = 0
     ) -> tuple[float, float] | None:
         """Return the mean times in ns on sets that were never met, and on known ones; None where they are alike.
 
-        Where one took longer than usual, those that the variant is compared on are given once more. One disturbed
+        Where one took longer than usual, all that the variant is compared on are given once more. One disturbed
         execution would be enough to look like memory: others are drawn until more than these exceptions say otherwise.
         """
         assert candidate.runnable is not None
         if self.count <= number:
             return None
         bench, pairs = self.bench, list[tuple[float, float]]()
+        account, sets = self._accounts[candidate.index], range(self.compared_sets)
+        searched = bench.job.isolated and candidate.calls_host  # those that lie ready may have been found, and solved
         while len(pairs) < MEETINGS:
-            if pairs:
-                self._redrawn += 1
-                bench.session.restock(number, bench.workload.redraw(len(bench.workload.sets) - 1 + self._redrawn))
+            if pairs or searched:
+                bench.session.restock(number, bench.workload.redraw(number))
+                account.unseen = [each for each in account.unseen if each[0] != number]
                 self._read_known(candidate.runnable)  # what was drawn has emptied the caches of the host's own code
             first_ns = self._read(candidate.runnable, number, measure)
+            outputs = self._fetch(account, candidate.runnable) if bench.looks_late else {}
             known_ns = usual_ns
             if first_ns > times * usual_ns + LEAST_LONGER_NS:
-                known_ns = self._read_known(candidate.runnable)
+                known_ns = sum(self._read_known(candidate.runnable, each) for each in sets) / len(sets)
             if first_ns > times * known_ns + LEAST_LONGER_NS:
                 pairs.append((first_ns, known_ns))
-            elif exceptions:
-                exceptions -= 1
-            else:
+                continue
+            account.unseen.append((number, outputs))
+            if not exceptions:
                 return None
+            exceptions -= 1
         first, known = (sum(each) / len(pairs) for each in zip(*pairs, strict=True))
         return first, known
 
-    def _read_known(self, runnable: Runnable) -> float:
-        return self._read(runnable, self._byte() % self.compared_sets, Measure.COLD)
+    def _read_known(self, runnable: Runnable, number: int | None = None) -> float:
+        number = self._byte() % self.compared_sets if number is None else number
+        return self._read(runnable, number, Measure.COLD)
 
     def _read(self, runnable: Runnable, number: int, measure: Measure) -> float:
-        """Return the time of an execution on a set, whose result is not looked at."""
+        """Return the time of an execution on a set."""
         return self.bench.session.read(runnable, measure, 1, lambda: Draw(number, self._byte())).duration_ns
 
     def _fetch(self, account: _Account, runnable: Runnable) -> Arrays:

@@ -40,8 +40,13 @@ class Integrity:
         self._methods: dict[type, frozenset[str]] = {}
         self._frozen: list[tuple[object, str, Any]] = []
         self._held: list[tuple[object, str, Any]] = []
+        self.learn()
+        self._own = [*_walk((self._known, self._code))]  # a tenth of a second, so not for each job
+
+    def learn(self) -> None:
+        """Remember what has been loaded of the watched packages since this was last called."""
         for name, module in list(sys.modules.items()):
-            if module is None or name.partition(".")[0] not in WATCHED:
+            if module is None or name in self._modules or name.partition(".")[0] not in WATCHED:
                 continue
             own = name.partition(".")[0] in WHOLE
             self._modules[name] = module
@@ -54,7 +59,6 @@ class Integrity:
                 elif isinstance(value, FunctionType) and value.__module__ == name:
                     self._remember_code(value)
             self._known.append((module, [*known], [*known.values()]))
-        self._own = [*_walk((self._known, self._code))]  # a tenth of a second, so not for each job
 
     def watch(self, *roots: object) -> None:
         """Remember the objects of our own that are reached from these, in the place of those known so far.
@@ -79,9 +83,14 @@ class Integrity:
             for part in fields(each)
         ]
 
-    def trust(self, function: object) -> None:
-        """Remember a family's own function that judges: its code, what its names stand for, and the code of those."""
+    def trust(self, function: object, *, constants: bool = False) -> None:
+        """Remember a family's own function that judges: its code, what its names stand for, and the code of those.
+
+        Args:
+            constants: numbers and texts too, of who keeps none that change.
+        """
         left, seen = [function], set[int]()
+        kinds = (*PLAIN, ModuleType) if constants else (ModuleType,)
         while left:
             each = left.pop()
             if not isinstance(each, FunctionType) or id(each) in seen:
@@ -94,7 +103,7 @@ class Integrity:
                     value = place[name]
                     if isinstance(value, ModuleType):
                         places.append(vars(value))
-                    if callable(value) or isinstance(value, (*PLAIN, ModuleType)):
+                    if callable(value) or isinstance(value, kinds):
                         self._names.append((place, name, value))
                         left.append(value)
 

@@ -140,6 +140,7 @@ class Job:
         extension: a file that adds to the family.
         isolated: its worker does nothing else, before or afterwards.
         ahead: of the job that is likely to follow: built in the background while this one's are timed.
+        code: what the family's own files held when it was planned; see `Family.code`. Empty where nobody asks.
         is_block: others of the same problem are likely to follow, and find the arrays as this one's.
     """
 
@@ -155,6 +156,7 @@ class Job:
     isolated: bool = False
     ahead: tuple[JobTrial, ...] = ()
     is_block: bool = False
+    code: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,17 @@ class FileListener:
         self._passed_over: tuple[str, ...] = ()
         self._is_installed = False
 
-    @contextmanager
-    def recorded(self, into: set[str]) -> Iterator[None]:
-        """Add to a set the absolute paths of data files that are opened for reading meanwhile."""
-        if not self._is_installed:  # a hook stays for good, so processes that record nothing have none
+    def install(self) -> None:
+        """Begin to listen, for good; calling it again changes nothing."""
+        if not self._is_installed:
             self._passed_over = _system_folders()
             sys.addaudithook(self._hear)
             self._is_installed = True
+
+    @contextmanager
+    def recorded(self, into: set[str]) -> Iterator[None]:
+        """Add to a set the absolute paths of data files that are opened for reading meanwhile."""
+        self.install()
         found: set[str] = set()
         self._current = found
         try:

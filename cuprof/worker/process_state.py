@@ -9,6 +9,7 @@ import random
 import resource
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -89,9 +90,17 @@ def _write_warnings(known: list[Any]) -> None:
     warnings._filters_mutated()  # type: ignore[attr-defined]
 
 
+def _write_thread_hooks(known: tuple[Any, Any]) -> None:
+    threading.setprofile(known[0])
+    threading.settrace(known[1])
+
+
 HANDLED = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-LIMITED = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK, resource.RLIMIT_NOFILE, resource.RLIMIT_CPU)
+LIMITED = (
+    resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_STACK, resource.RLIMIT_NOFILE, resource.RLIMIT_CPU,
+    resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC,
+)  # fmt: skip
 PARTS = (
     _part_of_each(  # before the handlers: without one an alarm ends the process
         "alarms", TIMERS, lambda which: any(signal.getitimer(which)), lambda which, on: on or signal.setitimer(which, 0)
@@ -109,7 +118,13 @@ PARTS = (
     Switch("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     Switch("garbage collection", gc.isenabled, lambda known: gc.enable() if known else gc.disable()),
     Switch("garbage collection's thresholds", gc.get_threshold, lambda known: gc.set_threshold(*known)),
+    Switch(
+        "garbage collection's callbacks",
+        lambda: list(gc.callbacks),
+        lambda known: gc.callbacks.__setitem__(slice(None), known),
+    ),
     Switch("warnings", lambda: list(warnings.filters), _write_warnings),
+    Switch("hooks of new threads", lambda: (threading.getprofile(), threading.gettrace()), _write_thread_hooks),
     _part_of_each("signal handlers", HANDLED, signal.getsignal, _write_handler),
 )
 """How each part is read and written."""

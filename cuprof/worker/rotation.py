@@ -172,9 +172,12 @@ class Rotation:
         if skipping := executions.find_skipping(candidate):
             candidate.timings = {}
             return candidate.finish(State.WRONG_RESULT, skipping, phase="time")
-        doubts = [executions.find_memory(candidate)] + [
-            str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()
-        ]
+        memory = executions.find_memory(candidate)
+        if wrong := executions.find_unseen_wrong(candidate):
+            candidate.timings = {}
+            message = f"wrong on inputs that it met once, after it had been timed: {wrong}"
+            return candidate.finish(State.WRONG_RESULT, message, phase="time")
+        doubts = [memory] + [str(timing.details.get(DOUBT) or "") for timing in candidate.timings.values()]
         doubt = next(filter(None, doubts), "")
         if (
             not doubt and candidate.program is None and self.bench.job.isolated and is_last

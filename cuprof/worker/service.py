@@ -17,11 +17,13 @@ from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.registry import get_spec
 from cuprof.child import AHEAD
 from cuprof.errors import CuprofError, DeviceMemoryError, FamilyError
+from cuprof.family import Family
 from cuprof.family.extension import extend
 from cuprof.family.loader import load_family
 from cuprof.family.trace import describe
 from cuprof.plan import plan
 from cuprof.records import DeviceFacts, Unavailable
+from cuprof.wording import list_first
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.excerpt import excerpt
 from cuprof.worker.held import Held
@@ -183,14 +185,27 @@ class Worker:
         if self._workload is None or self._workload[0] != key:
             self._held.close()
             self._workload = None  # free the old inputs before making new ones
-            self._workload = (key, Workload.make(load_family(job.family_folder), job))
+            family = load_family(job.family_folder)
+            _require_unchanged(family, job)
+            self._workload = (key, Workload.make(family, job))
             if self._integrity is not None:
-                self._integrity.trust(self._workload[1].family.verify)
+                family = self._workload[1].family
+                self._integrity.learn()  # such as what a baseline calls of SciPy
+                self._integrity.trust(family.verify, constants=True)
+                for function in (family.generate, family.reference, family.tolerance):
+                    self._integrity.trust(function)
             if job.extension is not None:  # strangers' code, after inputs and reference have been made
                 extend(self._workload[1].family, job.extension)
         else:
             self._workload = (key, self._workload[1].for_job(job))
         return self._workload[1]
+
+
+def _require_unchanged(family: Family, job: Job) -> None:
+    """Raise `FamilyError` where what was loaded is not what the job was planned with: it would be told of that one."""
+    changed = [Path(file).name for file, digest in job.code.items() if family.code.get(file, digest) != digest]
+    if changed:
+        raise FamilyError(f"{list_first(changed, 3)} changed after the sweep had been planned; run it again")
 
 
 def _fault(error: Exception, said: str = "", *, unavailable: bool = False, of_family: bool = False) -> JobDone:

@@ -9,6 +9,8 @@ import re
 import sys
 from typing import Any
 
+from cuprof.worker.opened import OPENED
+
 HOOKS = {
     "sys.setprofile": "it hooks the interpreter (sys.setprofile)",
     "sys.settrace": "it hooks the interpreter (sys.settrace)",
@@ -30,7 +32,12 @@ class RefusedError(RuntimeError):
 
 
 def set_ward() -> None:
-    """Refuse it from now on, in this process and those that it forks."""
+    """Refuse it from now on, in this process and those that it forks.
+
+    Further audit hooks too, whose code would run whenever the judge asks the interpreter for something: Python leaves
+    them out without a word, since libraries ask for them that can do without.
+    """
+    OPENED.install()
     sys.addaudithook(_refuse)
 
 
@@ -42,6 +49,8 @@ def _refuse(event: str, given: tuple[Any, ...]) -> None:
         path = given[0].decode("utf-8", "replace") if isinstance(given[0], bytes) else given[0]
         if isinstance(path, str) and MEMORY.fullmatch(path):
             raise RefusedError("it opens a process's memory (/proc/…/mem), in which its judge lies")
+    elif event == "sys.addaudithook":
+        raise RefusedError("it hooks the interpreter (sys.addaudithook)")
     elif event == "ctypes.dlsym" and given[1] == HOOKING:
         raise RefusedError("it hooks the interpreter (PEP 523), which runs code where the clock does not look")
     elif event == "ctypes.dlsym" and given[1] in WRITERS:

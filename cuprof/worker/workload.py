@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import count
 from time import monotonic
 from typing import Any, cast
 
@@ -35,6 +37,15 @@ LARGE_BYTES = 32 << 20
 """Further sets that are as large are drawn side by side."""
 MOST_S = 10.0
 """And where the first took no longer than this."""
+LATE_S = 2.0
+"""And results on those that are compared with nothing are compared after all, at the end, where the first set and its
+reference took no longer than this: what is right for them is found out when the result is there."""
+STRETCH = 1 << 20
+"""Then of larger outputs so many elements in a row, drawn by chance."""
+
+
+OwnTolerance = Callable[[Point, Arrays, Arrays], object]
+"""What a variant gives that states a tolerance of its own."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +71,25 @@ class Workload:
             those without, at the end, are for telling whether a variant remembers what it has met. The family's
             constants are the same in all of them.
         standards: of each set that has a reference.
-        redraw: returns the inputs of the set of a number, of which there is no end.
+        draw: returns the inputs of the set of a number, of which there is no end, as the family gives them; those of
+            sets without a reference are foreseen by nobody, whatever the seed.
+        unseen: the inputs of the sets without a reference, as the family gave them.
+        looks_late: what is right for these is found out soon enough for results on them to be compared.
+        late: what is right for these, as far as it has been asked for, by number.
+        further: numbers of which no set has been drawn.
     """
 
     family: Family
     signature: Signature
-    sets: tuple[InputSet, ...]
+    sets: list[InputSet]
     standards: tuple[Standard, ...]
     problem: Point
     seed: int
-    redraw: Callable[[int], Arrays]
+    draw: Callable[[int], Arrays]
+    unseen: list[Arrays]
+    looks_late: bool
+    late: dict[int, _Late] = field(default_factory=dict)
+    further: Iterator[int] = field(default_factory=lambda: count(COMPARED_SETS + UNSEEN_SETS + 1))
 
     @property
     def inputs(self) -> Arrays:
@@ -95,16 +115,76 @@ class Workload:
         Raises:
             FamilyFault: `verify` failed.
         """
-        family, reference = self.family, self.sets[number].reference
+        reference = self.sets[number].reference
         assert reference is not None
-        expected = reference.open()
+        return self._judge(outputs, reference.open(), self.standards[number].inputs, tolerances, look)
+
+    def judge_unseen(
+        self,
+        outputs: Arrays,
+        number: int,
+        own: OwnTolerance | None,
+        where: str,
+        look: int,
+    ) -> Check:
+        """Return whether results are right where nobody has known yet what is right.
+
+        Args:
+            number: of a set without a reference.
+            own: a tolerance of the variant's own.
+            where: how a message names that one.
+
+        Raises:
+            FamilyFault: a function of the family failed.
+        """
+        if number not in self.late:
+            self.late[number] = self._find_right(self.unseen[number - COMPARED_SETS])
+        late = self.late[number]
+        expected = late.reference.open()
+        held_to = _hold(own, where, self.problem, late.standard, expected)
+        return self._judge(late.cut(outputs), expected, late.standard.inputs, held_to, look)
+
+    def redraw(self, number: int) -> Arrays:
+        """Draw other inputs for a set without a reference, and return them as long as the signature says."""
+        drawn = self.draw(next(self.further))
+        inputs = as_long_as(self.signature, drawn)
+        self.sets[number], self.unseen[number - COMPARED_SETS] = InputSet(inputs), drawn
+        self.late.pop(number, None)
+        return inputs
+
+    def _find_right(self, inputs: Arrays) -> _Late:
+        """Find out what is right for inputs: for all elements, or for a stretch of each output."""
+        try:
+            expected, standard = _compute_reference(self.family, self.problem, self.signature, inputs)
+        except Exception as error:  # whatever it raises is no fault of the variant's
+            raise FamilyFault(str(error)) from error
+        own = any(variant.tolerance for variant in self.family.variants.values())
+        if self.needs_host or self.family.at_most or own or any(each.dtype.names for each in expected.values()):
+            return _Late(Sealed(expected), standard, {})
+        parts = {}
+        for name, array in expected.items():
+            start = secrets.randbelow(max(array.size - STRETCH, 0) + 1)
+            parts[name] = slice(start, start + STRETCH)
+        tolerances = {}
+        for name, array in expected.items():
+            held_to = Tolerance.of(standard.tolerances, name)
+            bounds = np.asarray(held_to.absolute)
+            if bounds.ndim:
+                bounds = np.broadcast_to(bounds, array.shape).reshape(-1)[parts[name]]
+                held_to = replace(held_to, absolute=bounds)
+            tolerances[name] = held_to
+        late = _Late(Sealed({}), replace(standard, tolerances=tolerances), parts)
+        return replace(late, reference=Sealed(late.cut(expected)))
+
+    def _judge(self, outputs: Arrays, expected: Arrays, inputs: Arrays, tolerances: Tolerances, look: int) -> Check:
+        family = self.family
         counting = {name: outputs[name][: len(expected[name])] for name in family.at_most if name in expected}
         found = {**outputs, **counting}
         is_, should = (in_order(by_field(arrays), family.any_order) for arrays in (found, expected))
         check = compare(is_, should, tolerances, self.seed)
         if not check.passed or family.verify is None:
             return check
-        wrong = self._verify(found, self.standards[number].inputs, expected, look)
+        wrong = self._verify(found, inputs, expected, look)
         return replace(check, passed=False, error=float("inf"), message=wrong) if wrong else check
 
     def _verify(self, outputs: Arrays, inputs: Arrays, expected: Arrays, look: int) -> str:
@@ -143,19 +223,18 @@ class Workload:
         signature = _call(family, "signature", job.problem)
         _require(signature, Signature, family, "signature", "a Signature")
         started = monotonic()
-        inputs = _draw_inputs(family, job, signature, 0)
-        reference, standard = _compute_reference(family, job, signature, inputs)
+        inputs = _draw_inputs(family, job, signature, job.seed)
+        reference, standard = _compute_reference(family, job.problem, signature, inputs)
         constants = {name: inputs[name] for name in family.constants}
         sets, standards = [InputSet(as_long_as(signature, inputs), Sealed(reference))], [standard]
         size = sum(array.nbytes for array in inputs.values())
         affordable = available_bytes() // MEMORY_SHARE // max(size, 1) if job.methods else 0
-        further = affordable if monotonic() - started <= MOST_S else 0
+        took_s, secret = monotonic() - started, secrets.randbits(128)
+        further = affordable if took_s <= MOST_S else 0
 
         def draw(number: int) -> Arrays:
-            return {**_draw_inputs(family, job, signature, number), **constants}
-
-        def redraw(number: int) -> Arrays:
-            return as_long_as(signature, draw(number))
+            seed = [job.seed, number] if number < COMPARED_SETS else [job.seed, number, secret]
+            return {**_draw_inputs(family, job, signature, seed), **constants}
 
         numbers = range(1, 1 + min(_count_sets(job) - 1, further))
         if size < LARGE_BYTES:
@@ -163,24 +242,27 @@ class Workload:
         else:
             with ThreadPoolExecutor(len(numbers) or 1) as drawers:  # NumPy's generators let each other run
                 drawings = [*drawers.map(draw, numbers)]
+        unseen = []
         for number, drawn in zip(numbers, drawings, strict=True):
             if number < COMPARED_SETS:
-                reference, standard = _compute_reference(family, job, signature, drawn)
+                reference, standard = _compute_reference(family, job.problem, signature, drawn)
                 sets.append(InputSet(as_long_as(signature, drawn), Sealed(reference)))
                 standards.append(standard)
             else:
                 sets.append(InputSet(as_long_as(signature, drawn)))
-        return cls(replace(family), signature, tuple(sets), tuple(standards), job.problem, job.seed, redraw)
+                unseen.append(drawn)
+        known = (replace(family), signature, sets, tuple(standards), job.problem, job.seed)
+        return cls(*known, draw, unseen, took_s <= LATE_S)
 
     def for_job(self, job: Job) -> Workload:
         """Return the same, and one set more for a job on the host where it was drawn for one that is not."""
         if len(self.sets) != _count_sets(job) - 1 or len(self.sets) <= COMPARED_SETS:  # for more there was no room
             return self
-        return replace(self, sets=(*self.sets, InputSet(self.redraw(len(self.sets)))))
+        drawn = self.draw(len(self.sets))
+        sets = [*self.sets, InputSet(as_long_as(self.signature, drawn))]
+        return replace(self, sets=sets, unseen=[*self.unseen, drawn])
 
-    def held_to(
-        self, own: Callable[[Point, Arrays, Arrays], object] | None, where: str, problem: Point
-    ) -> list[Tolerances | None]:
+    def held_to(self, own: OwnTolerance | None, where: str, problem: Point) -> list[Tolerances | None]:
         """Return what a variant's results are held to on each set: its own tolerance where it states one.
 
         Raises:
@@ -188,15 +270,39 @@ class Workload:
         """
         found: list[Tolerances | None] = [None] * len(self.sets)
         for number, (each, standard) in enumerate(zip(self.sets, self.standards, strict=False)):
-            found[number] = standard.tolerances
-            if own is not None:
-                assert each.reference is not None
-                expected = each.reference.open()
-                with read_only(standard.inputs):
-                    tolerance = own(problem, standard.inputs, expected)
-                check_tolerance(tolerance, where, [*by_field(expected)])
-                found[number] = _apart_from(standard.masks, cast(Tolerances, tolerance), expected)
+            assert each.reference is not None
+            expected = each.reference.open() if own else {}
+            found[number] = _hold(own, where, problem, standard, expected)
         return found
+
+
+@dataclass(frozen=True)
+class _Late:
+    """What is right for inputs, found out after results on them were there.
+
+    Args:
+        parts: output → the elements of it, laid flat, that are looked at; all where there is none.
+    """
+
+    reference: Sealed
+    standard: Standard
+    parts: Mapping[str, slice]
+
+    def cut(self, arrays: Arrays) -> Arrays:
+        """Return what is looked at of arrays."""
+        return {
+            name: array.reshape(-1)[self.parts[name]] if name in self.parts else array for name, array in arrays.items()
+        }
+
+
+def _hold(own: OwnTolerance | None, where: str, problem: Point, standard: Standard, expected: Arrays) -> Tolerances:
+    """Return what a variant's results are held to: its own tolerance where it states one."""
+    if own is None:
+        return standard.tolerances
+    with read_only(standard.inputs):
+        tolerance = own(problem, standard.inputs, expected)
+    check_tolerance(tolerance, where, [*by_field(expected)])
+    return _apart_from(standard.masks, cast(Tolerances, tolerance), expected)
 
 
 def _count_sets(job: Job) -> int:
@@ -204,9 +310,8 @@ def _count_sets(job: Job) -> int:
     return COMPARED_SETS + UNSEEN_SETS + get_spec(job.backend).is_host
 
 
-def _draw_inputs(family: Family, job: Job, signature: Signature, number: int) -> dict[str, np.ndarray]:
-    """Return a set of inputs; the first is of the job's seed alone."""
-    seed = [job.seed, number] if number else job.seed
+def _draw_inputs(family: Family, job: Job, signature: Signature, seed: int | Sequence[int]) -> dict[str, np.ndarray]:
+    """Return a set of inputs."""
     inputs = _call(family, "generate", job.problem, np.random.default_rng(seed))
     _require(inputs, Mapping, family, "generate", "a dict of arrays by input name")
     for name in family.constants:
@@ -251,11 +356,11 @@ def _fits(family: Family, name: str, array: Any, shape: tuple[int, ...]) -> bool
 
 
 def _compute_reference(
-    family: Family, job: Job, signature: Signature, inputs: Arrays
+    family: Family, problem: Point, signature: Signature, inputs: Arrays
 ) -> tuple[dict[str, np.ndarray], Standard]:
     """Return what is right for these inputs, and what else results are held to."""
     with read_only(inputs):
-        reference = _call(family, "reference", job.problem, inputs)
+        reference = _call(family, "reference", problem, inputs)
     _require(reference, Mapping, family, "reference", "a dict of arrays by output name")
     for name, spec in signature.outputs.items():
         array = reference.get(name)
@@ -264,7 +369,7 @@ def _compute_reference(
                 f"reference() gave output {name} as {_describe(array)}, signature() says shape {spec.shape}"
             )
     with read_only(inputs):
-        tolerance = _call(family, "tolerance", job.problem, inputs, reference)
+        tolerance = _call(family, "tolerance", problem, inputs, reference)
     _require(tolerance, Tolerance | Mapping, family, "tolerance", "a Tolerance, or one for each output")  # type: ignore[arg-type]
     expected = {name: np.asarray(array) for name, array in reference.items()}
     for name, array in expected.items():

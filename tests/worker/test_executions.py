@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,21 +15,22 @@ import pytest
 
 from cuprof.backends.contract import Draw, InputSet, Reading, Tally
 from cuprof.backends.sealed import Sealed
-from cuprof.family import Point, Tolerance
+from cuprof.family import Array, Point, Signature, Tolerance
 from cuprof.records import Check, Measure
 from cuprof.worker import executions as module
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.check import compare
 from cuprof.worker.executions import MEETINGS, TIMES_LONGER, WANTED, Executions
-from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.process_state import ProcessState
 from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS
 
 RIGHT, WRONG = np.arange(8.0), np.arange(8.0) + 1
 MS = 1_000_000
-STATE, INTEGRITY = ProcessState(), Integrity()  # of all simulations: thousands are made, and none changes them
+STATE = ProcessState()  # of all simulations: thousands are made, and none changes it
+UNCHANGED: Any = SimpleNamespace(mend=lambda: ())
+"""That the clock is a simulated one is no tampering here."""
 
 
 @dataclass
@@ -39,11 +41,14 @@ class Runnable:
         is_wrong: told the number of an execution, from 0.
         cold_ns: told the number of a set of inputs and how often it has been met, from 0.
         at_once_ns: what it takes where the clock starts as soon as inputs are written; 0 for as long as else.
+        again_ns: what it takes on the inputs of the execution before.
     """
 
     is_wrong: Callable[[int], bool] = lambda number: False
     cold_ns: Callable[[int, int], float] = lambda inputs, met: 10_000.0
     at_once_ns: float = 0.0
+    again_ns: float = 10_000.0
+    last: Any = None
     executed: int = 0
     met: Counter[int] = field(default_factory=Counter)
     build: Any = None
@@ -60,6 +65,7 @@ class Device:
         self.in_place, self.execute_ns, self.fetch_ns = in_place, execute_ns, fetch_ns
         self.now = 0
         self.drawn: list[Draw] = []
+        self.sets: list[dict[str, np.ndarray]] = []
         self.tallied = Tally()
         self.restocked: list[int] = []
         self.known: list[Runnable] = []
@@ -83,6 +89,7 @@ class Device:
             self.now += self.execute_ns
             self.drawn.append(draw)
             self.last_wrong = runnable.is_wrong(runnable.executed)
+            runnable.last = self.sets[draw.inputs] if draw.inputs < len(self.sets) else None
             runnable.executed += 1
             if self.in_place and draw.compare:
                 self.tallied = Tally(self.tallied.compared + 1, self.tallied.wrong + self.last_wrong)
@@ -100,6 +107,13 @@ class Device:
         for runnable in self.known:
             runnable.met[number] = 0
 
+    def restore_inputs(self, inputs: dict[str, np.ndarray]) -> None:
+        self.given = inputs
+
+    def clocked(self, runnable: Runnable) -> float:
+        last, runnable.last = runnable.last, self.given
+        return runnable.again_ns if last is self.given else 10_000.0
+
     def fetch(self, runnable: Runnable) -> dict[str, np.ndarray]:
         self.now += self.fetch_ns
         self.looked_at.append(len(self.drawn) - 1)
@@ -111,7 +125,9 @@ class Desk:
 
     def __init__(
         self, patch: pytest.MonkeyPatch, runnable: Runnable, *, unseen: int = UNSEEN_SETS, stocked: int | None = None,
-        on_host: bool = False, in_place: bool = True, **device: int,
+        on_host: bool = False, in_place: bool = True, looks_late: bool = True, isolated: bool = False,
+        size: int = 8,
+        **device: int,
     ) -> None:  # fmt: skip
         self.device, self.runnable = Device(in_place, **device), runnable
         patch.setattr(module, "monotonic_ns", lambda: self.device.now)
@@ -120,17 +136,27 @@ class Desk:
             for number in range(COMPARED_SETS + unseen)
         )
         self.device.known.append(runnable)
-        redraw = lambda number: {"number": np.array(number)}  # noqa: E731
+        self.device.sets = [each.inputs for each in sets]
+        further = iter(range(len(sets), 1 << 30))
+        redraw = lambda number: {"number": np.array(next(further))}  # noqa: E731
         self.judged: list[int] = []
 
         def judge(outputs: Any, number: int, tolerances: Any, look: int) -> Check:
             self.judged.append(look)
             return compare(outputs, {"y": RIGHT}, tolerances)
 
-        workload = SimpleNamespace(sets=sets, compared=COMPARED_SETS, redraw=redraw, needs_host=False, judge=judge)
-        job = Job(Path(), "cpu", Point(), (), 1, None, {})  # type: ignore[arg-type]
+        def judge_unseen(outputs: Any, *_: object) -> Check:
+            return compare(outputs, {"y": RIGHT}, Tolerance())
+
+        workload = SimpleNamespace(
+            sets=sets, compared=COMPARED_SETS, redraw=redraw, needs_host=False, judge=judge, judge_unseen=judge_unseen,
+            family=SimpleNamespace(in_place=()), looks_late=looks_late,
+            signature=Signature({}, {"y": Array((size,), "float32")}),
+        )  # fmt: skip
+        job = Job(Path(), "cpu", Point(), (), 1, None, {}, isolated=isolated)  # type: ignore[arg-type]
         count = len(sets) if stocked is None else stocked
-        bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, INTEGRITY)  # type: ignore[arg-type]
+        seen = (lambda *_: None) if on_host else None
+        bench = Bench(job, workload, self.device, lambda *_: None, count, on_host, STATE, UNCHANGED, seen)  # type: ignore[arg-type]
         self.executions = Executions(bench, count)
         self.candidate = Candidate(0, JobTrial("0" * 32, "v", Point(), ""), SimpleNamespace(name="v", tolerance=None))  # type: ignore[arg-type]
         self.candidate.runnable = runnable
@@ -212,6 +238,14 @@ def test_sets_and_bytes_are_drawn_evenly_and_unseen_sets_are_kept_for_the_end(ma
     fills = Counter(draw.fill for draw in desk.device.drawn)
     assert len(fills) > 250
     assert set(fills) <= set(range(256))
+
+
+def test_a_set_comes_again_at_once_seldom_and_now_and_then(make: Callable[..., Desk]) -> None:
+    desk = make(in_place=False)
+    desk.sample(8000)
+    given = [draw.inputs for draw in desk.device.drawn]
+    again = sum(one == other for one, other in pairwise(given)) / len(given)  # who keeps its last result gains in these
+    assert 0.1 < again < 0.15
 
 
 def test_draws_cannot_be_foreseen_from_pythons_or_numpys_seeds(make: Callable[..., Desk]) -> None:
@@ -300,6 +334,14 @@ def test_a_variant_that_remembers_from_the_third_meeting_on_is_found(make: Calla
     assert found.startswith(f"it remembers: {MEETINGS} sets of inputs took 30.00 µs when it met them first")
 
 
+def test_a_variant_that_remembers_some_of_the_inputs_that_are_compared_is_found(make: Callable[..., Desk]) -> None:
+    half = make(Runnable(cold_ns=lambda inputs, met: 30_000.0 if inputs else 10_000.0))
+    half.candidate.timings[Measure.COLD].summary.median_ns = 20_000.0
+    message = half.find_memory()
+    assert message.startswith("it remembers: ")
+    assert message.endswith("those that it knew 20.00 µs")
+
+
 def test_further_inputs_are_drawn_for_those_alone_who_took_longer_on_the_first(make: Callable[..., Desk]) -> None:
     honest = make(Runnable(cold_ns=lambda inputs, met: 5e4))
     assert honest.find_memory() == ""
@@ -311,6 +353,18 @@ def test_further_inputs_are_drawn_for_those_alone_who_took_longer_on_the_first(m
         assert remembers.device.restocked == [
             COMPARED_SETS + each for each in range(1, 1 + (MEETINGS - 1) * (number + 1))
         ]
+
+
+def test_who_has_a_process_of_its_own_is_given_inputs_that_were_not_there_when_it_began(
+    make: Callable[..., Desk],
+) -> None:
+    desk = make(isolated=True)
+    assert desk.find_memory() == ""
+    assert len(desk.device.restocked) == 1
+    kernel = make(isolated=True)
+    kernel.candidate.program = SimpleNamespace(calls_host=False)  # type: ignore[assignment]
+    assert kernel.find_memory() == ""
+    assert kernel.device.restocked == []
 
 
 def test_who_is_slow_after_inputs_were_drawn_is_not_said_to_remember(make: Callable[..., Desk]) -> None:
@@ -341,6 +395,56 @@ def test_a_variant_that_works_ahead_is_found_on_the_host(make: Callable[..., Des
         assert desk.find_memory() == ""
         assert desk.device.restocked == []
     assert make(ahead, unseen=UNSEEN_SETS + 1).find_memory() == ""  # a device's queue has no such gap
+
+
+@pytest.mark.parametrize(("unseen", "on_host"), [(UNSEEN_SETS, False), (UNSEEN_SETS + 1, True)])
+def test_who_does_no_work_on_inputs_that_it_does_not_know_is_wrong(
+    make: Callable[..., Desk], unseen: int, on_host: bool
+) -> None:
+    for spared in range(unseen):
+        skipping = Runnable(is_wrong=lambda number, spared=spared: number == spared)
+        desk = make(skipping, unseen=unseen, on_host=on_host)
+        desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
+        assert desk.find_memory() == ""
+        assert desk.executions.find_unseen_wrong(desk.candidate).startswith("y[0] = 1.0, expected 0.0")
+    honest = make(unseen=unseen, on_host=on_host)
+    assert honest.find_memory() == honest.executions.find_unseen_wrong(honest.candidate) == ""
+
+
+def test_who_works_on_the_first_unknown_inputs_and_on_no_further_ones_is_wrong(make: Callable[..., Desk]) -> None:
+    sly = Runnable(
+        is_wrong=lambda number: number > 5,  # a first meeting and all known sets, twice: then it knows what goes on
+        cold_ns=lambda inputs, met: 30_000.0 if not met and sly.executed <= 6 else 10_000.0,
+    )
+    desk = make(sly)
+    desk.candidate.timings[Measure.COLD].summary.median_ns = 10_000.0
+    assert desk.find_memory() == ""
+    assert desk.executions.find_unseen_wrong(desk.candidate)
+
+
+def test_where_it_takes_too_long_to_know_what_is_right_nothing_is_said_of_results(make: Callable[..., Desk]) -> None:
+    for settings in ({"looks_late": False}, {"size": 1 << 24}):  # on a device much would have to be fetched, too
+        desk = make(Runnable(is_wrong=lambda number: True), **settings)
+        assert desk.find_memory() == desk.executions.find_unseen_wrong(desk.candidate) == ""
+        assert not desk.looked_at()
+    host = make(Runnable(is_wrong=lambda number: True), size=1 << 24, on_host=True)
+    assert host.find_memory() == ""
+    assert host.executions.find_unseen_wrong(host.candidate)
+
+
+@pytest.mark.parametrize(("again_ns", "batch", "on_host", "is_found"), [
+    (2_000.0, 8, True, True), (2_200.0, 8, True, False), (2_000.0, 1, True, False), (2_000.0, 8, False, False),
+])  # fmt: skip
+def test_who_keeps_its_last_result_is_found_where_it_was_timed_back_to_back(
+    make: Callable[..., Desk], again_ns: float, batch: int, on_host: bool, is_found: bool
+) -> None:
+    desk = make(Runnable(again_ns=again_ns), on_host=on_host)
+    usual = SimpleNamespace(summary=SimpleNamespace(median_ns=10_000.0), details={"batch": batch})
+    desk.candidate.timings = {Measure.HOT: usual}  # type: ignore[dict-item]
+    found = desk.find_memory()
+    kept = f"it keeps its last result: {MEETINGS} executions took 2.00 µs on the inputs of the one before, 10.00 µs"
+    assert found.startswith(kept) is is_found
+    assert bool(found) is is_found
 
 
 def test_where_arrays_stay_in_the_caches_less_tells_who_works_ahead_and_may_be_quick_once(

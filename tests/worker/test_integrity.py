@@ -128,6 +128,19 @@ def test_libraries_that_are_loaded_later_are_no_tampering(known: Integrity) -> N
     assert integrity.OWN in integrity.WATCHED
 
 
+def test_what_a_family_loads_of_libraries_is_put_back_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("scipy.loaded_later")
+    module.solve = slow = lambda: 1  # type: ignore[attr-defined]
+    watching = Integrity()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    watching.learn()
+    module.solve = lambda: 2  # type: ignore[attr-defined]
+    assert watching.mend() == ("scipy.loaded_later.solve",)
+    assert module.solve is slow  # type: ignore[attr-defined]
+    watching.learn()
+    assert watching.mend() == ()
+
+
 def limit(value: float) -> float:
     return value * FACTOR
 
@@ -139,7 +152,7 @@ def test_a_familys_own_function_is_put_back_with_what_its_names_stand_for(known:
     def verify(outputs: list[float]) -> bool:
         return statistics.mean(outputs) < limit(1)
 
-    known.trust(verify)
+    known.trust(verify, constants=True)
     own, mean, right = globals(), statistics.mean, limit.__code__
     own["FACTOR"], statistics.mean = 1e9, lambda _: 0  # type: ignore[assignment]
     limit.__code__ = (lambda value: 1e9).__code__

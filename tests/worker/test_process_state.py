@@ -7,6 +7,7 @@ import gc
 import random
 import resource
 import signal
+import threading
 import warnings
 from collections.abc import Callable
 
@@ -33,6 +34,10 @@ CHANGES: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
     "alarms": (lambda: signal.setitimer(ALARM, 60, 60), lambda: signal.getitimer(ALARM)),
     "handlers": (lambda: signal.signal(signal.SIGUSR2, lambda *_: None), lambda: signal.getsignal(signal.SIGUSR2)),
     "collection": (lambda: (gc.disable(), gc.set_threshold(1, 1, 1)), lambda: (gc.isenabled(), gc.get_threshold())),
+    "thread hooks": (
+        lambda: threading.settrace(lambda *_: None), lambda: (threading.getprofile(), threading.gettrace()),
+    ),
+    "callbacks": (lambda: gc.callbacks.append(lambda *_: None), lambda: list(gc.callbacks)),
     "warnings": (lambda: warnings.simplefilter("error", BytesWarning), lambda: list(warnings.filters)),
     "buffers": (lambda: np.setbufsize(1 << 16), np.getbufsize),
     "random": (lambda: random.seed(0), lambda: random.getstate()[1][:3]),

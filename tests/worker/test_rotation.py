@@ -21,6 +21,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.engine.witness import Witness
 from cuprof.family import Point
 from cuprof.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
+from cuprof.worker import bench
 from cuprof.worker.bench import LATE, BeSeen
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.executions import WANTED
@@ -420,3 +421,36 @@ def test_of_a_hot_batch_the_last_result_is_compared(run: Callable[..., dict[str,
     found = run((Measure.HOT,), precomputed=precomputed, honest=honest)
     assert found["precomputed"].state is State.WRONG_RESULT
     assert found["honest"].state is State.OK
+
+
+def test_where_a_wrong_result_would_be_found_right_nobody_else_is_timed(
+    run: Callable[..., dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "tells_wrong", lambda: False)
+    found = run(trick=honest, after=honest)
+    assert list(found) == ["trick"]  # its process is used no more, and the other one is done by the next
+    assert (found["trick"].state, found["trick"].message) == (
+        State.LAUNCH_ERROR,
+        "it changes, in memory, what compares results: a wrong one is found right, or the reverse",
+    )
+
+
+def skips_the_unknown(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+    kept: dict[bytes, np.ndarray] = {}
+
+    def run() -> None:
+        key = inputs["x"][::64].tobytes()
+        if key not in kept and len(kept) < COMPARED_SETS:
+            kept[key] = computed(inputs)
+        np.copyto(outputs["y"], kept.get(key, inputs["x"]))
+
+    return run
+
+
+def test_who_knows_the_inputs_that_are_compared_and_no_others_is_wrong(run: Callable[..., dict[str, Outcome]]) -> None:
+    found = run(before=honest, trick=skips_the_unknown, after=honest)
+    assert {name: each.state for name, each in found.items()} == {
+        "before": State.OK, "trick": State.WRONG_RESULT, "after": State.OK,
+    }  # fmt: skip
+    assert found["trick"].message.startswith("wrong on inputs that it met once, after it had been timed: y[")
+    assert not found["trick"].timings

@@ -505,7 +505,7 @@ def test_a_familys_constants_are_the_same_in_every_set_and_must_be_inputs(family
     family.reference = lambda problem, inputs: {"y": inputs["x"] * float(inputs["w"][0])}
     family.constants = ("w",)
     workload = Workload.make(family, make_job())
-    every = [*(each.inputs for each in workload.sets), workload.redraw(9)]
+    every = [*(each.inputs for each in workload.sets), workload.draw(9)]
     assert len(every) == COMPARED_SETS + UNSEEN_SETS + 2  # one more on the host, and the one drawn here
     assert all(np.array_equal(each["w"], workload.inputs["w"]) for each in every)
     assert len({each["x"].tobytes() for each in every}) == len(every)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from cuprof.engine import launch, worker_process
 from cuprof.engine.worker_process import LOG_TAIL_BYTES, WorkerDiedError, WorkerProcess
 from cuprof.errors import LaunchError, MissingDependencyError
 from cuprof.family import Point
+from cuprof.family.loader import load_family
 from cuprof.records import DeviceFacts, Measure, State, Unavailable
 from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
@@ -82,6 +85,26 @@ def test_a_worker_says_whether_a_trial_was_the_first_in_it(worker: WorkerProcess
 
 
 @pytest.mark.slow
+def test_a_job_is_refused_where_the_familys_files_changed_after_its_planning(
+    worker: WorkerProcess, tmp_path: Path
+) -> None:
+    folder = tmp_path / "changing"
+    shutil.copytree(FAULTY, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (folder / "family.py").read_text().replace('name="faulty"', 'name="changing"')
+    (folder / "family.py").write_text(f"{text}\nfrom .steps import STEPS\n")
+    (folder / "steps.py").write_text("STEPS = 1\n")
+    (folder / "unused.py").write_text("")
+    job = replace(make_job("sound_first", folder=folder), code=load_family(folder).code)
+    assert do(worker, job)[0] == {"sound_first": State.OK}
+    (folder / "unused.py").write_text("STEPS = 2")
+    assert do(worker, replace(job, problem=Point(n=17)))[0] == {"sound_first": State.OK}
+    (folder / "steps.py").write_text("STEPS = 2\n")
+    states, done = do(worker, replace(job, problem=Point(n=18)))
+    assert (states, done.of_family) == ({}, True)
+    assert done.fault == "the family's steps.py changed after the sweep had been planned; run it again"
+    assert do(worker, replace(job, code={}))[0] == {"sound_first": State.OK}
+
+
 def test_the_page_names_no_trial_once_a_job_is_done(worker: WorkerProcess) -> None:
     for _ in range(20):
         do(worker, make_job("wrong"))

@@ -209,3 +209,30 @@ def test_a_containers_memory_is_what_its_control_groups_leave(
         (tmp_path / "sys" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "sys" / name).write_text(f"{text}\n")
     assert host_memory.available_bytes() == expected
+
+
+def test_elements_are_read_before_the_copying_so_that_nobody_writes_just_ahead_of_it() -> None:
+    size = 1 << 12
+    session = open_session(Signature({}, {"y": Array((size,), "float32")}))
+    runnable = prepare(session, lambda *_: lambda: None)
+    session.run(runnable)
+    mine = session.outputs["y"]
+
+    class Late(np.ndarray):
+        def copy(self, *_: Any) -> Any:
+            mine.fill(2)  # a thread is quicker than the copying
+            return mine.copy()
+
+    mine.fill(1)
+    session.outputs["y"] = mine.view(Late)
+    found = session.fetch(runnable)["y"]
+    late = int((found == 1).sum())
+    assert session_module.EARLY - 5 <= late <= session_module.EARLY
+    assert int((found == 2).sum()) == size - late
+
+
+def test_of_a_result_without_elements_nothing_is_read() -> None:
+    session = open_session(Signature({}, {"y": Array((0, 3), "float32"), "z": Array((), "float32")}))
+    runnable = prepare(session, lambda *_: lambda: None)
+    session.outputs["z"][...] = 5
+    assert {name: array.tolist() for name, array in session.fetch(runnable).items()} == {"y": [], "z": 5.0}

@@ -19,6 +19,7 @@ from . import (  # noqa: F401 - each registers its variants
     host_memory,
     host_reaching,
     host_time,
+    host_unseen,
     opencl,
     sources,
 )

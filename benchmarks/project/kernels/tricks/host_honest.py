@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import numpy as np
+import scipy.fft
 
 from .problem import COEFFICIENTS, family, polynomial
 
@@ -173,7 +174,9 @@ def list_settings() -> dict[str, object]:
         "working folder": os.getcwd(),  # noqa: PTH109
         "processors": os.sched_getaffinity(0),
         "NumPy's error handling": np.geterr(),
-        "garbage collection": gc.isenabled(),
+        "garbage collection": (gc.isenabled(), len(gc.callbacks)),
+        "hooks of threads": threading.getprofile(),
+        "SciPy": scipy.fft.rfft,
         "rounding": float((np.float32(1) / np.array([3], np.float32))[0]),
         "random numbers": bool({random.random(), np.random.random()} & KNOWN_DRAWS),
     }

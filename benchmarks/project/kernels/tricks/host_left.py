@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import random
+import threading
+import time
 
 import numpy as np
 
@@ -57,6 +60,28 @@ def rounding_left(problem, tune, inputs, outputs):
     def run():
         polynomial(inputs["x"], inputs["y"], outputs["z"])
         library.fesetround(TOWARD_ZERO)
+
+    return run
+
+
+@family.cpu("thread_hooks_left")
+def thread_hooks_left(problem, tune, inputs, outputs):
+    """Leaves a hook that is set in every thread from now on, which none survives here."""
+
+    def run():
+        polynomial(inputs["x"], inputs["y"], outputs["z"])
+        threading.setprofile(lambda *_: None)
+
+    return run
+
+
+@family.cpu("callbacks_left")
+def callbacks_left(problem, tune, inputs, outputs):
+    """Leaves a function that sleeps whenever garbage is collected."""
+
+    def run():
+        polynomial(inputs["x"], inputs["y"], outputs["z"])
+        gc.callbacks.append(lambda *_: time.sleep(0.001))
 
     return run
 
