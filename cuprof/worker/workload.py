@@ -37,9 +37,9 @@ LARGE_BYTES = 32 << 20
 """Further sets that are as large are drawn side by side."""
 MOST_S = 10.0
 """And where the first took no longer than this."""
-LATE_S = 2.0
+LATE_S = 0.5
 """And results on those that are compared with nothing are compared after all, at the end, where the first set and its
-reference took no longer than this: what is right for them is found out when the result is there."""
+reference took no longer than this, or the variant is isolated: what is right is found out when the result is there."""
 STRETCH = 1 << 20
 """Then of larger outputs so many elements in a row, drawn by chance."""
 
@@ -252,7 +252,7 @@ class Workload:
                 sets.append(InputSet(as_long_as(signature, drawn)))
                 unseen.append(drawn)
         known = (replace(family), signature, sets, tuple(standards), job.problem, job.seed)
-        return cls(*known, draw, unseen, took_s <= LATE_S)
+        return cls(*known, draw, unseen, took_s <= (MOST_S if job.isolated else LATE_S))
 
     def for_job(self, job: Job) -> Workload:
         """Return the same, and one set more for a job on the host where it was drawn for one that is not."""

@@ -120,3 +120,4 @@ def test_where_references_take_long_or_fail_no_variant_is_wrong(monkeypatch: pyt
         broken.judge_unseen(outputs, COMPARED_SETS, None, "", 1)
     monkeypatch.setattr(workload, "LATE_S", 0.0)
     assert not Workload.make(family, HOST).looks_late
+    assert Workload.make(family, replace(HOST, isolated=True)).looks_late
