@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
+
+NO_ORIGIN = "#line\n"
+"""The comment that says that the lines below it are those of the file itself."""
+_ORIGIN = re.compile(r'#line(?: (\d+) "(.+)")?$')
+
+
+def origin_line(file: str, line: int) -> str:
+    """Return the comment that says where the lines below it come from, as C's preprocessor writes it."""
+    return f'#line {line} "{file}"\n'
 
 
 def describe(error: BaseException) -> str:
@@ -32,4 +42,16 @@ def place_of(error: BaseException, folder: Path | None) -> str:
     root = folder.resolve()
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(root)]
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno}, in {own[-1].name})" if own else ""
+    if not own:
+        return ""
+    file, line = _find_origin(own[-1].filename, own[-1].lineno or 0)
+    return f" ({Path(file).name}, line {line}, in {own[-1].name})"
+
+
+def _find_origin(file: str, line: int) -> tuple[str, int]:
+    """Return where a line comes from, which a comment above it may tell."""
+    above = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()[:line] if Path(file).is_file() else []
+    for distance, text in enumerate(reversed(above)):
+        if found := _ORIGIN.match(text):
+            return (found[2], int(found[1]) + distance - 1) if found[1] else (file, line)
+    return file, line

@@ -32,6 +32,7 @@ from cuprof.errors import UsageError
 from cuprof.family import Copy, Fill, Reduced
 from cuprof.family.functions import plain_text
 from cuprof.family.modules import Definition, global_names, imported_files, parse_text, without_registration
+from cuprof.family.trace import NO_ORIGIN, origin_line
 from cuprof.front.frameworks import home_of, to_host
 from cuprof.front.kernels import Kernel
 from cuprof.front.origins import find_import, unwrap
@@ -64,6 +65,7 @@ class Capture:
         self.arrays: dict[str, bytes] = {}
         self.folders: dict[str, None] = {}
         self.files: dict[str, None] = {}
+        self._origins: dict[int, str] = {}
         self._names: dict[str, Any] = {"cuprof": sys.modules["cuprof"]}
 
     def express(self, value: Any, wanted: str) -> str:
@@ -109,7 +111,8 @@ class Capture:
             folder: of all files of this kind.
         """
         search = [f"import sys\n\nsys.path += {list(self.folders)!r}\n"] if self.folders else []
-        text = "\n".join([HEADER, *search, *self.lines, call])
+        lines = [self._origins.get(number, NO_ORIGIN) + line for number, line in enumerate([*self.lines, call])]
+        text = "\n".join([HEADER, *search, *lines])
         digest = hashlib.sha256(text.encode())
         for key, content in sorted(self.arrays.items()):
             digest.update(key.encode() + content)
@@ -204,6 +207,7 @@ class Capture:
     def _bind_text(self, name: str, value: Any) -> None:
         """Add the text of a function or class, after what it uses."""
         defaults: tuple[str, ...] = ()
+        place = NO_ORIGIN
         if isinstance(value, type):
             text, own = _class_text(value), value.__name__
             surroundings = vars(sys.modules[value.__module__])
@@ -216,11 +220,14 @@ class Capture:
                 )
             text, own = self.read_text(function), function.__name__
             defaults = self._express_defaults(name, function) if value is function else ()
-            text = _without_defaults(text) if defaults else text
+            text, code = _without_defaults(text) if defaults else text, function.__code__
+            if not defaults and Path(code.co_filename).is_file():
+                place = origin_line(code.co_filename, code.co_firstlineno)
             surroundings = {**function.__globals__, **_closed_over(function)}
         for used in sorted(global_names(text) - {own}):
             if used in surroundings and surroundings[used] is not getattr(builtins, used, surroundings):
                 self._bind(used, surroundings[used])
+        self._origins[len(self.lines)] = place
         self.lines.append(text if text.startswith(("def ", "class ", "@", "async ")) else f"{own} = {text}")
         if own == "<lambda>":
             self.lines[-1] = f"{name} = {text}"

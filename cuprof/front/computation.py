@@ -392,7 +392,8 @@ class Computation:
         if inner is None and find_import(function) is not None:
             return partial(_of_a_package, origin)
         file = self.place if self.place.is_file() else self.place / FAMILY_FILE
-        return partial(inner or _of_a_package, origin, file.read_text(encoding="utf-8"))
+        text = re.sub(r"^#line.*\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        return partial(inner or _of_a_package, origin, text)
 
     def _variant(self, one: Kernel) -> Variant:
         shared: dict[str, Any] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import operator
+import re
 import sys
 from argparse import Namespace
 from functools import partial
@@ -18,6 +19,7 @@ from cuprof.errors import UsageError
 from cuprof.family import Array, Copy, Point, Reduced
 from cuprof.family.fingerprint import contract_text, source_text
 from cuprof.family.loader import load_family
+from cuprof.family.trace import place_of
 from cuprof.front.capture import Capture
 from cuprof.front.kernels import kernel
 
@@ -134,7 +136,7 @@ def loaded(capture: Capture, folder: Path, *words: str) -> list[Any]:
     """Return what is called in the file that a capture writes."""
     path = write(folder, f"made = [{', '.join(words)}]", capture)
     module: dict[str, Any] = {"__file__": str(path)}
-    exec(path.read_text(), module)
+    exec(compile(path.read_text(), path, "exec"), module)
     return list(module["made"])
 
 
@@ -159,6 +161,32 @@ def test_objects_of_own_classes_their_methods_and_partials_are_written(
     called, times, bound = loaded(capture, tmp_path / "made", *words)
     assert (called(10.0), times(10.0), times.__self__ is called) == (23.0, 30.0, True)
     assert np.array_equal(bound(), inner(WEIGHTS))
+
+
+def fails(x):  # type: ignore[no-untyped-def]
+    raise ValueError(x)
+
+
+class Failing:
+    def __call__(self, x):  # type: ignore[no-untyped-def]
+        raise ValueError(x)
+
+
+def test_what_raises_in_the_file_is_told_by_the_line_that_somebody_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one in (fails, Failing):
+        monkeypatch.setattr(one, "__module__", "__main__")
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules[__name__])
+    capture = Capture()
+    functions = loaded(capture, tmp_path, *(capture.express(one, f"f_{n}") for n, one in enumerate((fails, Failing()))))
+    places = []
+    for function in functions:
+        with pytest.raises(ValueError, match="3") as caught:
+            function(3)
+        places.append(place_of(caught.value, tmp_path))
+    assert places[0] == f" (test_capture.py, line {fails.__code__.co_firstlineno + 1}, in fails)"
+    assert re.fullmatch(r" \(made\.py, line \d+, in __call__\)", places[1])
 
 
 def test_what_a_parser_of_arguments_returned_is_written(tmp_path: Path) -> None:
