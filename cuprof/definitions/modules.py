@@ -133,7 +133,7 @@ def _found_first(folder: Path, own: set[str]) -> Iterator[None]:
     finally:
         for place in places:
             sys.path.remove(place)
-        for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+        for name in [name for name in list(sys.modules) if name.partition(".")[0] in own]:
             del sys.modules[name]
         sys.modules.update(hidden)
 

@@ -155,7 +155,7 @@ def _stand_in() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name.partition(".")[0] == ROOT]:
+        for name in [name for name in list(sys.modules) if name.partition(".")[0] == ROOT]:
             del sys.modules[name]
         sys.modules.update(hidden)
 

@@ -20,7 +20,9 @@ def find_import(value: Any) -> tuple[str, str] | None:
         return None
     short = name.rpartition(".")[2]
     homes = [getattr(value, "__module__", None), type(value).__module__.partition(".")[0]]
-    loaded = sorted((key for key in sys.modules if not key.startswith("_")), key=lambda key: (key.count("."), key))
+    loaded = sorted(
+        (key for key in list(sys.modules) if not key.startswith("_")), key=lambda key: (key.count("."), key)
+    )
     for module in (*filter(None, homes), *(loaded if not isinstance(value, FunctionType | type) else ())):
         if (
             module != "__main__"
