@@ -4,7 +4,8 @@ A family is a folder NAME with a `family.py` whose module attribute `family` is 
 imported as a package of a private name, so that `from . import steps` and `from .steps import total` reach Python files
 beside `family.py`, and two families may have files of the same name. A plain `import steps` does not reach them.
 
-Importing changes `sys.modules`: load from one thread at a time. Another may import meanwhile, so names are listed first.
+Importing changes `sys.modules`: load from one thread at a time. Another may import meanwhile, so names are listed
+first.
 """
 
 from __future__ import annotations
