@@ -163,9 +163,7 @@ def _connect(url: str) -> Any:
 def _execute_on_server(
     opened: ExitStack, connection: Any, sql: str, params: Mapping[str, Any] | None, time_limit_s: float
 ) -> Any:
-    if math.isfinite(time_limit_s):
-        limit_ms = max(1, min(round(time_limit_s * 1000), _LONGEST_MS))
-        connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(limit_ms)])
+    _limit_server(connection, time_limit_s)
     if params:
         sql = _PLACE.sub(r"%(\1)s", sql.replace("%", "%%"))
     values = dict(params) if params else None
@@ -177,9 +175,19 @@ def _execute_on_server(
     return cursor.execute(sql, values)
 
 
+def _limit_server(connection: Any, seconds: float) -> None:
+    """Let a server work so long on each statement that follows, and a moment where nothing is left."""
+    if math.isfinite(seconds):
+        limit_ms = max(1, min(round(seconds * 1000), _LONGEST_MS))
+        connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(limit_ms)])
+
+
 def _batches(connection: Any, url: str, cursor: Any, give_up: float) -> Iterator[Batch]:
+    is_file = isinstance(connection, sqlite3.Connection)
     while cursor.description:
         with _translated(connection, url, give_up):
+            if not is_file:  # a cursor's rows are fetched by statements of their own
+                _limit_server(connection, give_up - time.monotonic())
             rows = cursor.fetchmany(AT_ONCE)
         if not rows:
             return

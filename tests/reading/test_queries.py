@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from store_samples import FACTS, make_outcome, make_timing, make_trial
 import cuprof
 from cuprof.errors import CuprofError, StoreError, UnknownNameError, UsageError
 from cuprof.interrupts import heard
-from cuprof.reading.queries import list_queries, query
+from cuprof.reading.queries import AT_ONCE, list_queries, query, read
 from cuprof.store import Store
 
 
@@ -190,6 +191,14 @@ def test_a_query_has_a_time_limit(url: str) -> None:
     assert time.monotonic() - started < 10
     assert query(url, "SELECT 1 AS one", time_limit_s=60)["one"].tolist() == [1]
     assert query(url, "SELECT :one AS one", {"one": "1"}, time_limit_s=1e12)["one"].tolist() == ["1"]
+
+
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_the_limit_is_for_all_that_is_fetched(filled: Store) -> None:
+    with read(filled.url, "SELECT generate_series(1, 1000000000) AS i", time_limit_s=0.3) as rows:
+        assert len(next(iter(rows.batches))) == AT_ONCE  # each of them comes soon
+        with pytest.raises(UsageError, match="took longer than its time limit"):
+            deque(rows.batches, maxlen=0)
 
 
 @pytest.mark.parametrize("is_heard", [True, False])
