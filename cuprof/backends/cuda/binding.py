@@ -137,7 +137,7 @@ class Binder:
             function, deliver = prepare_call(
                 variant, problem, tunables, own_views(self.inputs), own_views(self.outputs)
             )
-        self.device.find_runtimes()
+        self.device.runtimes.look()
         results = {name: (array.data.ptr, self.signature.outputs[name]) for name, array in self.outputs.items()}
         facts = BuildFacts(build_ns=time.monotonic_ns() - started)
 

@@ -32,7 +32,7 @@ def read_resources(device: CudaDevice, function: Callable[[], object]) -> BuildF
     finally:
         status, graph = driver.cuStreamEndCapture(stream.ptr)
         device.claim()
-        device.forget_errors()
+        device.runtimes.forget_errors()
     if int(status) or not int(graph):
         return _read_numba(function)
     try:

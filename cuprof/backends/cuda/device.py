@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import sys
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driv
 from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.cuda.limits import SAID, Limits
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
+from cuprof.backends.cuda.runtimes import SharedRuntimes
 from cuprof.backends.cuda.timing import CudaTimer
 from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
 from cuprof.family.program import is_extended
@@ -26,8 +24,6 @@ LIMITS = (
     "STACK_SIZE", "PRINTF_FIFO_SIZE", "MALLOC_HEAP_SIZE", "MAX_L2_FETCH_GRANULARITY", "PERSISTING_L2_CACHE_SIZE",
 )  # fmt: skip
 """Limits of a context that a variant may change."""
-RUNTIMES = tuple(f"libcudart.so.{major}" for major in (12, 13, 14))
-"""CUDA's runtime as libraries share it (PyTorch, extensions). Each keeps the last error until somebody asks for it."""
 
 
 class CudaDevice:
@@ -53,7 +49,7 @@ class CudaDevice:
         self._limits = {limit: self._read_limit(limit) for limit in self._own_limits()}
         self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
         self._no_window = self.driver.CUstreamAttrValue()
-        self._runtimes: list[ctypes.CDLL] = []
+        self.runtimes = SharedRuntimes()
 
     @cached_property
     def limits(self) -> Limits:
@@ -83,18 +79,6 @@ class CudaDevice:
         if torch is not None and torch.cuda.is_initialized():
             torch.cuda.set_stream(torch.cuda.default_stream(self.index))
 
-    def find_runtimes(self) -> None:
-        """Take note of the shared runtimes that have been loaded by now."""
-        self._runtimes = []
-        for name in RUNTIMES:
-            with suppress(OSError):  # nobody has loaded it
-                self._runtimes.append(ctypes.CDLL(name, os.RTLD_NOLOAD | os.RTLD_NOW))
-
-    def forget_errors(self) -> None:
-        """Let nobody meet the error of another's call: PyTorch asks for the last one after each of its launches."""
-        for runtime in self._runtimes:
-            runtime.cudaGetLastError()
-
     def put_back(self, *, settings: bool = True) -> bool:
         """Undo what a variant left: current context and stream, errors, lines that persist in L2, and its settings.
 
@@ -107,7 +91,7 @@ class CudaDevice:
         driver, changed = self.driver, False
         driver.cuCtxSetCurrent(self._context)
         self.claim()
-        self.forget_errors()
+        self.runtimes.forget_errors()
         for limit, known in self._limits.items() if settings else ():
             if known is not None and self._read_limit(limit) != known:
                 driver.cuCtxSetLimit(limit, known)

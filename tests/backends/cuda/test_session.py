@@ -410,7 +410,7 @@ def test_nobody_meets_an_error_that_another_ones_call_left_behind(backend: Any) 
     with pytest.raises(Exception, match="CUDA error"):
         numbers + 1
     ctypes.CDLL(runtime).cudaFree(ctypes.c_void_p(1))
-    backend.device.find_runtimes()
+    backend.device.runtimes.look()
     backend.device.put_back()
     assert (numbers + 1).tolist() == [2.0] * 4
 
