@@ -191,10 +191,12 @@ class Executed:
 
     Args:
         own_ns: what the executions took by the worker's own clock.
+        busy_ns: for how long the worker's threads were at work meanwhile, all of them together.
     """
 
     count: int
     own_ns: float = 0.0
+    busy_ns: int = 0
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from time import process_time_ns
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.registry import get_spec
@@ -177,7 +178,9 @@ class Worker:
         self.pipe.send(Ready(index, claimed_ns, once))
         while isinstance(asked := self.pipe.receive(), Execute) and asked.count:
             self.page.enter(index, Phase.TIME)
-            self.pipe.send(Executed(asked.count, execute(asked.count, asked.only_write)))
+            began = process_time_ns()
+            own_ns = execute(asked.count, asked.only_write)
+            self.pipe.send(Executed(asked.count, own_ns, process_time_ns() - began))
 
     def _get_workload(self, job: Job) -> Workload:
         """Return inputs and reference, kept from the previous job where it had the same problem."""

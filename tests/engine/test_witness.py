@@ -30,6 +30,7 @@ def watch(
     write_ns: float = 5e3,
     said_ns: float | None = None,
     delay: Callable[[], float] = lambda: 1.0,
+    cores: float = 1.0,
 ) -> tuple[Witness, int]:
     """Let a witness see executions that take so long; return it and how often it looked."""
     now, looks = [0], 0
@@ -38,9 +39,10 @@ def watch(
     asked = seen.answer(Ready(0, claimed_ns))
     while asked.count:
         looks += not asked.only_write
-        now[0] += int(delay() * asked.count * (write_ns + (0 if asked.only_write else real_ns))) + answer_ns
+        lasted_ns = int(delay() * asked.count * (write_ns + (0 if asked.only_write else real_ns))) + answer_ns
+        now[0] += lasted_ns
         own_ns = 0.0 if asked.only_write else asked.count * (claimed_ns if said_ns is None else said_ns)
-        asked = seen.answer(Executed(asked.count, own_ns))
+        asked = seen.answer(Executed(asked.count, own_ns, int(cores * lasted_ns)))
     return seen, looks
 
 
@@ -71,6 +73,16 @@ def test_one_execution_is_seen_and_looked_at_anew_where_it_was_not_long(
     assert seen.judge(outcome(said_ns)).state is state
     seen.answer(Ready(0, said_ns))
     assert seen.judge(outcome(said_ns)).message == "its time was not to be seen from outside its process"
+
+
+@pytest.mark.parametrize(
+    ("cores", "real_ns", "state"), [(1, 6e4, "implausible"), (3, 6e4, "ok"), (3, 1e5, "implausible")]
+)
+def test_who_keeps_several_cores_busy_makes_the_writing_slower(
+    monkeypatch: pytest.MonkeyPatch, cores: float, real_ns: float, state: str
+) -> None:
+    seen, _ = watch(monkeypatch, real_ns, 18e3, said_ns=16e3, cores=cores)
+    assert seen.judge(outcome(18e3)).state.value == state
 
 
 @pytest.mark.parametrize("real_ns", [3e4, 3e5, 3e8])
