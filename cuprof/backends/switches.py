@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
-
-OPENBLAS = tuple(
-    (f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}")
-    for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64", "_64_"))
-)
-POOLS = {
-    "openblas": OPENBLAS,
-    "mkl_rt": (("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),),
-    "gomp": (("omp_get_max_threads", "omp_set_num_threads"),),
-    "omp": (("omp_get_max_threads", "omp_set_num_threads"),),
-    "iomp5": (("omp_get_max_threads", "omp_set_num_threads"),),
-}
-"""Library → the functions that tell and set how many threads it may use, by each name that they are known by."""
-_FILE = re.compile(rf"(/\S*/lib(?:scipy_)?({'|'.join(POOLS)})\S*\.so\S*)$", re.MULTILINE)
 
 
 class Switch(NamedTuple):
@@ -129,22 +110,14 @@ def _of_attribute(owner: Any, name: str) -> Switch:
 
 
 def list_thread_pools() -> Iterator[Switch]:
-    """Yield how many threads each library may use that is loaded now; nothing where the system does not tell of any."""
-    with suppress(OSError):
-        for file, kind in dict.fromkeys(_FILE.findall(Path("/proc/self/maps").read_text())):
-            if (switch := _find_switch(file, kind)) is not None:
-                yield switch
+    """Yield how many threads each library may use that is loaded now: BLAS, OpenMP, Numba."""
+    from threadpoolctl import ThreadpoolController  # where a variant prepares, not as any process starts
+
+    for library in ThreadpoolController().lib_controllers:
+        if library.get_num_threads() is not None:
+            name = f"threads of {Path(library.filepath).name}"
+            yield Switch(name, library.get_num_threads, library.set_num_threads)
     numba = sys.modules.get("numba.np.ufunc.parallel")
     if getattr(numba, "_is_initialized", False):  # to ask would else start its threads
         assert numba is not None
         yield Switch("Numba's threads", numba.get_num_threads, numba.set_num_threads)
-
-
-@cache
-def _find_switch(file: str, kind: str) -> Switch | None:
-    with suppress(OSError):
-        library = ctypes.CDLL(file, mode=os.RTLD_NOLOAD)
-        for read, write in POOLS[kind]:
-            if hasattr(library, read) and hasattr(library, write):
-                return Switch(f"threads of {Path(file).name}", getattr(library, read), getattr(library, write))
-    return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import threadpoolctl
 
 from cuprof.backends import switches
 from cuprof.backends.switches import Switch, keep_own, list_thread_pools, put_back_switches
@@ -52,8 +52,9 @@ def test_the_threads_of_numpys_library_are_found() -> None:
 
 
 def test_a_library_that_tells_no_number_has_no_switch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
-    assert switches._find_switch("/x/libopenblas.so", "openblas") is None
+    silent = SimpleNamespace(filepath="/x/libopenblas.so", get_num_threads=lambda: None, set_num_threads=lambda _: None)
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: SimpleNamespace(lib_controllers=[silent]))
+    assert "threads of libopenblas.so" not in {pool.name for pool in list_thread_pools()}
 
 
 def test_numba_is_not_asked_before_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
