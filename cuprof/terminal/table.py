@@ -94,10 +94,7 @@ def display_width(text: str) -> int:
 
 def _visible(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[Column], list[Row]]:
     """Escape first what is escaped where it is written: the widths are those of what is shown."""
-    shown = [
-        row if "".join(row.cells).isprintable() else Row(tuple(visible(cell, keep="") for cell in row.cells), row.style)
-        for row in rows
-    ]
+    shown = [Row(tuple(visible(cell, keep="") for cell in row.cells), row.style) for row in rows]
     return [Column(visible(column.heading, keep=""), column.align) for column in columns], shown
 
 
