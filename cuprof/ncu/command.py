@@ -37,8 +37,3 @@ def build_command(
         command += ["--metrics", ",".join(collection.metrics)]
     command += ["--force-overwrite", "--export", str(report)]
     return [*command, *target]
-
-
-def query_command(executable: Path) -> list[str]:
-    """Return the argument list that lists every base metric of the devices here."""
-    return [str(executable), "--query-metrics"]

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-_MESSAGE = re.compile(r"^==(ERROR|WARNING)==\s*(.*?(?::[ \t]*\n\s*[^=\s].*)?)$", re.MULTILINE)
+_ERROR = re.compile(r"^==ERROR==\s*(.*?(?::[ \t]*\n\s*[^=\s].*)?)$", re.MULTILINE)
 """A line that ends in a colon says what it announces on the next one."""
 _UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(\S+)")
 _REGEX_METRIC = re.compile(r"^regex:\^?(.*?)(?:\\?\.\(.*\))?\$?$")
@@ -48,9 +48,9 @@ _EXPLANATIONS: tuple[tuple[str, str], ...] = (
 )
 
 
-def list_messages(output: str, level: str = "ERROR") -> list[str]:
-    """Return the texts of ncu's own lines of a level, "ERROR" or "WARNING"."""
-    return [" ".join(text.split()) for kind, text in _MESSAGE.findall(output) if kind == level]
+def list_messages(output: str) -> list[str]:
+    """Return the texts of ncu's own lines about errors."""
+    return [" ".join(text.split()) for text in _ERROR.findall(output)]
 
 
 def find_explanation(output: str) -> str | None:

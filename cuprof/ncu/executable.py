@@ -7,11 +7,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cuprof.errors import ProfilerError
-from cuprof.ncu.command import query_command
 from cuprof.ncu.console import list_queried_metrics
 
 OLDEST = (2022, 2)
@@ -25,17 +24,14 @@ class NcuExecutable:
     """Name an ncu: where it is and which release.
 
     Args:
-        path: the program.
-        version: its release; when None, the program is asked at once and answers while the caller goes on.
+        path: the program, which is asked for its release at once and answers while the caller goes on.
     """
 
-    def __init__(self, path: Path, version: tuple[int, ...] | None = None) -> None:
-        self.path, self._version = path, version
-        self._answer: Future[tuple[int, ...]] | None = None
-        if version is None:
-            thread = ThreadPoolExecutor(1, thread_name_prefix="ncu-version")
-            self._answer = thread.submit(_read_version, path)
-            thread.shutdown(wait=False)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        thread = ThreadPoolExecutor(1, thread_name_prefix="ncu-version")
+        self._answer = thread.submit(_read_version, path)
+        thread.shutdown(wait=False)
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -44,16 +40,13 @@ class NcuExecutable:
         Raises:
             ProfilerError: the program does not run, or is older than `OLDEST`.
         """
-        if self._version is None:
-            assert self._answer is not None
-            version = self._answer.result()
-            if version[:2] < OLDEST:
-                raise ProfilerError(
-                    f"{self.path} is Nsight Compute {'.'.join(map(str, version))}, and cuprof needs "
-                    f"{'.'.join(map(str, OLDEST))} or newer; {_INSTALL}"
-                )
-            self._version = version
-        return self._version
+        version = self._answer.result()
+        if version[:2] < OLDEST:
+            raise ProfilerError(
+                f"{self.path} is Nsight Compute {'.'.join(map(str, version))}, and cuprof needs "
+                f"{'.'.join(map(str, OLDEST))} or newer; {_INSTALL}"
+            )
+        return version
 
     @property
     def version_text(self) -> str:
@@ -62,30 +55,39 @@ class NcuExecutable:
 
 
 def get_executable(
-    override: str = "", environment: Mapping[str, str] | None = None, root: Path = Path("/")
+    override: str = "", environment: Mapping[str, str] = os.environ, root: Path = Path("/")
 ) -> NcuExecutable:
     """Find ncu, which is asked for its version; `NcuExecutable.version` waits for the answer.
 
     Args:
         override: `ncu.path`; when given, nothing else is looked at.
-        environment: PATH, CUDA_HOME and CUDA_PATH are read from it; the process's own when None.
+        environment: PATH, CUDA_HOME and CUDA_PATH are read from it.
         root: file system root below which the usual installation folders lie.
 
     Raises:
         ProfilerError: there is none.
     """
-    return NcuExecutable(_get_path(override, os.environ if environment is None else environment, root))
+    if override:
+        path = Path(override).expanduser()
+        path = path / "ncu" if path.is_dir() else path
+        if not _is_program(path):
+            raise ProfilerError(f"ncu.path={override} is no program that can be run; {_INSTALL}")
+        return NcuExecutable(path)
+    for path in list_candidates(environment, root):
+        if _is_program(path):
+            return NcuExecutable(path)
+    raise ProfilerError(
+        "ncu, the command line program of Nsight Compute, was not found on PATH, in CUDA_HOME or CUDA_PATH, in "
+        f"/usr/local/cuda*/bin or in /opt/nvidia/nsight-compute; {_INSTALL}"
+    )
 
 
 def list_metric_names(executable: NcuExecutable) -> list[str]:
     """Return the base names of the metrics that the devices here have; empty where ncu does not tell."""
     try:
-        run = subprocess.run(
-            query_command(executable.path), capture_output=True, text=True, errors="replace", timeout=60, check=False
-        )
+        return list_queried_metrics(_ask(executable.path, "--query-metrics").stdout)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return list_queried_metrics(run.stdout)
 
 
 def list_candidates(environment: Mapping[str, str], root: Path = Path("/")) -> Iterator[Path]:
@@ -102,22 +104,6 @@ def list_candidates(environment: Mapping[str, str], root: Path = Path("/")) -> I
         yield folder / "ncu"
 
 
-def _get_path(override: str, environment: Mapping[str, str], root: Path) -> Path:
-    if override:
-        path = Path(override).expanduser()
-        path = path / "ncu" if path.is_dir() else path
-        if not _is_program(path):
-            raise ProfilerError(f"ncu.path={override} is no program that can be run; {_INSTALL}")
-        return path
-    for path in list_candidates(environment, root):
-        if _is_program(path):
-            return path
-    raise ProfilerError(
-        "ncu, the command line program of Nsight Compute, was not found on PATH, in CUDA_HOME or CUDA_PATH, in "
-        f"/usr/local/cuda*/bin or in /opt/nvidia/nsight-compute; {_INSTALL}"
-    )
-
-
 def _is_program(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
 
@@ -127,11 +113,15 @@ def _newest_first(parent: Path, pattern: str) -> list[Path]:
     return sorted(folders, key=lambda folder: [int(part) for part in re.findall(r"\d+", folder.name)], reverse=True)
 
 
+def _ask(path: Path, option: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(path), option], capture_output=True, text=True, errors="replace", timeout=60, check=False
+    )
+
+
 def _read_version(path: Path) -> tuple[int, ...]:
     try:
-        run = subprocess.run(
-            [str(path), "--version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
-        )
+        run = _ask(path, "--version")
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ProfilerError(f"{path} --version could not be run ({error}); {_INSTALL}") from error
     match = _VERSION.search(run.stdout)

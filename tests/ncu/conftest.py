@@ -100,7 +100,7 @@ def make_setting(fake_ncu: FakeNcu, tmp_path: Path) -> Callable[..., Setting]:
         chosen = {"time_limit_s": 5.0, "replay": "kernel", **{name: changes.pop(name) for name in names}}
         asked = settle(NcuConfig(**chosen, metrics=tuple(metrics)))
         given: dict[str, Any] = {
-            "executable": NcuExecutable(fake_ncu.path, (2025, 3, 1)),
+            "executable": NcuExecutable(fake_ncu.path),
             "request": make_request(asked),
             "collection": replace(asked, metrics=(*asked.metrics, *companions(asked.metrics))),
             "family_folder": lambda family: Path("/families") / family,

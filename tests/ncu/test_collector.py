@@ -414,11 +414,13 @@ def test_artifacts_that_cannot_be_written_are_reported(fake_ncu, run, make_setti
         run(ONE, setting=replace(make_setting(), artifacts=tmp_path / "file" / "artifacts"))
 
 
-def test_an_ncu_that_cannot_be_started_is_reported(run, make_setting, tmp_path: Path) -> None:
-    setting = make_setting()
-    gone = replace(setting, executable=NcuExecutable(tmp_path / "gone", (2025, 3, 1)))
+def test_an_ncu_that_cannot_be_started_is_reported(fake_ncu, run, make_setting, tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to(fake_ncu.path)
+    gone = NcuExecutable(tmp_path / "gone")
+    assert gone.version
+    (tmp_path / "gone").unlink()
     with pytest.raises(ProfilerError, match=r"gone could not be started .* check ncu\.path"):
-        run(ONE, setting=gone)
+        run(ONE, setting=replace(make_setting(), executable=gone))
 
 
 def _interrupt_when(ready: Callable[[], bool]) -> None:
