@@ -88,16 +88,16 @@ def import_reports(
 def _import_report(
     path: Path, profiler: Profiler, store: Store, artifacts: Path, name: str, cache_mode: str
 ) -> ImportResult:
-    report = profiler.read_report(path)
+    launches = profiler.read_report(path)
     artifact = profiler.keep_report(path, artifacts)
     found = profiler.find_conditions(path)
     conditions = replace(found, cache_mode=cache_mode or found.cache_mode)
     with store.snapshot() as connection:
-        known = read_known(connection, list(report.by_identity()))
+        known = read_known(connection, [identity for identity in launches if identity is not None])
         before = list_taken_in(connection, artifact.sha256)
     labels = {identity: trial.label for identity, trial in known.items()}
     devices = {identity: trial.device for identity, trial in known.items()}
-    groups = group_launches(report, labels, devices, name)
+    groups = group_launches(launches, labels, devices, name)
     taken = []
     for group in groups:
         profile = _profile(group, artifact, conditions, profiler)

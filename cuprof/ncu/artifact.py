@@ -6,7 +6,6 @@ import hashlib
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from cuprof.errors import ProfilerError
@@ -40,9 +39,11 @@ def keep_artifact(
     Raises:
         ProfilerError: the folder cannot be written, or the disk is full.
     """
-    artifact = describe_artifact(report, tool_version, command)
-    kept = next(folder.glob(f"ncu-*-{artifact.sha256[:12]}.ncu-rep"), None)
-    name = kept.name if kept else f"ncu-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{artifact.sha256[:12]}.ncu-rep"
+    with report.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    size = report.stat().st_size
+    kept = next(folder.glob(f"ncu-*-{digest[:12]}.ncu-rep"), None)
+    name = kept.name if kept else f"ncu-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{digest[:12]}.ncu-rep"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if move:
@@ -51,7 +52,7 @@ def keep_artifact(
             shutil.copyfile(report, folder / name)
     except OSError as error:
         raise _unwritable(folder, error) from error
-    return replace(artifact, path=name)
+    return Artifact(name, digest, size, tool_version=tool_version, command=tuple(command))
 
 
 def _unwritable(folder: Path, error: OSError) -> ProfilerError:
@@ -59,10 +60,3 @@ def _unwritable(folder: Path, error: OSError) -> ProfilerError:
         f"reports cannot be kept in {folder} ({error.strerror or error}); make room or give the folder write "
         "permission, and run the same command again"
     )
-
-
-def describe_artifact(path: Path, tool_version: str = "", command: Sequence[str] = ()) -> Artifact:
-    """Return path, hash and size of a report file."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Artifact(str(path), digest, path.stat().st_size, tool_version=tool_version, command=tuple(command))

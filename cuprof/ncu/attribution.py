@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cuprof.errors import ProfilerError
@@ -13,7 +13,6 @@ from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import Setting
 from cuprof.profiling.contract import BatchResult
 from cuprof.profiling.progress import Progress, Step
-from cuprof.profiling.report import Report
 from cuprof.records import Artifact, LaunchRecord, Profile, State, Trial
 
 LOG_TAIL = 8000
@@ -28,7 +27,7 @@ class Attribution:
     setting: Setting
     result: ProcessResult
     progress: Progress
-    report: Report | None
+    launches: Mapping[str, tuple[LaunchRecord, ...]]
     artifact: Artifact | None
     started_at: float
 
@@ -41,14 +40,13 @@ class Attribution:
             ProfilerError: ncu failed, and not because of one of the trials.
         """
         refused = tuple(name for name in list_unknown_metrics(self.result.output) if name in self._asked)
-        launches = self.report.by_identity() if self.report is not None else {}
-        if refused and not launches:
+        if refused and not self.launches:
             return BatchResult(remaining=tuple(self.trials)), refused
         explanation = find_explanation(self.result.output)
         # A report that was not saved to its end lacks launches of trials whose first ones it holds.
-        if explanation and not self.result.timed_out and (not launches or is_report_lost(self.result.output)):
+        if explanation and not self.result.timed_out and (not self.launches or is_report_lost(self.result.output)):
             raise ProfilerError(explanation)
-        decided = [self._profile(trial, launches.get(trial.identity, ())) for trial in self.trials]
+        decided = [self._profile(trial, self.launches.get(trial.identity, ())) for trial in self.trials]
         profiles = tuple(profile for profile in decided if profile is not None)
         remaining = tuple(trial for trial, profile in zip(self.trials, decided, strict=True) if profile is None)
         if not profiles and not self.result.interrupted:

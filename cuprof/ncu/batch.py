@@ -16,9 +16,8 @@ from cuprof.ncu.report_file import read_report
 from cuprof.ncu.setting import IN_PROCESS, NAME, Setting
 from cuprof.profiling.contract import BatchResult
 from cuprof.profiling.progress import Progress, read_progress
-from cuprof.profiling.report import Report
 from cuprof.profiling.task import PROGRESS, TASK, ProfilingTask, TaskTrial, write_task
-from cuprof.records import Trial
+from cuprof.records import LaunchRecord, Trial
 
 
 def run_batch(
@@ -38,29 +37,24 @@ def run_batch(
         ProfilerError: ncu failed for a reason that is no trial's own (permission, disk, arguments, another profiler).
     """
     started_at = time.time()
-
-    def give_task(folder: Path) -> None:
-        write_task(_task(trials, setting, folder / PROGRESS), folder / TASK)
-
     if ahead is not None and trials[0].backend != IN_PROCESS:
         ahead.close()
         ahead = None
-    with ahead or Batch(setting, _device_index(trials), give_task, trials[0].backend) as batch:
-        if ahead is not None:
-            give_task(ahead.folder)
+    with ahead or Batch(setting, _device_index(trials), trials[0].backend) as batch:
         followed = batch.folder / PROGRESS
+        write_task(_task(trials, setting, followed), batch.folder / TASK)
         result = batch.process.watch(
             followed, setting.collection.time_limit_s, tick=lambda: on_progress(read_progress(followed))
         )
         progress = read_progress(followed)
-        report = _read(batch.report, result, setting)
+        launches = _read(batch.report, result, setting)
         artifact = None
-        if report is not None and report.by_identity():
+        if launches:
             version = setting.executable.version_text
             artifact = keep_artifact(
                 batch.report, setting.artifacts, tool_version=version, command=result.command, move=True
             )
-    return Attribution(trials, setting, result, progress, report, artifact, started_at).decide()
+    return Attribution(trials, setting, result, progress, launches, artifact, started_at).decide()
 
 
 def _device_index(trials: Sequence[Trial]) -> int:
@@ -79,16 +73,17 @@ def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> Profilin
     )
 
 
-def _read(path: Path, result: ProcessResult, setting: Setting) -> Report | None:
-    """Read the report; what a process that was stopped or died left half-written is no report."""
+def _read(path: Path, result: ProcessResult, setting: Setting) -> dict[str, tuple[LaunchRecord, ...]]:
+    """Read the launches of trials; what a process that was stopped or died left half-written is no report."""
     if not path.exists():
-        return None
+        return {}
     try:
-        return read_report(path, None if setting.request.whole else setting.collection.metrics)
+        found = read_report(path, None if setting.request.whole else setting.collection.metrics)
     except ProfilerError:
         if result.returncode == 0:
             explanation = find_explanation(result.output)
             if explanation:
                 raise ProfilerError(explanation) from None
             raise
-        return None
+        return {}
+    return {identity: launches for identity, launches in found.items() if identity is not None}

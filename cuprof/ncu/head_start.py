@@ -6,7 +6,6 @@ Meanwhile trials are planned and checked; the process waits for its task file.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -25,17 +24,10 @@ class Batch:
     Args:
         setting: what ncu is asked to collect.
         device_index: the device that the process opens while it waits.
-        prepare: called before the process is started; writes the task where its trials are known already.
         backend: what will run the trials.
     """
 
-    def __init__(
-        self,
-        setting: Setting,
-        device_index: int = 0,
-        prepare: Callable[[Path], None] = lambda _: None,
-        backend: str = IN_PROCESS,
-    ) -> None:
+    def __init__(self, setting: Setting, device_index: int = 0, backend: str = IN_PROCESS) -> None:
         self.setting = setting
         with shielded():
             self._folder = ScratchFolder()
@@ -49,7 +41,6 @@ class Batch:
                 children=backend == EXECUTED,
             )
             try:
-                prepare(self.folder)
                 self.process = NcuProcess(command, self.folder)
             except BaseException:
                 self._folder.cleanup()

@@ -18,9 +18,7 @@ from cuprof.ncu.report_file import read_report, select
 from cuprof.ncu.report_frame import find_options
 from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import EXECUTED, IN_PROCESS, NAME, make_request, make_setting, settle
-from cuprof.profiling.contract import Collector, Profiler, Request, Source
-from cuprof.profiling.metric import Catalog
-from cuprof.profiling.report import Report
+from cuprof.profiling.contract import Collector, Launches, Profiler, Request, Source
 from cuprof.project import Project
 from cuprof.records import Artifact, Conditions, CounterValue, LaunchRecord
 
@@ -31,11 +29,7 @@ class NsightCompute(Profiler):
     name = NAME
     title = "Nsight Compute"
     backends = (IN_PROCESS, EXECUTED)
-
-    @property
-    def catalog(self) -> Catalog:
-        """Return what is known of Nsight Compute's metrics."""
-        return CATALOG
+    catalog = CATALOG
 
     def describe_program(self) -> str:
         """Return release and path of the ncu on PATH or in the usual folders."""
@@ -70,7 +64,7 @@ class NsightCompute(Profiler):
         """Return an NVTX range that carries the identity."""
         return named_range(range_name(identity))
 
-    def read_report(self, path: Path) -> Report:
+    def read_report(self, path: Path) -> Launches:
         """Read every counter of a .ncu-rep file."""
         return read_report(path)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from cuprof.errors import ProfilerError
 from cuprof.ncu.metrics import CATALOG, get_rule
 from cuprof.ncu.ranges import find_identity
 from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame
-from cuprof.profiling.report import Report, ReportLaunch
+from cuprof.profiling.contract import Launches
 from cuprof.records import Advice, CounterValue, LaunchRecord
 
 _BACKGROUND = re.compile(
@@ -52,7 +51,7 @@ _WORKLOADS = {1: "range", 2: "command list", 3: "graph"}
 _SEVERITIES = {0: "none", 1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 
 
-def read_report(path: Path, metrics: Sequence[str] | None = None) -> Report:
+def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
     """Read a report file.
 
     Args:
@@ -65,24 +64,30 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Report:
     """
     frame = check_frame(path)
     module = _load_module()
+    found: dict[str | None, list[LaunchRecord]] = {}
     try:
         context = module.load_report(str(path))
         actions = [action for index in range(context.num_ranges()) for action in context.range_by_idx(index)]
-        launches = tuple(_number(_read_action(module, action, metrics) for action in actions))
+        for action in actions:
+            ranges = _ranges(action)
+            # Counted by identity, so that what another trial launched never shifts an ordinal.
+            of_trial = found.setdefault(find_identity(ranges), [])
+            of_trial.append(_read_action(module, action, metrics, ranges, len(of_trial)))
     except _DAMAGE as error:
         cause = " ".join(str(error).split()) or type(error).__name__
         raise ProfilerError(
             f"{path} could not be read ({cause}); it is damaged, or comes from a newer Nsight Compute than the reader "
             "knows: make it again, or pip install --upgrade ncu-report"
         ) from error
-    if not launches or len(launches) < frame.results:
-        found = f"only {len(launches)} of {frame.results} launches" if launches else "no launch"
+    count = sum(map(len, found.values()))
+    if not count or count < frame.results:
+        holds = f"only {count} of {frame.results} launches" if count else "no launch"
         raise ProfilerError(
-            f"{path} holds {found} that can be read (format version {frame.version}, the reader knows "
+            f"{path} holds {holds} that can be read (format version {frame.version}, the reader knows "
             f"{NEWEST_VERSION}); it is damaged, or was made by another Nsight Compute than the reader knows: make it "
             "again with a recent one, or pip install --upgrade ncu-report"
         )
-    return Report(path, launches)
+    return {identity: tuple(launches) for identity, launches in found.items()}
 
 
 def _load_module() -> Any:
@@ -95,19 +100,11 @@ def _load_module() -> Any:
     return ncu_report
 
 
-def _number(launches: Iterator[ReportLaunch]) -> Iterator[ReportLaunch]:
-    """Count launches by identity, so that what another trial launched never shifts an ordinal."""
-    counts: dict[str | None, int] = {}
-    for launch in launches:
-        ordinal = counts.get(launch.identity, 0)
-        counts[launch.identity] = ordinal + 1
-        yield ReportLaunch(launch.identity, replace(launch.record, ordinal=ordinal))
-
-
-def _read_action(module: Any, action: Any, metrics: Sequence[str] | None) -> ReportLaunch:
-    ranges = _ranges(action)
-    record = LaunchRecord(
-        ordinal=0,
+def _read_action(
+    module: Any, action: Any, metrics: Sequence[str] | None, ranges: Sequence[str], ordinal: int
+) -> LaunchRecord:
+    return LaunchRecord(
+        ordinal=ordinal,
         kernel=_name(action, action.NameBase_FUNCTION),
         grid=_dimensions(action, "launch__grid_dim_"),
         block=_dimensions(action, "launch__block_dim_"),
@@ -119,7 +116,6 @@ def _read_action(module: Any, action: Any, metrics: Sequence[str] | None) -> Rep
         advice=tuple(_advice(action)),
         details=_details(action, ranges),
     )
-    return ReportLaunch(find_identity(ranges), record)
 
 
 def _details(action: Any, ranges: Sequence[str]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from cuprof.profiling.report import Report
+from cuprof.profiling.contract import Launches
 from cuprof.records import LaunchRecord, State
 
 _VENDOR = re.compile(r"^nvidia\s+|\s+MIG\s.*$", re.IGNORECASE)
@@ -46,7 +46,7 @@ class Group:
 
 
 def group_launches(
-    report: Report, labels: Mapping[str, str], devices: Mapping[str, str], name: str
+    launches: Launches, labels: Mapping[str, str], devices: Mapping[str, str], name: str
 ) -> tuple[Group, ...]:
     """Return the launches of a report by trial, and those outside our ranges by kernel.
 
@@ -56,10 +56,11 @@ def group_launches(
         name: what launches that belong to no trial go by.
     """
     ours = [
-        _group_of_ours(identity, launches, labels.get(identity), devices.get(identity, ""), name)
-        for identity, launches in report.by_identity().items()
+        _group_of_ours(identity, found, labels.get(identity), devices.get(identity, ""), name)
+        for identity, found in launches.items()
+        if identity is not None
     ]
-    return tuple(_with_crash(group) for group in (*ours, *_foreign(report.foreign(), name)))
+    return tuple(_with_crash(group) for group in (*ours, *_foreign(launches.get(None, ()), name)))
 
 
 def _group_of_ours(

@@ -12,9 +12,12 @@ from typing import ClassVar, Self
 from cuprof.config.model import SweepConfig
 from cuprof.family.extension import Extension
 from cuprof.profiling.metric import Catalog
-from cuprof.profiling.report import Report
 from cuprof.project import Project
 from cuprof.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, Trial
+
+Launches = Mapping[str | None, tuple[LaunchRecord, ...]]
+"""What a report holds: launches by the identity of the trial whose range encloses them, or None, in the order they ran,
+which their `ordinal` counts from 0."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,7 @@ class Profiler(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     backends: ClassVar[tuple[str, ...]]
-
-    @property
-    @abstractmethod
-    def catalog(self) -> Catalog:
-        """Return what is known of its metrics."""
+    catalog: ClassVar[Catalog]
 
     @abstractmethod
     def describe_program(self) -> str:
@@ -128,7 +127,7 @@ class Profiler(ABC):
         """Return what encloses the execution of a trial in the profiled process, so that its launches are known."""
 
     @abstractmethod
-    def read_report(self, path: Path) -> Report:
+    def read_report(self, path: Path) -> Launches:
         """Read a report file, made here or elsewhere; raises `ProfilerError` where it cannot be read."""
 
     @abstractmethod

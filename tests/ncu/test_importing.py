@@ -62,7 +62,7 @@ def test_our_ranges_join_their_trials_and_the_others_get_a_name(
 ) -> None:
     enlist(ONE)
     report = recorded / "crash.ncu-rep"
-    assert list(PROFILER.read_report(report).by_identity()) == [ONE, CRASH]
+    assert list(PROFILER.read_report(report)) == [ONE, CRASH]
     result = take_in(report, name="by hand")
     with Store.open(url) as store:
         assert (result.joined, result.name, result.cache_mode) == ((ONE,), "by hand", "cold")

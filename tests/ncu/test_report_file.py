@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cuprof.ncu.metrics import CATALOG
 from cuprof.ncu.report_file import read_report
+from cuprof.records import LaunchRecord
 
 RAW = ["study_alone", "memory_cold", "memory_hot", "instructions", "sections"]
 
@@ -20,15 +22,19 @@ def _raw(path: Path) -> tuple[dict[str, str], list[dict[str, str]]]:
     return rows[0], rows[1:]
 
 
+def _launches(path: Path, metrics: Sequence[str] | None = None) -> list[LaunchRecord]:
+    return [launch for of_trial in read_report(path, metrics).values() for launch in of_trial]
+
+
 @pytest.mark.parametrize("name", RAW)
 def test_values_and_units_equal_the_raw_page_value_by_value(recorded: Path, name: str) -> None:
     units, rows = _raw(recorded / f"{name}.raw.csv")
-    report = read_report(recorded / f"{name}.ncu-rep")
-    assert len(report.launches) == len(rows)
+    launches = _launches(recorded / f"{name}.ncu-rep")
+    assert len(launches) == len(rows)
     compared = 0
-    for launch, row in zip(report.launches, rows, strict=True):
-        assert launch.record.kernel == row["Kernel Name"].partition("(")[0]
-        for counter in launch.record.counters:
+    for launch, row in zip(launches, rows, strict=True):
+        assert launch.kernel == row["Kernel Name"].partition("(")[0]
+        for counter in launch.counters:
             printed = row.get(counter.metric, "").partition(" ")[0].replace(",", "")
             if counter.value is None or not printed:
                 continue
@@ -39,9 +45,8 @@ def test_values_and_units_equal_the_raw_page_value_by_value(recorded: Path, name
 
 
 def test_a_launch_carries_its_facts(recorded: Path) -> None:
-    (launch,) = read_report(recorded / "study_alone.ncu-rep", ("launch__grid_dim_z",)).launches
-    record = launch.record
-    assert launch.identity == "1" * 32
+    ((identity, (record,)),) = read_report(recorded / "study_alone.ncu-rep", ("launch__grid_dim_z",)).items()
+    assert identity == "1" * 32
     assert (record.kernel, record.grid, record.block) == ("strided_sum", (8, 4, 9), (128, 1, 1))
     assert (record.registers, record.shared_static_bytes, record.shared_dynamic_bytes) == (22, 0, 0)
     assert record.duration_ns == 5440.0
@@ -55,7 +60,7 @@ def test_a_launch_carries_its_facts(recorded: Path) -> None:
 def test_metrics_come_in_the_order_asked_for_and_by_pattern(recorded: Path) -> None:
     path = recorded / "instructions.ncu-rep"
     asked = ("smsp__inst_executed.sum", "regex:^sass__inst_executed_(shared|global)_loads$", "smsp__inst_executed")
-    names = [counter.metric for counter in read_report(path, asked).launches[0].record.counters]
+    names = [counter.metric for counter in _launches(path, asked)[0].counters]
     assert names == [
         "smsp__inst_executed.sum",
         "sass__inst_executed_global_loads",
@@ -64,12 +69,12 @@ def test_metrics_come_in_the_order_asked_for_and_by_pattern(recorded: Path) -> N
         "smsp__inst_executed.max",
         "smsp__inst_executed.min",
     ]
-    assert read_report(path, ("no__such_metric",)).launches[0].record.counters == ()
+    assert _launches(path, ("no__such_metric",))[0].counters == ()
 
 
 def test_instructions_by_opcode(recorded: Path) -> None:
-    report = read_report(recorded / "instructions.ncu-rep", ("sass__inst_executed_per_opcode",))
-    first, second = (launch.record.counters[0] for launch in report.launches)
+    launches = _launches(recorded / "instructions.ncu-rep", ("sass__inst_executed_per_opcode",))
+    first, second = (launch.counters[0] for launch in launches)
     # 256 blocks of 8 warps: one LDG a warp, one STG a block.
     assert (first.instances["LDG"], first.instances["STG"]) == (2048.0, 256.0)
     assert (second.instances["LDG"], second.instances["STG"]) == (8.0, 1.0)
@@ -77,18 +82,18 @@ def test_instructions_by_opcode(recorded: Path) -> None:
 
 
 def test_advice_is_nsight_s_without_its_links(recorded: Path) -> None:
-    (launch,) = read_report(recorded / "sections.ncu-rep").launches
-    found = {advice.rule: advice for advice in launch.record.advice}
+    (launch,) = _launches(recorded / "sections.ncu-rep")
+    found = {advice.rule: advice for advice in launch.advice}
     small = found["SOLBottleneck"]
     assert (small.severity, small.title, small.section) == ("optimization", "Small Grid", "SpeedOfLight")
     assert small.text.endswith("Look at Launch Statistics for more details.")
     assert found["AchievedOccupancy"].speedup == pytest.approx(77, abs=15)
-    assert not any("@" in advice.text for advice in launch.record.advice)
+    assert not any("@" in advice.text for advice in launch.advice)
 
 
 def test_everything_is_counters_when_nothing_is_chosen(recorded: Path) -> None:
-    (launch,) = read_report(recorded / "sections.ncu-rep").launches
-    names = {counter.metric for counter in launch.record.counters}
+    (launch,) = _launches(recorded / "sections.ncu-rep")
+    names = {counter.metric for counter in launch.counters}
     assert "sm__throughput.avg.pct_of_peak_sustained_elapsed" in names
     assert not [name for name in names if name.startswith(("device__", "profiler__", "breakdown:", "nvlink__"))]
 
@@ -96,7 +101,7 @@ def test_everything_is_counters_when_nothing_is_chosen(recorded: Path) -> None:
 def test_cold_and_hot_are_what_they_say(recorded: Path) -> None:
     """The kernel reads 16 MiB in each of three passes; between them ncu saves and restores memory through the cache."""
     cold, hot = (
-        read_report(recorded / f"memory_{mode}.ncu-rep", ("dram__bytes_read.sum",)).launches[0].record.counters[0].value
+        _launches(recorded / f"memory_{mode}.ncu-rep", ("dram__bytes_read.sum",))[0].counters[0].value
         for mode in ("cold", "hot")
     )
     assert cold == pytest.approx(2**24, rel=0.01)
@@ -106,16 +111,17 @@ def test_cold_and_hot_are_what_they_say(recorded: Path) -> None:
 
 
 def test_a_launch_that_crashed_has_what_there_is(recorded: Path) -> None:
-    good, bad = read_report(recorded / "crash.ncu-rep", ("launch__grid_dim_z",)).launches
-    assert (good.identity, bad.identity) == ("1" * 32, "c" * 32)
-    assert (bad.record.kernel, bad.record.grid, bad.record.counters) == ("fall", (0, 0, 0), ())
+    found = read_report(recorded / "crash.ncu-rep", ("launch__grid_dim_z",))
+    assert list(found) == ["1" * 32, "c" * 32]
+    (bad,) = found["c" * 32]
+    assert (bad.kernel, bad.grid, bad.counters) == ("fall", (0, 0, 0), ())
 
 
 def test_units_of_the_catalog_are_those_of_real_reports(recorded: Path) -> None:
     seen: dict[str, str] = {}
     for name in RAW:
-        for launch in read_report(recorded / f"{name}.ncu-rep").launches:
-            seen |= {counter.metric: counter.unit for counter in launch.record.counters}
+        for launch in _launches(recorded / f"{name}.ncu-rep"):
+            seen |= {counter.metric: counter.unit for counter in launch.counters}
     explained = {metric.name: metric.unit for metric in CATALOG.metrics if metric.name in seen}
     assert len(explained) > 30
     assert explained == {name: seen[name] for name in explained}

@@ -114,7 +114,7 @@ def test_a_weighted_mean_lies_between_its_values(terms: list[tuple[float, float]
 
 
 def test_two_recorded_launches_become_one_trial(recorded: Path) -> None:
-    records = read_report(recorded / "instructions.ncu-rep").by_identity()["2" * 32]
+    records = read_report(recorded / "instructions.ncu-rep")["2" * 32]
     rolled = {counter.metric: counter for counter in roll_up(records)}
     assert rolled["smsp__sass_inst_executed_op_global_ld.sum"].value == 2048 + 8
     assert rolled["sass__inst_executed_per_opcode"].instances["STG"] == 256 + 1

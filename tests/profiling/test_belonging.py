@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cuprof.profiling.belonging import Owner, group_launches
-from cuprof.profiling.report import Report, ReportLaunch
+from cuprof.profiling.contract import Launches
 from cuprof.records import LaunchRecord, State
 
 ONE = "1" * 32
 
 
-def _report(*launches: ReportLaunch) -> Report:
-    return Report(Path("r.ncu-rep"), launches)
-
-
-def _launch(identity: str | None = None, kernel: str = "k", **changes: Any) -> ReportLaunch:
+def _launch(kernel: str = "k", **changes: Any) -> LaunchRecord:
     given: dict[str, Any] = {"grid": (4, 1, 1), "block": (32, 1, 1), "duration_ns": 5.0, **changes}
-    return ReportLaunch(identity, LaunchRecord(0, kernel, **given))
+    return LaunchRecord(0, kernel, **given)
 
 
-def _of_device(name: str) -> Report:
-    return _report(_launch(ONE, details={"device": name}))
+def _of_device(name: str) -> Launches:
+    return {ONE: (_launch(details={"device": name}),)}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +44,7 @@ def test_a_trial_is_joined_where_its_device_may_be_the_report_s(trial: str, repo
 def test_instances_of_a_template_are_kernels_of_their_own() -> None:
     signatures = ["add<4>(float *)", "add<1>(float *)", "add<4>(float *)"]
     launches = [_launch(kernel="add", details={"signature": signature}) for signature in signatures]
-    groups = group_launches(_report(*launches, _launch(kernel="other")), {}, {}, "x")
+    groups = group_launches({None: (*launches, _launch(kernel="other"))}, {}, {}, "x")
     found = [(group.name, [launch.ordinal for launch in group.launches]) for group in groups]
     assert found == [("x/add<4>(float *)", [0, 1]), ("x/add<1>(float *)", [0]), ("x/other", [0])]
 
@@ -65,5 +60,5 @@ def test_instances_of_a_template_are_kernels_of_their_own() -> None:
     ],
 )
 def test_a_launch_without_grid_or_duration_crashed(changes: dict[str, Any], state: State) -> None:
-    (group,) = group_launches(_report(_launch(**changes)), {}, {}, "x")
+    (group,) = group_launches({None: (_launch(**changes),)}, {}, {}, "x")
     assert (group.state, bool(group.message)) == (state, state is State.CRASHED)
