@@ -64,7 +64,17 @@ def _device_index(trials: Sequence[Trial]) -> int:
 
 def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> ProfilingTask:
     return ProfilingTask(
-        trials=tuple(TaskTrial.of(trial, setting.family_folder(trial.family), setting.extension) for trial in trials),
+        trials=tuple(
+            TaskTrial(
+                trial.identity,
+                setting.family_folder(trial.family),
+                trial.variant,
+                trial.problem,
+                trial.tunables,
+                setting.extension,
+            )
+            for trial in trials
+        ),
         profiler=NAME,
         backend=trials[0].backend,
         device_index=_device_index(trials),

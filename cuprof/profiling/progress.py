@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Self
+from typing import IO
 
 
 class Step(StrEnum):
@@ -38,22 +38,10 @@ class Progress:
         return begun[-1] if begun else None
 
 
-class ProgressWriter:
-    """Append progress lines, each one durable against the death of the process when `write` returns."""
-
-    def __init__(self, path: str | Path) -> None:
-        self._file: IO[str] = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, identity: str, step: Step, message: str = "") -> None:
-        """Append one line and hand it to the operating system."""
-        self._file.write(json.dumps({"identity": identity, "step": step.value, "message": message}) + "\n")
-        self._file.flush()
+def write_progress(file: IO[str], identity: str, step: Step, message: str = "") -> None:
+    """Append one line, which outlives the process from then on."""
+    file.write(json.dumps({"identity": identity, "step": step.value, "message": message}) + "\n")
+    file.flush()
 
 
 def read_progress(path: Path) -> Progress:

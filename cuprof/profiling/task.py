@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +16,7 @@ import msgspec
 
 from cuprof.errors import ProfilerError
 from cuprof.family.extension import Extension
-from cuprof.point import Coordinate
-from cuprof.records import Trial
+from cuprof.point import Point
 
 WAIT_S = 0.02
 TASK, OWNER, PROGRESS = "task.json", "owner.json", "progress.jsonl"
@@ -30,17 +28,11 @@ class TaskTrial:
     """Name one trial so that another process can build and execute it; `extension` is added to its family."""
 
     identity: str
-    family_folder: str
+    family_folder: Path
     variant: str
-    problem: Mapping[str, Coordinate]
-    tunables: Mapping[str, Coordinate]
+    problem: Point
+    tunables: Point
     extension: Extension | None = None
-
-    @classmethod
-    def of(cls, trial: Trial, family_folder: Path, extension: Extension | None = None) -> TaskTrial:
-        """Return what names a planned trial."""
-        point = dict(trial.problem), dict(trial.tunables)
-        return cls(trial.identity, str(family_folder), trial.variant, *point, extension)
 
 
 @dataclass(frozen=True)
@@ -77,7 +69,9 @@ class TaskOwner:
 def write_task(task: ProfilingTask, path: Path) -> None:
     """Write a task file, whole or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(msgspec.json.encode(task, enc_hook=str))
+    partial.write_bytes(
+        msgspec.json.encode(task, enc_hook=lambda each: dict(each) if isinstance(each, Point) else str(each))
+    )
     partial.replace(path)
 
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session
 from cuprof.backends.registry import open_backend
-from cuprof.family import Family, Point, Program
+from cuprof.family import Family, Program
 from cuprof.family.extension import extend
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
 from cuprof.plan.memory import arena_bytes
-from cuprof.profiling.progress import ProgressWriter, Step
+from cuprof.profiling.progress import Step, write_progress
 from cuprof.profiling.registry import get_profiler
 from cuprof.profiling.task import ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task
 from cuprof.worker.workload import as_long_as
@@ -29,7 +30,7 @@ from cuprof.worker.workload import as_long_as
 class Profiling:
     """Carry out one task; family, inputs and session are kept while the problem stays the same."""
 
-    def __init__(self, task: ProfilingTask, progress: ProgressWriter, backend: Backend[Runnable]) -> None:
+    def __init__(self, task: ProfilingTask, progress: IO[str], backend: Backend[Runnable]) -> None:
         self.task, self.progress, self.backend = task, progress, backend
         self._mark = get_profiler(task.profiler).mark
         self._opened: tuple[tuple[object, ...], Family, Session[Runnable]] | None = None
@@ -37,41 +38,40 @@ class Profiling:
     def run(self) -> None:
         """Execute every trial of the task."""
         for trial in self.task.trials:
-            self.progress.write(trial.identity, Step.PREPARING)
+            write_progress(self.progress, trial.identity, Step.PREPARING)
             try:
                 self._run_trial(trial)
             except DeviceLostError as error:
-                self.progress.write(trial.identity, Step.FAILED, str(error))
+                write_progress(self.progress, trial.identity, Step.FAILED, str(error))
                 raise
             except Exception as error:  # a process border: one trial's fault is that trial's message
-                self.progress.write(trial.identity, Step.FAILED, f"{type(error).__name__}: {error}")
+                write_progress(self.progress, trial.identity, Step.FAILED, f"{type(error).__name__}: {error}")
             else:
-                self.progress.write(trial.identity, Step.DONE)
+                write_progress(self.progress, trial.identity, Step.DONE)
 
     def _run_trial(self, trial: TaskTrial) -> None:
-        problem, tunables = Point(trial.problem), Point(trial.tunables)
         family, session = self._open(trial)
         variant = family.variant(trial.variant)
-        program: Program | None = variant.make(problem, tunables) if variant.kind == "kernel" else None
+        program: Program | None = variant.make(trial.problem, trial.tunables) if variant.kind == "kernel" else None
         text = source_text(family, variant) if program is not None else ""
-        runnable = session.prepare(variant, problem, tunables, program, text)
+        runnable = session.prepare(variant, trial.problem, trial.tunables, program, text)
         for _ in range(max(self.task.warm_up, int(program is None))):
             session.poison(runnable)
             session.run(runnable)
         session.poison(runnable)
-        self.progress.write(trial.identity, Step.LAUNCHING)
+        write_progress(self.progress, trial.identity, Step.LAUNCHING)
         with self._mark(trial.identity):
             session.run(runnable)
 
     def _open(self, trial: TaskTrial) -> tuple[Family, Session[Runnable]]:
-        key, problem = _place(trial), Point(trial.problem)
+        key = _place(trial)
         if self._opened is None or self._opened[0] != key:
             if self._opened is not None:
                 self._opened[2].close()
                 self._opened = None
-            family = load_family(Path(trial.family_folder))
-            signature = family.signature(problem)
-            inputs = as_long_as(signature, family.generate(problem, np.random.default_rng(0)))
+            family = load_family(trial.family_folder)
+            signature = family.signature(trial.problem)
+            inputs = as_long_as(signature, family.generate(trial.problem, np.random.default_rng(0)))
             if trial.extension is not None:  # strangers' code, after the inputs have been made
                 extend(family, trial.extension)
             session = self.backend.open(signature, inputs, ReadingOptions(), self._scratch_bytes(family, key))
@@ -84,14 +84,13 @@ class Profiling:
         for trial in self.task.trials:
             variant = family.variants.get(trial.variant)
             if _place(trial) == key and variant is not None and variant.kind == "kernel":
-                program = variant.make(Point(trial.problem), Point(trial.tunables))
-                needed = max(needed, arena_bytes(program))
+                needed = max(needed, arena_bytes(variant.make(trial.problem, trial.tunables)))
         return needed
 
 
 def _place(trial: TaskTrial) -> tuple[object, ...]:
     """Return what decides a trial's family and inputs."""
-    return trial.family_folder, trial.extension, Point(trial.problem)
+    return trial.family_folder, trial.extension, trial.problem
 
 
 def main(arguments: list[str]) -> int:
@@ -108,7 +107,7 @@ def main(arguments: list[str]) -> int:
     task = read_task(path)
     if backend is None or opened != (task.backend, task.device_index):
         backend = open_backend(task.backend, task.device_index)
-    with ProgressWriter(task.progress_path) as progress:
+    with Path(task.progress_path).open("a", encoding="utf-8") as progress:
         try:
             Profiling(task, progress, backend).run()
         except DeviceLostError as error:

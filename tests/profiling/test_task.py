@@ -16,7 +16,6 @@ from cuprof.errors import ProfilerError
 from cuprof.family.extension import Extension
 from cuprof.point import Point
 from cuprof.profiling.task import ProfilingTask, TaskOwner, TaskTrial, find_owner, read_task, wait_for_task, write_task
-from cuprof.records import Trial
 
 A = "a" * 32
 
@@ -24,13 +23,12 @@ A = "a" * 32
 @pytest.mark.parametrize("extension", [None, Extension("mine.py", Path("/else where"), only="mine")])
 def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -> None:
     problem, tunables = Point(n=2**24, dtype="float32"), Point(block=256)
-    planned = Trial(A, "scale", "plain", "cuda", "kernel", problem, tunables, "scale/plain")
-    trial = TaskTrial.of(planned, Path("/some where/scale"), extension)
+    trial = TaskTrial(A, Path("/some where/scale"), "plain", problem, tunables, extension)
     task = ProfilingTask((trial,), "ncu", "cuda", 1, progress_path=str(tmp_path / "p"), warm_up=2)
     write_task(task, tmp_path / "task.json")
     read = read_task(tmp_path / "task.json")
     assert read == task
-    assert (Point(read.trials[0].problem), Point(read.trials[0].tunables)) == (problem, tunables)
+    assert (read.trials[0].problem, read.trials[0].tunables) == (problem, tunables)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"trials": [{"identity": "x"}]}'])

@@ -12,6 +12,7 @@ import pytest
 
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.family.extension import Extension, copy_family
+from cuprof.point import Point
 from cuprof.profiling.progress import Step, read_progress
 from cuprof.profiling.task import ProfilingTask, TaskTrial, write_task
 from cuprof.worker import profile
@@ -59,9 +60,9 @@ def write(
     folder: Path, *trials: tuple[str, str, int], family: Path = VECTOR, extension: Extension | None = None
 ) -> Path:
     """Write a task of (identity, variant, n) and return its file."""
-    tunables = {"chunk": 16, "reverse": False}
+    tunables = Point(chunk=16, reverse=False)
     members = tuple(
-        TaskTrial(identity, str(family), variant, {"n": n, "dtype": "float32"}, tunables, extension)
+        TaskTrial(identity, family, variant, Point(n=n, dtype="float32"), tunables, extension)
         for identity, variant, n in trials
     )
     task = ProfilingTask(members, "notes", "cpu", 0, progress_path=str(folder / "progress"))
