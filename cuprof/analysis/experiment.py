@@ -12,7 +12,7 @@ import yaml
 
 from cuprof.analysis.facts import FACTS_HELP, Facts, is_fact
 from cuprof.errors import ConfigError, UsageError, suggest
-from cuprof.plan import evaluate
+from cuprof.plan.expression import evaluate
 
 STANDARD = "standard"
 _ARITHMETIC = re.compile(r"[\d(][\d\s()+\-*/.]*")

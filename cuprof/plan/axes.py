@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from cuprof.errors import SelectionError
 from cuprof.family.model import Axis, Variant
@@ -36,18 +35,12 @@ def axis_values(axis: Axis, given: Iterable[Coordinate]) -> tuple[Coordinate, ..
     return tuple(dict.fromkeys(values))
 
 
-@dataclass(frozen=True)
-class Share:
-    """What one variant takes of the values given for a tunable, and what it does not allow of them."""
+def tunable_values(
+    name: str, given: Iterable[Coordinate], variants: Sequence[Variant]
+) -> dict[str, tuple[tuple[Coordinate, ...], tuple[Coordinate, ...]]]:
+    """Return variant name → what it takes of the values given for a tunable, and what it does not allow of them.
 
-    taken: tuple[Coordinate, ...]
-    refused: tuple[Coordinate, ...]
-
-
-def tunable_values(name: str, given: Iterable[Coordinate], variants: Sequence[Variant]) -> dict[str, Share]:
-    """Return variant name → its share of the values given for a tunable, in the order given.
-
-    A value must be allowed by at least one of the variants; the others go without it.
+    Both are in the order given. A value must be allowed by at least one of the variants; the others go without it.
 
     Args:
         name: the tunable.
@@ -74,7 +67,7 @@ def tunable_values(name: str, given: Iterable[Coordinate], variants: Sequence[Va
         if not met:
             raise SelectionError(f"tune.{name}={_show(value)} is not allowed: {_allowances(name, variants)}")
     return {
-        variant: Share(tuple(dict.fromkeys(values)), tuple(dict.fromkeys(refused[variant])))
+        variant: (tuple(dict.fromkeys(values)), tuple(dict.fromkeys(refused[variant])))
         for variant, values in taken.items()
     }
 
@@ -118,9 +111,7 @@ def _read(text: str) -> Coordinate | None:
 def _choice(axis: Axis, value: Coordinate) -> Coordinate:
     found = match(value, axis.choices)
     if found is None:
-        raise SelectionError(
-            f"problem.{axis.name}={_show(value)} is not allowed; problem axis {axis.name} takes {axis.domain()}"
-        )
+        raise _refusal(axis, value, "is not allowed")
     return found
 
 
@@ -139,9 +130,9 @@ def _whole(axis: Axis, value: Coordinate) -> int:
 
 
 def _refusal(axis: Axis, value: Coordinate, fault: str) -> SelectionError:
+    hint = "" if axis.choices else " (arithmetic such as 2**24 works)"
     return SelectionError(
-        f"problem.{axis.name}={_show(value)} {fault}; problem axis {axis.name} takes {axis.domain()} "
-        "(arithmetic such as 2**24 works)"
+        f"problem.{axis.name}={_show(value)} {fault}; problem axis {axis.name} takes {axis.domain()}{hint}"
     )
 
 

@@ -149,16 +149,9 @@ def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:DIGITS]
 
 
-def canonical_json(value: object) -> str:
-    """Return JSON of plain data that is the same for equal content: keys sorted, ASCII, no spaces.
-
-    Raises:
-        TypeError, ValueError: the value is no plain data, or not finite.
-    """
-    return _encode(value)
-
-
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+"""Makes JSON of plain data that is the same for equal content: keys sorted, ASCII, no spaces. What is no plain data is
+a TypeError, what is not finite a ValueError."""
 
 
 def program_json(program: Program) -> str:

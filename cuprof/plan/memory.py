@@ -38,9 +38,8 @@ def explain_excess(family: Family, problem: Point, needed: int, device: DeviceFa
 
 def format_bytes(count: int) -> str:
     """Return bytes as text with a decimal prefix: 4294967296 as "4.29 GB"."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 1000 or unit == "TB":
-            return f"{value:.0f} B" if unit == "B" else f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
+    value, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
         value /= 1000
-    raise AssertionError("unreachable")
+        del units[0]
+    return f"{value:.0f} {units[0]}" if units[0] == "B" or value >= 1000 else f"{value:.3g} {units[0]}"

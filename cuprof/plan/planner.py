@@ -176,13 +176,12 @@ class _VariantPlanner:
         program: Program = self.variant.make(problem.point, tunables)
         if self._common is None or self._common.problem is not problem.point:
             self._frames.clear()
-        key: tuple[object, ...] | None = None
-        known = None
+        key: tuple[object, ...] | None
         try:
             key = frame_key(program)
             known = self._frames.get(key)
         except (TypeError, AttributeError):  # of something that has no hash, or is no program: most likely a fault
-            key = None
+            key = known = None
         if known is None:
             check_program(program, problem.signature, self.variant.backend, label, self.family.constants)
             known = (*frame_json(program), scratch_bytes(program))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -34,8 +35,6 @@ CLUSTER_BLOCKS = 16
 """The largest cluster of any device; above 8 blocks it may refuse it."""
 FORMATS = ("raw", "npy", "text")
 
-Shape = tuple[int, ...]
-
 
 def check_program(
     program: Program, signature: Signature, backend: str, where: str, constants: Sequence[str] = ()
@@ -49,12 +48,8 @@ def check_program(
         where: variant, problem and tunables, for the message.
         constants: inputs that stay as they are, which the set-up may work on.
     """
-    for fault in _list_faults(program, signature, get_spec(backend)):
-        if isinstance(fault, Excess):
-            raise ImpossibleError(fault)
-        raise FamilyError(f"{where}: {fault}")
-    for fault in _setup_faults(program, constants):
-        raise FamilyError(f"{where}: {fault}")
+    for fault in chain(_list_faults(program, signature, get_spec(backend)), _setup_faults(program, constants)):
+        raise ImpossibleError(fault) if isinstance(fault, Excess) else FamilyError(f"{where}: {fault}")
 
 
 def check_names(defines: Iterable[str], where: str) -> None:
@@ -119,9 +114,10 @@ def _step_faults(
     elif isinstance(step, Execute):
         for fault in _execute_faults(step, signature):
             yield f"{where}: {fault}"
-    elif wrong := _call_fault(step, buffers, spec):
+    else:
         name = step.kernel if isinstance(step, Launch) else step.function
-        yield wrong if isinstance(wrong, Excess) else f"{where}, launch of {name}: {wrong}"
+        for fault in _call_faults(step, buffers, spec):
+            yield fault if isinstance(fault, Excess) else f"{where}, launch of {name}: {fault}"
 
 
 def _setup_faults(program: Program, constants: Sequence[str]) -> Iterator[str]:
@@ -140,14 +136,10 @@ def _setup_faults(program: Program, constants: Sequence[str]) -> Iterator[str]:
                 yield f"step of the set-up {number} works on {name}; {allowed}"
 
 
-def _call_fault(call: Launch | Invoke, buffers: Mapping[str, Array], spec: BackendSpec) -> str | None:
-    return next(_call_faults(call, {name: array.shape for name, array in buffers.items()}, spec), None)
-
-
-def _call_faults(call: Launch | Invoke, shapes: Mapping[str, Shape], spec: BackendSpec) -> Iterator[str]:
+def _call_faults(call: Launch | Invoke, buffers: Mapping[str, Array], spec: BackendSpec) -> Iterator[str]:
     if isinstance(call, Launch):
         yield from _launch_faults(call, spec)
-    yield from _argument_faults(call.args, shapes, spec)
+    yield from _argument_faults(call.args, buffers, spec)
     if isinstance(call, Launch):
         yield from _excesses(call, spec)
 
@@ -183,16 +175,16 @@ def _excesses(launch: Launch, spec: BackendSpec) -> Iterator[Excess]:
     yield from filter(None, (*found, compare("blocks a cluster", math.prod(launch.cluster), CLUSTER_BLOCKS)))
 
 
-def _argument_faults(arguments: Sequence[Argument], shapes: Mapping[str, Shape], spec: BackendSpec) -> Iterator[str]:
+def _argument_faults(arguments: Sequence[Argument], buffers: Mapping[str, Array], spec: BackendSpec) -> Iterator[str]:
     for number, argument in enumerate(arguments, 1):
         name = argument.buffer if isinstance(argument, Texture | TensorMap) else argument
         if name is not argument and not spec.extended:
             yield f"argument {number} is a {_kind(argument)}, which {spec.name} does not have"
         if isinstance(name, str):
-            if name not in shapes:
-                yield f"argument {number} is {name!r}, which is no buffer; there are {', '.join(shapes)}"
-            elif isinstance(argument, TensorMap) and len(argument.box) != len(shapes[name]):
-                yield f"argument {number} moves boxes {argument.box} of {name}, whose shape is {shapes[name]}"
+            if name not in buffers:
+                yield f"argument {number} is {name!r}, which is no buffer; there are {', '.join(buffers)}"
+            elif isinstance(argument, TensorMap) and len(argument.box) != len(buffers[name].shape):
+                yield f"argument {number} moves boxes {argument.box} of {name}, whose shape is {buffers[name].shape}"
         elif isinstance(argument, np.generic):
             if argument.dtype.kind not in "biufcV":
                 yield f"argument {number} is a NumPy {argument.dtype}, which no kernel parameter takes"

@@ -148,11 +148,11 @@ def _tunable_axes(
             if name in selection.optional and any(variant.tunable(name) for variant in family.variants.values()):
                 continue
             raise _unknown_tunable(name, variants, family)
-        for variant, share in tunable_values(name, given, having).items():
-            grids[variant][name] = share.taken
-            if share.refused:
-                refused = ", ".join(map(str, share.refused))
-                lacking.setdefault(variant, []).append(f"{name} = {refused} is not among the values it allows")
+        for variant, (taken, refused) in tunable_values(name, given, having).items():
+            grids[variant][name] = taken
+            if refused:
+                values = ", ".join(map(str, refused))
+                lacking.setdefault(variant, []).append(f"{name} = {values} is not among the values it allows")
     return grids, {variant: tuple(reasons) for variant, reasons in lacking.items()}
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuprof.errors import SelectionError
-from cuprof.plan import ExpressionError, evaluate
-from cuprof.plan.expression import MAX_BITS
+from cuprof.plan.expression import MAX_BITS, ExpressionError, evaluate
 
 
 @pytest.mark.parametrize(

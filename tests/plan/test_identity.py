@@ -30,8 +30,8 @@ from cuprof.family.compilers import Compiler
 from cuprof.family.fingerprint import contract_text, hash_text, source_text
 from cuprof.family.headers import Headers
 from cuprof.family.loader import load_family
-from cuprof.plan import Selection, method_hash, plan, plan_hash
-from cuprof.plan.identity import Identifier, canonical_json, flat_json, headers_of, program_json
+from cuprof.plan import Selection, plan, plan_hash
+from cuprof.plan.identity import Identifier, canonical_json, flat_json, headers_of, method_hash, program_json
 from cuprof.records import DeviceFacts, Measure
 
 PROGRAM = Program(
