@@ -22,11 +22,6 @@ NO_COMMIT, DETACHED = "(initial)", "(detached)"
 """What git says of a repository without a commit, and of a commit that is no branch's."""
 
 
-def host_name() -> str:
-    """Return this machine's name."""
-    return platform.node()
-
-
 def software_versions() -> dict[str, str]:
     """Return the versions of Python, cuprof and what it stands on."""
     versions = {"python": platform.python_version(), "cuprof": cuprof.__version__, "system": platform.platform()}

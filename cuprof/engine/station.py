@@ -20,8 +20,7 @@ class Station:
     Args:
         runner: replaces the worker whenever it is lost.
         devices: back end → the device that the worker opens, or why there is none; filled when the sweep is planned.
-        plausibility: back end → what holds its times, where the device has been calibrated.
-        calibrated: back ends whose device is measured, or will not be.
+        plausibility: back end → what holds its times, where the device has been calibrated, or will not be.
         is_lost: it works no more, its device has failed.
         number: its key in the store, by which it claims trials; None where nobody else may have them.
         doing: what it works on, for people.
@@ -30,7 +29,6 @@ class Station:
     runner: JobRunner
     devices: Mapping[str, DeviceFacts | Unavailable] = field(default_factory=dict)
     plausibility: dict[str, Plausibility] = field(default_factory=dict)
-    calibrated: set[str] = field(default_factory=set)
     is_lost: bool = False
     number: int | None = None
     doing: str = ""
@@ -66,7 +64,7 @@ class Station:
     @property
     def slow_to_open(self) -> tuple[str, ...]:
         """Return the back ends that were used here and whose devices another worker had better open ahead."""
-        return tuple(sorted(backend for backend in self.calibrated if get_spec(backend).imports))
+        return tuple(sorted(backend for backend in self.plausibility if get_spec(backend).imports))
 
     def is_host(self, backend: str) -> bool:
         """Return whether the back end's device here is the host's own processor."""

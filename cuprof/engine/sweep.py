@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import platform
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from cuprof.engine.fleet import open_stations
 from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
-from cuprof.engine.provenance import git_state, host_name, software_versions, typed_command
+from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.station import Station
 from cuprof.errors import UnreachableStoreError
 from cuprof.interrupts import shielded
@@ -151,7 +152,7 @@ class Sweep:
         self.ledger, self.project, self.meanwhile, self.before = ledger, project, meanwhile, before
         self.prepared, self.store = ledger.prepared, ledger.store
         self.fleet, self.observer = ledger.fleet, ledger.observer
-        self.calibrator = Calibrator(self.prepared, self.store, self.fleet, self.observer, ledger.trials)
+        self.calibrator = Calibrator(ledger)
         self.locks = DeviceLocks(partial(self.fleet.call, self.observer.note))
 
     def run(self) -> SweepResult:
@@ -242,8 +243,8 @@ class Sweep:
         if is_search:
             call(self.ledger.enlist, job)
         with self._turn(station, job):
-            if job.methods and job.backend not in station.calibrated:  # what it measures bounds the first time
-                self.calibrator.calibrate(self.ledger.sweep_id, station, job.backend)
+            if job.methods and job.backend not in station.plausibility:  # what it measures bounds the first time
+                self.calibrator.calibrate(station, job.backend)
             for outcome in station.runner.run(job, partial(self.calibrator.believe, station)):
                 if station.runner.lost and call(self._retire, station, feed, job):
                     return
@@ -285,7 +286,7 @@ class Sweep:
             plan_hash=self.prepared.hash,
             command_line=config.command_line or typed_command(),
             configuration=dict(config.composed),
-            host=host_name(),
+            host=platform.node(),
             git=git_state(family.folder or self.project.root),
             software=software_versions(),
             started_at=self.before.started_at if self.before else 0.0,
