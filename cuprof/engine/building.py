@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from cuprof.config.model import SweepConfig
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import prepare
 from cuprof.errors import BuildError, ImpossibleError
-from cuprof.family import Family, Program, Variant
+from cuprof.family import Family, Program
 from cuprof.family.includes import relocate
 from cuprof.plan.identity import canonical_json, program_json
 from cuprof.project import Project
@@ -58,15 +58,8 @@ class Building:
         except ImpossibleError as error:
             return Built(trial, None, str(error), is_impossible=True)
         except BuildError as error:
-            tell = self._teller(variant)
-            return Built(trial, None, tell(str(error)), tell(error.log))
-
-    def _teller(self, variant: Variant) -> Callable[[str], str]:
-        """Return what tells a compiler's lines as those of the variant's files."""
-        folder, source = self.family.folder, variant.source
-        if folder is None or not source:
-            return str
-        return lambda text: relocate(text, source, folder / source, folder)
+            where = variant.source, self.family.folder
+            return Built(trial, None, relocate(str(error), *where), relocate(error.log, *where))
 
 
 def prepare_building(config: SweepConfig, project: Project) -> Building:

@@ -40,18 +40,20 @@ def expand_text(text: str, folder: Path, name: str) -> str:
     return _Expansion(Path(folder)).expand(text, Path(folder) / name, within=())
 
 
-def relocate(message: str, name: str, file: Path, folder: Path) -> str:
+def relocate(message: str, name: str | None, folder: Path | None) -> str:
     """Return a compiler's message with the lines of an expanded source as those of the files that they come from.
 
     Compilers are given one text. Where they speak of its lines, as "NAME(12)", "NAME:12" or, of a source without a
     name, "<kernel>:12", the file that line 12 was included from is named, and the line there.
 
     Args:
-        name: what the compiler was told the text is called.
-        file, folder: as `expand_includes` was given them.
+        name: of the source in the folder, and what the compiler was told the text is called; None where there is none.
+        folder: as `expand_includes` was given it.
     """
+    if not name or folder is None:
+        return message
     try:
-        origins = list_origins(file, folder)
+        origins = list_origins(folder / name, folder)
     except FamilyError:  # changed meanwhile
         return message
 

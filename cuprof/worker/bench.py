@@ -96,10 +96,7 @@ class Bench:
                     variant, self.job.problem, candidate.trial.tunables, candidate.program, candidate.trial.source_text
                 )
         except BuildError as error:
-            folder = self.workload.family.folder
-            if folder is None or not variant.source:
-                raise
-            where = (variant.source, folder / variant.source, folder)
+            where = variant.source, self.workload.family.folder
             raise BuildError(relocate(str(error), *where), relocate(error.log, *where)) from error
 
     def check(self, candidate: Candidate) -> None:

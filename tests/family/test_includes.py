@@ -106,7 +106,7 @@ def test_each_line_of_an_expanded_text_has_its_file_and_line(tmp_path):
 def test_a_compilers_message_names_the_file_that_a_line_came_from(tmp_path):
     (tmp_path / "k.cu").write_text('#include "h.cuh"\nint x;\n')
     (tmp_path / "h.cuh").write_text("int one;\nint two;\n")
-    file = tmp_path / "k.cu"
-    told = relocate("NVRTC refused k.cu: k.cu(2): error; other.cu(2): k.cu(99) and k.cu(4)", "k.cu", file, tmp_path)
+    told = relocate("NVRTC refused k.cu: k.cu(2): error; other.cu(2): k.cu(99) and k.cu(4)", "k.cu", tmp_path)
     assert told == "NVRTC refused k.cu: h.cuh(2): error; other.cu(2): k.cu(99) and k.cu(2)"
-    assert relocate("<kernel>:1:7: error", "k.cu", file, tmp_path) == "h.cuh:1:7: error"
+    assert relocate("<kernel>:1:7: error", "k.cu", tmp_path) == "h.cuh:1:7: error"
+    assert relocate("lib: k.cu(2)", None, tmp_path) == relocate("lib: k.cu(2)", "k.cu", None) == "lib: k.cu(2)"
