@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def count(number: int, noun: str) -> str:
-    """Return "1 trial", "2 trials"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def count(number: int, noun: str, plural: str = "s") -> str:
+    """Return "1 trial", "2 trials"; `plural` is the ending."""
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def list_first(names: Sequence[str], most: int, between: str = ", ") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
@@ -45,12 +44,12 @@ def profile_selection(
     """
     with Store.open(config.store.url or project.database_url) as store:
         collector.check()  # what cannot work is found before anything is built and checked
-        checked = check_trials(config, project, store, observer, collector.profiler.backends)
-        sweep_id, state = checked.result.sweep_id, "interrupted"
+        trials, outcomes, checked = check_trials(config, project, store, observer, collector.profiler.backends)
+        sweep_id, state = checked.sweep_id, "interrupted"
         try:
             collected = collect(
-                checked.trials,
-                checked.outcomes,
+                trials,
+                outcomes,
                 collector,
                 store=store,
                 sweep_id=sweep_id,
@@ -61,33 +60,21 @@ def profile_selection(
         finally:  # the checks have finished the sweep already; its end is that of the collection
             store.finish_sweep(sweep_id, state)
         with store.snapshot() as connection:
-            identities = [trial.identity for trial in checked.trials]
+            identities = [trial.identity for trial in trials]
             counters = list_newest_counters(connection, identities, collector.request.conditions)
-    exit_code = max(collected.exit_code, checked.result.exit_code)
-    return ProfilingResult(checked.trials, collected, tuple(counters), exit_code)
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The trials of a selection and what checking them came to.
-
-    Args:
-        trials: every planned trial, also those that were not checked.
-        outcomes: by identity, of the trials on a profilable device.
-        result: the sweep that they were enlisted in and checked by, with those that failed.
-    """
-
-    trials: tuple[Trial, ...]
-    outcomes: Mapping[str, Outcome]
-    result: SweepResult
+    return ProfilingResult(trials, collected, tuple(counters), max(collected.exit_code, checked.exit_code))
 
 
 def check_trials(
     config: SweepConfig, project: Project, store: Store, observer: Observer, backends: tuple[str, ...]
-) -> Checked:
+) -> tuple[tuple[Trial, ...], dict[str, Outcome], SweepResult]:
     """Check those trials of a selection that run on the named back ends and are not known to be right or wrong.
 
     Everything is built on the way, so the build cache holds it afterwards.
+
+    Returns:
+        Every planned trial, also those that were not checked; what checking came to, by identity; and the sweep that
+        they were enlisted in and checked by.
 
     Raises:
         UsageError: the selection cannot be carried out; nothing has been stored.
@@ -105,4 +92,4 @@ def check_trials(
         for identity, stored in known.items()
         if stored.state is not State.PLANNED
     }
-    return Checked(planned, outcomes, result)
+    return planned, outcomes, result

@@ -11,6 +11,7 @@ from cuprof.profiling.contract import Profiler
 from cuprof.reading.imports import list_taken_in, read_known
 from cuprof.records import Artifact, Conditions, Profile, State
 from cuprof.store import Store
+from cuprof.wording import count
 
 METRIC_SET = "imported"
 
@@ -48,14 +49,14 @@ class ImportResult:
         crashed = sum(group.state is State.CRASHED for group in self.taken)
         under = f"under {self.name + '/IDENTITY'!r}"
         parts = {
-            f"{_count(len(self.joined), 'trial')} joined": len(self.joined),
-            f"{_count(unknown, 'trial')} of cuprof's not in this database, {under}": unknown,
-            f"{_count(elsewhere, 'trial')} of another device not joined, {under}": elsewhere,
-            f"{_count(outside, 'foreign launch', 'es')} under {self.name + '/KERNEL'!r}": outside,
+            f"{count(len(self.joined), 'trial')} joined": len(self.joined),
+            f"{count(unknown, 'trial')} of cuprof's not in this database, {under}": unknown,
+            f"{count(elsewhere, 'trial')} of another device not joined, {under}": elsewhere,
+            f"{count(outside, 'foreign launch', 'es')} under {self.name + '/KERNEL'!r}": outside,
             f"{crashed} crashed": crashed,
             f"{self.already} already taken in" if self.taken else "already taken in": self.already,
         }
-        return f"{'; '.join(part for part, count in parts.items() if count)} ({self.cache_mode})"
+        return f"{'; '.join(part for part, found in parts.items() if found)} ({self.cache_mode})"
 
     def _of(self, owner: Owner) -> list[Group]:
         return [group for group in self.taken if group.owner is owner]
@@ -122,7 +123,3 @@ def _profile(group: Group, artifact: Artifact, conditions: Conditions, profiler:
         launches=group.launches,
         rolled=rolled,
     )
-
-
-def _count(count: int, word: str, plural: str = "s") -> str:
-    return f"{count} {word}{plural if count != 1 else ''}"

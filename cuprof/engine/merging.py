@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -13,8 +14,6 @@ from cuprof.store.connection import database_file
 from cuprof.store.counter_models import Artifact
 from cuprof.store.merge import Merged
 from cuprof.store.source import Source, open_source
-
-PIECE_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,7 @@ def _copy(found: Path, kept: Path, sha256: str, folder: Path) -> None:
     part = kept.with_name(f".{kept.name}.{os.getpid()}.part")
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        with found.open("rb") as source, part.open("wb") as copy:
-            while piece := source.read(PIECE_BYTES):
-                copy.write(piece)
+        shutil.copyfile(found, part)
         part.replace(kept)
     except OSError as error:
         raise StoreError(f"report {found} cannot be copied to {kept}: {error.strerror}") from None

@@ -206,11 +206,10 @@ class _Trial:
         judged = []
         for (contender, legs), rows, problems in zip(running, compared.rows, compared.problems, strict=True):
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
-            message = "" if rows else "nothing of it could be compared"
-            decided = _candidate(contender, bases[contender.backend].variant, ruling, "; ".join((message, *problems)))
+            reasons = [*([] if rows else ["nothing of it could be compared"]), *problems]
+            decided = _candidate(contender, bases[contender.backend].variant, ruling, "; ".join(reasons))
             evidence = (*suspect(contender.file), *(Evidence("uneven", text, counts=False) for text in legs.drifts()))
-            message = decided.message.strip("; ")
-            judged.append((contender, replace(decided, rows=rows, evidence=evidence, message=message)))
+            judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
         return {device: noise.text for device, noise in compared.noises.items()}, judged
 
     @staticmethod
@@ -223,9 +222,8 @@ class _Trial:
             return _candidate(contender, baseline, Ruling.UNUSABLE, why)
         evidence = []
         for entry in legs.failed:
-            evidence.append(
-                Evidence(CLAIMS.get(entry.state.value, entry.state.value), f"{entry.label}: {entry.message}")
-            )
+            claim = CLAIMS.get(entry.state.value, entry.state.value)
+            evidence.append(Evidence(claim, f"{entry.label}: {entry.message}"))
             if log := logs.get(entry.identity):
                 evidence.append(Evidence("log", log, counts=False))
         made = _candidate(contender, baseline, Ruling.WRONG, evidence[0].detail)

@@ -10,7 +10,6 @@ import pytest
 
 from cuprof.commands import ncu_collect
 from cuprof.commands.hydra_app import compose
-from cuprof.engine.checking import Checked
 from cuprof.engine.sweep import SweepResult
 from cuprof.errors import ProfilerError
 from cuprof.project import Project
@@ -30,11 +29,11 @@ def collect(
     trials = (make_trial(ONE, source_hash="0" * 64), make_trial(WRONG, source_hash="0" * 64))
     wrong = Outcome(WRONG, State.WRONG_RESULT, "sum[0] = 3")
 
-    def check(config, project, store, observer, backends) -> Checked:
+    def check(config, project, store, observer, backends):
         sweep = store.begin_sweep(SweepFacts("s", "e", "scale", "v1", "0", "", {}, "host", {}, {}))
         store.enlist(sweep, trials)
         failed = () if config.baseline == "wrong_as_expected" else ((trials[1], wrong),)
-        return Checked(trials, {ONE: Outcome(ONE, State.OK), WRONG: wrong}, SweepResult(sweep, failed))
+        return trials, {ONE: Outcome(ONE, State.OK), WRONG: wrong}, SweepResult(sweep, failed)
 
     monkeypatch.setattr("cuprof.engine.checking.check_trials", check)
 
