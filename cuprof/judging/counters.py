@@ -84,7 +84,7 @@ class Counting:
                     collector,
                     store=course.store,
                     sweep_id=None,
-                    observer=course.listener,
+                    observer=course,
                     retry="all",
                 )
         except CuprofError as error:  # the verdict stands without

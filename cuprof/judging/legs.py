@@ -42,11 +42,12 @@ class _Leg(Prepared):
 
 
 @dataclass(frozen=True)
-class Course:
-    """Run legs one after another into one database.
+class Course(Observer):
+    """Run legs one after another into one database; of each it hears what matters to all of them.
 
     Args:
         config: how all of them are timed.
+        observer: told what is not of one leg alone.
         logs: identity → what there is to read of a trial that failed; filled by `run`.
         told: notes that have been passed on.
     """
@@ -93,31 +94,20 @@ class Course:
         )
         runner = JobRunner(WorkerSettings(config.device.numbers()), config.limits, sandbox=sandbox)
         with open_fleet([Station(runner, self.devices)]) as fleet:
-            return Sweep(Ledger(leg, self.project, self.store, fleet, self.listener), self.project).run().sweep_id
-
-    @property
-    def listener(self) -> Observer:
-        """Return what hears of one leg, and tells what matters to all of them."""
-        return _Listener(self.observer, self.logs, self.told)
-
-
-@dataclass(frozen=True)
-class _Listener(Observer):
-    """Keep the logs of what fails, and pass on what is not of one leg alone."""
-
-    observer: Observer
-    logs: dict[str, str]
-    told: set[str]
+            return Sweep(Ledger(leg, self.project, self.store, fleet, self), self.project).run().sweep_id
 
     def trial_started(self, trial: Trial, phase: str) -> None:
+        """Pass it on."""
         self.observer.trial_started(trial, phase)
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Keep the log of what failed, and pass it on."""
         if outcome.log:
             self.logs[outcome.identity] = outcome.log
         self.observer.trial_finished(trial, outcome)
 
     def note(self, text: str) -> None:
+        """Pass on what no leg before has told."""
         if text not in self.told:
             self.told.add(text)
             self.observer.note(text)

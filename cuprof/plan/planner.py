@@ -20,7 +20,7 @@ from cuprof.plan.identity import Identifier, defines_json, flat_json, frame_json
 from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_names, check_program
-from cuprof.plan.selection import Choice, Grid, read_selection
+from cuprof.plan.selection import Choice, Grid, points_of, read_selection
 from cuprof.point import Point, describe_coordinate
 from cuprof.records import DeviceFacts, Trial, Unavailable
 
@@ -221,10 +221,10 @@ def _described(grid: Grid) -> Iterator[tuple[Point, str, str]]:
     """Yield each point of a grid, its label and its canonical JSON, both put together from those of coordinates."""
     axes = [
         [(describe_coordinate(name, each), flat_json({name: each})[1:-1]) for each in values]
-        for name, values in grid.values.items()
+        for name, values in grid.items()
     ]
-    order = [place for _, place in sorted((name, place) for place, name in enumerate(grid.values))]
-    for point, coordinates in zip(grid.points(), itertools.product(*axes), strict=True):
+    order = [place for _, place in sorted((name, place) for place, name in enumerate(grid))]
+    for point, coordinates in zip(points_of(grid), itertools.product(*axes), strict=True):
         texts = ",".join([coordinates[place][1] for place in order])
         yield point, ", ".join([label for label, _ in coordinates]), f"{{{texts}}}"
 

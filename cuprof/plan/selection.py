@@ -18,17 +18,15 @@ MAX_COMBINATIONS = 1_000_000
 """More than any sweep measures; keeps a slip of the finger from planning for hours."""
 
 
-@dataclass(frozen=True)
-class Grid:
-    """All combinations of the values on named axes, the last axis varying fastest."""
+Grid = Mapping[str, tuple[Coordinate, ...]]
+"""The values on named axes, all of whose combinations are meant."""
 
-    values: Mapping[str, tuple[Coordinate, ...]]
 
-    def points(self) -> Iterator[Point]:
-        """Yield the points."""
-        names = tuple(self.values)
-        for combination in itertools.product(*self.values.values()):
-            yield Point(zip(names, combination, strict=True))
+def points_of(grid: Grid) -> Iterator[Point]:
+    """Yield the combinations of the values, the last axis varying fastest."""
+    names = tuple(grid)
+    for combination in itertools.product(*grid.values()):
+        yield Point(zip(names, combination, strict=True))
 
 
 @dataclass(frozen=True)
@@ -68,12 +66,12 @@ def read_selection(family: Family, selection: Selection) -> Choice:
         )
     points: dict[Point, str] = {}
     for preset, values in axes:
-        for point in Grid(values).points():
+        for point in points_of(values):
             points.setdefault(point, preset)
     return Choice(
         variants,
         tuple((preset, point) for point, preset in points.items()),
-        {name: Grid(grid) for name, grid in grids.items()},
+        grids,
         lacking,
         tuple(notes),
     )
@@ -113,9 +111,7 @@ def _matching(family: Family, word: str) -> set[str]:
     return {variant.name for variant in family.variants.values() if word in (variant.kind, variant.backend)}
 
 
-def _problem_axes(
-    family: Family, selection: Selection
-) -> tuple[list[tuple[str, dict[str, tuple[Coordinate, ...]]]], list[str]]:
+def _problem_axes(family: Family, selection: Selection) -> tuple[Sequence[tuple[str, Grid]], list[str]]:
     """Return the values by axis for each preset, or for no preset under the name "", and notes."""
     given = {name: axis_values(family.axis(name), values) for name, values in selection.problem.items()}
     for preset in selection.presets:
@@ -136,7 +132,7 @@ def _problem_axes(
 
 def _tunable_axes(
     variants: Sequence[Variant], selection: Selection, family: Family
-) -> tuple[dict[str, dict[str, tuple[Coordinate, ...]]], dict[str, tuple[str, ...]]]:
+) -> tuple[Mapping[str, Grid], dict[str, tuple[str, ...]]]:
     """Return the values by tunable for each variant, and for each variant what was asked that it does not allow."""
     grids: dict[str, dict[str, tuple[Coordinate, ...]]] = {
         variant.name: {tunable.name: (tunable.default,) for tunable in variant.tunables} for variant in variants
