@@ -120,15 +120,13 @@ def _read_action(
 
 def _details(action: Any, ranges: Sequence[str]) -> Mapping[str, Any]:
     limits = {name: _integer(action, metric) for name, metric in _LIMITS.items()}
-    details: dict[str, Any] = {"signature": _name(action, action.NameBase_DEMANGLED), "ranges": list(ranges)}
-    known = {name: value for name, value in limits.items() if value is not None}
-    if known:
-        details["occupancy_limits"] = known
-    workload = _WORKLOADS.get(action.workload_type())
-    if workload:
-        details["workload"] = workload
-    device = _text(action, "device__attribute_display_name")
-    return {**details, "device": device} if device else details
+    details = {
+        "occupancy_limits": {name: value for name, value in limits.items() if value is not None},
+        "workload": _WORKLOADS.get(action.workload_type()),
+        "device": _text(action, "device__attribute_display_name"),
+    }
+    known = {name: value for name, value in details.items() if value}
+    return {"signature": _name(action, action.NameBase_DEMANGLED), "ranges": list(ranges), **known}
 
 
 def _ranges(action: Any) -> tuple[str, ...]:
@@ -148,10 +146,8 @@ def _counters(module: Any, action: Any, metrics: Sequence[str] | None) -> Iterat
         raise ValueError("the name of a metric is no text")
     for name in select(present, metrics):
         metric = action.metric_by_name(name)
-        if metric is not None:
-            value = _counter(module, name, metric)
-            if value is not None:
-                yield value
+        if metric is not None and (value := _counter(module, name, metric)) is not None:
+            yield value
 
 
 def select(present: Sequence[str], metrics: Sequence[str] | None) -> list[str]:

@@ -15,15 +15,12 @@ from typing import Any
 
 import msgspec
 
-from cuprof.point import Point
+from cuprof.point import Coordinate, Point
 from cuprof.worker import messages
 
 MESSAGE_LIMIT_BYTES = 1 << 28
 """A message of a trial with the most samples has a hundredth of it; what a variant writes into the pipe by mistake
 would else be waited for as the length that it happens to spell."""
-
-
-COORDINATE = (int, float, str, bool)
 
 
 class NonsenseError(ValueError):
@@ -62,10 +59,6 @@ class Wire:
     def poll(self, timeout_s: float = 0.0) -> bool:
         """Return whether there is something to receive, or the other end is closed."""
         return self._pipe.poll(timeout_s)
-
-    def close(self) -> None:
-        """Close this end."""
-        self._pipe.close()
 
 
 def encode(message: object) -> bytes:
@@ -107,7 +100,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def _from_plain(kind: type, value: Any) -> Any:
-    if kind is Point and isinstance(value, dict) and all(isinstance(each, COORDINATE) for each in value.values()):
+    if kind is Point and isinstance(value, dict) and all(isinstance(each, Coordinate) for each in value.values()):
         return Point(value)
     if kind is Path and isinstance(value, str):
         return Path(value)
