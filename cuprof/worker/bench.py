@@ -102,9 +102,7 @@ class Bench:
     def check(self, candidate: Candidate) -> None:
         """Run the candidate on poisoned arrays and compare with the reference; damage that it does is put right."""
         if not candidate.tolerances:
-            variant = candidate.variant
-            where = f"the tolerance of {variant.name}"
-            candidate.tolerances = self.workload.held_to(variant.tolerance, where, self.job.problem)
+            candidate.tolerances = self.workload.held_to(candidate.variant)
         assert candidate.runnable is not None
         byte = SECOND_POISON_BYTE if candidate.check else POISON_BYTE
         started = monotonic_ns()
@@ -173,9 +171,7 @@ class Bench:
         if replaced := self.find_replaced(candidate):
             raise TamperedError(list_first(replaced, 3))
         candidate.looks += 1
-        variant = candidate.variant
-        where = f"the tolerance of {variant.name}"
-        return self.workload.judge_unseen(outputs, number, variant.tolerance, where, candidate.looks)
+        return self.workload.judge_unseen(outputs, number, candidate.variant, candidate.looks)
 
     def _digest(self, outputs: Arrays) -> bytes:
         """Return what tells results apart; with a key, as nobody is to make another result of the same digest."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from time import monotonic
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from cuprof.backends.host_memory import available_bytes
 from cuprof.backends.registry import get_spec
 from cuprof.backends.sealed import Sealed
 from cuprof.errors import FamilyError, FamilyFault
-from cuprof.family import Arrays, Chance, Family, Signature, Tolerance, Tolerances
+from cuprof.family import Arrays, Chance, Family, Signature, Tolerance, Tolerances, Variant
 from cuprof.family.trace import blame
 from cuprof.point import Point
 from cuprof.records import Check
@@ -42,10 +42,6 @@ LATE_S = 0.5
 reference took no longer than this, or the variant is isolated: what is right is found out when the result is there."""
 STRETCH = 1 << 20
 """Then of larger outputs so many elements in a row, drawn by chance."""
-
-
-OwnTolerance = Callable[[Point, Arrays, Arrays], object]
-"""What a variant gives that states a tolerance of its own."""
 
 
 @dataclass(frozen=True)
@@ -119,20 +115,12 @@ class Workload:
         assert reference is not None
         return self._judge(outputs, reference.open(), self.standards[number].inputs, tolerances, look)
 
-    def judge_unseen(
-        self,
-        outputs: Arrays,
-        number: int,
-        own: OwnTolerance | None,
-        where: str,
-        look: int,
-    ) -> Check:
+    def judge_unseen(self, outputs: Arrays, number: int, variant: Variant, look: int) -> Check:
         """Return whether results are right where nobody has known yet what is right.
 
         Args:
             number: of a set without a reference.
-            own: a tolerance of the variant's own.
-            where: how a message names that one.
+            look: as for `judge`.
 
         Raises:
             FamilyFault: a function of the family failed.
@@ -141,7 +129,7 @@ class Workload:
             self.late[number] = self._find_right(self.unseen[number - COMPARED_SETS])
         late = self.late[number]
         expected = late.reference.open()
-        held_to = _hold(own, where, self.problem, late.standard, expected)
+        held_to = _hold(variant, self.problem, late.standard, expected)
         return self._judge(late.cut(outputs), expected, late.standard.inputs, held_to, look)
 
     def redraw(self, number: int) -> Arrays:
@@ -262,7 +250,7 @@ class Workload:
         sets = [*self.sets, InputSet(as_long_as(self.signature, drawn))]
         return replace(self, sets=sets, unseen=[*self.unseen, drawn])
 
-    def held_to(self, own: OwnTolerance | None, where: str, problem: Point) -> list[Tolerances | None]:
+    def held_to(self, variant: Variant) -> list[Tolerances | None]:
         """Return what a variant's results are held to on each set: its own tolerance where it states one.
 
         Raises:
@@ -271,8 +259,8 @@ class Workload:
         found: list[Tolerances | None] = [None] * len(self.sets)
         for number, (each, standard) in enumerate(zip(self.sets, self.standards, strict=False)):
             assert each.reference is not None
-            expected = each.reference.open() if own else {}
-            found[number] = _hold(own, where, problem, standard, expected)
+            expected = each.reference.open() if variant.tolerance else {}
+            found[number] = _hold(variant, self.problem, standard, expected)
         return found
 
 
@@ -295,14 +283,14 @@ class _Late:
         }
 
 
-def _hold(own: OwnTolerance | None, where: str, problem: Point, standard: Standard, expected: Arrays) -> Tolerances:
+def _hold(variant: Variant, problem: Point, standard: Standard, expected: Arrays) -> Tolerances:
     """Return what a variant's results are held to: its own tolerance where it states one."""
-    if own is None:
+    if variant.tolerance is None:
         return standard.tolerances
     with read_only(standard.inputs):
-        tolerance = own(problem, standard.inputs, expected)
-    check_tolerance(tolerance, where, [*by_field(expected)])
-    return _apart_from(standard.masks, cast(Tolerances, tolerance), expected)
+        tolerance = variant.tolerance(problem, standard.inputs, expected)
+    check_tolerance(tolerance, f"the tolerance of {variant.name}", [*by_field(expected)])
+    return _apart_from(standard.masks, tolerance, expected)
 
 
 def _count_sets(job: Job) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.errors import FamilyFault
-from cuprof.family import Arrays, Family, Point, Tolerance
+from cuprof.family import Arrays, Family, Point, Tolerance, Variant
 from cuprof.records import Measure
 from cuprof.worker import workload
 from cuprof.worker.messages import Job
@@ -22,6 +22,7 @@ N = 64
 HOST = Job(Path(), "cpu", Point(n=N), (), 3, MeasureConfig(), {Measure.COLD: "m" * 16})
 CARD = replace(HOST, backend="cuda")
 FAMILY = make_twice(N)
+PLAIN = Variant("plain", "cpu", "cpu", lambda *_: None, "")
 
 
 def test_a_job_on_the_host_finds_all_its_sets_after_one_on_a_card() -> None:
@@ -67,13 +68,13 @@ def test_what_is_right_for_unseen_inputs_is_found_out_when_it_is_asked_for_and_o
     drawn, right = give(family, twice)
     assert len(asked) == COMPARED_SETS
     for outputs, passed in ((right, True), ({"y": right["y"] + 1}, False), (right, True)):
-        check = drawn.judge_unseen(outputs, COMPARED_SETS, None, "", 1)
+        check = drawn.judge_unseen(outputs, COMPARED_SETS, PLAIN, 1)
         assert check.passed is passed
     assert len(asked) == COMPARED_SETS + 1
     inputs = drawn.redraw(COMPARED_SETS)
     assert inputs is drawn.sets[COMPARED_SETS].inputs
     for outputs, passed in ((right, False), ({"y": twice(inputs).astype(np.float32)}, True)):
-        check = drawn.judge_unseen(outputs, COMPARED_SETS, None, "", 1)
+        check = drawn.judge_unseen(outputs, COMPARED_SETS, PLAIN, 1)
         assert check.passed is passed
 
 
@@ -86,10 +87,10 @@ def test_of_long_outputs_a_stretch_is_looked_at(monkeypatch: pytest.MonkeyPatch,
     for _ in range(40):
         drawn, outputs = give(family, twice)
         outputs["y"][: N // 2] = 0
-        check = drawn.judge_unseen(outputs, COMPARED_SETS, None, "", 1)
+        check = drawn.judge_unseen(outputs, COMPARED_SETS, PLAIN, 1)
         found.append(check.passed)
     assert {*found} == {True, False}
-    check = drawn.judge_unseen({"y": 0 * outputs["y"]}, COMPARED_SETS, None, "", 1)
+    check = drawn.judge_unseen({"y": 0 * outputs["y"]}, COMPARED_SETS, PLAIN, 1)
     assert check.message.endswith(f"{N // 4} of {N // 4} elements are wrong")
 
 
@@ -103,7 +104,7 @@ def test_a_tolerance_of_a_variants_own_holds_for_unseen_inputs_too() -> None:
         return Tolerance(absolute=1.0)
 
     for tolerance, passed in ((own, True), (None, False)):
-        check = drawn.judge_unseen(outputs, COMPARED_SETS, tolerance, "its tolerance", 1)
+        check = drawn.judge_unseen(outputs, COMPARED_SETS, replace(PLAIN, tolerance=tolerance), 1)
         assert check.passed is passed
 
 
@@ -117,7 +118,7 @@ def test_where_references_take_long_or_fail_no_variant_is_wrong(monkeypatch: pyt
 
     broken = replace(drawn, family=replace(drawn.family, reference=fail))
     with pytest.raises(FamilyFault, match="no inverse"):
-        broken.judge_unseen(outputs, COMPARED_SETS, None, "", 1)
+        broken.judge_unseen(outputs, COMPARED_SETS, PLAIN, 1)
     monkeypatch.setattr(workload, "LATE_S", 0.0)
     assert not Workload.make(family, HOST).looks_late
     assert Workload.make(family, replace(HOST, isolated=True)).looks_late
