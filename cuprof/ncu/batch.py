@@ -26,7 +26,7 @@ def run_batch(
     on_progress: Callable[[Progress], None] = lambda _: None,
     ahead: Batch | None = None,
 ) -> tuple[BatchResult, tuple[str, ...]]:
-    """Profile trials of one back end's device in one ncu process.
+    """Profile trials of one family on one back end's device in one ncu process.
 
     Every call decides at least one trial, names metrics to leave out, was interrupted, or raises.
 
@@ -64,22 +64,14 @@ def _device_index(trials: Sequence[Trial]) -> int:
 
 def _task(trials: Sequence[Trial], setting: Setting, progress: Path) -> ProfilingTask:
     return ProfilingTask(
-        trials=tuple(
-            TaskTrial(
-                trial.identity,
-                setting.family_folder(trial.family),
-                trial.variant,
-                trial.problem,
-                trial.tunables,
-                setting.extension,
-            )
-            for trial in trials
-        ),
+        family_folder=setting.family_folder(trials[0].family),
+        trials=tuple(TaskTrial(each.identity, each.variant, each.problem, each.tunables) for each in trials),
         profiler=NAME,
         backend=trials[0].backend,
         device_index=_device_index(trials),
         progress_path=str(progress),
         warm_up=0 if setting.request.conditions.cache_mode == "cold" else 1,
+        extension=setting.extension,
     )
 
 

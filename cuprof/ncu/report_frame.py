@@ -11,6 +11,7 @@ description of the session (versions, command line) stands in blocks of its own 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,11 +72,11 @@ def find_options(path: Path) -> dict[str, str]:
 
 
 def _read_headers(file: IO[bytes], size: int) -> Frame:
-    version = _numbers(_message(file, size)).get(_VERSION, 0)
+    version = _numbers(file.read(_length(file, size))).get(_VERSION, 0)
     blocks = results = 0
     described = False
     while file.tell() < size:
-        header = _message(file, size)
+        header = file.read(_length(file, size))
         numbers = _numbers(header)
         end = file.tell() + numbers.get(_PAYLOAD_SIZE, 0)
         if end > size:
@@ -83,7 +84,7 @@ def _read_headers(file: IO[bytes], size: int) -> Frame:
         found = numbers.get(_RESULTS, 0) + numbers.get(_RANGE_RESULTS, 0)
         # NVIDIA's reader ends the process where a header counts more messages than there are.
         for _ in range(numbers.get(_SOURCES, 0) + found):
-            _skip_message(file, end)
+            file.seek(_length(file, end), os.SEEK_CUR)
         file.seek(end)
         blocks += 1
         results += found
@@ -97,15 +98,6 @@ def _read_headers(file: IO[bytes], size: int) -> Frame:
     if not blocks or (results and not described and version >= NEWEST_VERSION):
         raise _CutShortError
     return Frame(version, results)
-
-
-def _message(file: IO[bytes], size: int) -> bytes:
-    """Read one message behind its size."""
-    return file.read(_length(file, size))
-
-
-def _skip_message(file: IO[bytes], size: int) -> None:
-    file.seek(_length(file, size), 1)
 
 
 def _length(file: IO[bytes], size: int) -> int:

@@ -166,7 +166,7 @@ class Collector(ABC):
 
     @abstractmethod
     def profile(self, trials: Sequence[Trial], on_trial: Callable[[str], None] = lambda _: None) -> BatchResult:
-        """Profile trials of one device that are known to be right, each executed once.
+        """Profile trials of one family and device that are known to be right, each executed once.
 
         Every call decides a trial, leaves a metric out, was interrupted, or raises.
 

@@ -25,14 +25,12 @@ TASK, OWNER, PROGRESS = "task.json", "owner.json", "progress.jsonl"
 
 @dataclass(frozen=True)
 class TaskTrial:
-    """Name one trial so that another process can build and execute it; `extension` is added to its family."""
+    """Name one trial so that another process can build and execute it."""
 
     identity: str
-    family_folder: Path
     variant: str
     problem: Point
     tunables: Point
-    extension: Extension | None = None
 
 
 @dataclass(frozen=True)
@@ -40,21 +38,25 @@ class ProfilingTask:
     """Say what one profiled process has to do.
 
     Args:
+        family_folder: of the family of all the trials, as `load_family` takes it.
         trials: in the order they are executed.
         profiler: name of the one it runs under, whose mark encloses each execution.
         backend: the back end of all the trials.
         device_index: ordinal among the back end's devices.
-        progress_path: file that `cuprof.profiling.progress.ProgressWriter` appends to.
+        progress_path: file that `cuprof.profiling.progress.write_progress` appends to.
         warm_up: executions of a trial before the marked one, so that hot counters find the caches as a previous
             execution left them. A library call has one at least: it chooses its algorithm there.
+        extension: what is added to the family.
     """
 
+    family_folder: Path
     trials: tuple[TaskTrial, ...]
     profiler: str
     backend: str
     device_index: int
     progress_path: str
     warm_up: int = 1
+    extension: Extension | None = None
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from cuprof.backends.contract import (
 from cuprof.errors import BuildError, TamperedError
 from cuprof.family import Arrays
 from cuprof.family.includes import relocate
+from cuprof.plan.memory import signature_bytes
 from cuprof.records import Check, Measure, State
 from cuprof.wording import list_first
 from cuprof.worker.candidate import Candidate, Enter
@@ -252,11 +253,7 @@ class Bench:
     @property
     def fits_caches(self) -> bool:
         """Return whether the arrays come to at most half of the last-level cache."""
-        if not self.cache_bytes:
-            return False
-        signature = self.workload.signature
-        arrays = (*signature.inputs.values(), *signature.outputs.values())
-        return 2 * sum(each.nbytes for each in arrays) <= self.cache_bytes
+        return 0 < 2 * signature_bytes(self.workload.signature) <= self.cache_bytes
 
     def restores(self, candidate: Candidate) -> bool:
         """Return whether an execution leaves changed what the next one has to find as it was."""

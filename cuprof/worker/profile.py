@@ -16,7 +16,7 @@ import numpy as np
 
 from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session
 from cuprof.backends.registry import open_backend
-from cuprof.family import Family, Program
+from cuprof.family import Family, Point, Program
 from cuprof.family.extension import extend
 from cuprof.family.fingerprint import source_text
 from cuprof.family.loader import load_family
@@ -33,7 +33,7 @@ class Profiling:
     def __init__(self, task: ProfilingTask, progress: IO[str], backend: Backend[Runnable]) -> None:
         self.task, self.progress, self.backend = task, progress, backend
         self._mark = get_profiler(task.profiler).mark
-        self._opened: tuple[tuple[object, ...], Family, Session[Runnable]] | None = None
+        self._opened: tuple[Point, Family, Session[Runnable]] | None = None
 
     def run(self) -> None:
         """Execute every trial of the task."""
@@ -50,7 +50,7 @@ class Profiling:
                 write_progress(self.progress, trial.identity, Step.DONE)
 
     def _run_trial(self, trial: TaskTrial) -> None:
-        family, session = self._open(trial)
+        family, session = self._open(trial.problem)
         variant = family.variant(trial.variant)
         program: Program | None = variant.make(trial.problem, trial.tunables) if variant.kind == "kernel" else None
         text = source_text(family, variant) if program is not None else ""
@@ -63,34 +63,28 @@ class Profiling:
         with self._mark(trial.identity):
             session.run(runnable)
 
-    def _open(self, trial: TaskTrial) -> tuple[Family, Session[Runnable]]:
-        key = _place(trial)
-        if self._opened is None or self._opened[0] != key:
+    def _open(self, problem: Point) -> tuple[Family, Session[Runnable]]:
+        if self._opened is None or self._opened[0] != problem:
             if self._opened is not None:
                 self._opened[2].close()
                 self._opened = None
-            family = load_family(trial.family_folder)
-            signature = family.signature(trial.problem)
-            inputs = as_long_as(signature, family.generate(trial.problem, np.random.default_rng(0)))
-            if trial.extension is not None:  # strangers' code, after the inputs have been made
-                extend(family, trial.extension)
-            session = self.backend.open(signature, inputs, ReadingOptions(), self._scratch_bytes(family, key))
-            self._opened = (key, family, session)
+            family = load_family(self.task.family_folder)
+            signature = family.signature(problem)
+            inputs = as_long_as(signature, family.generate(problem, np.random.default_rng(0)))
+            if self.task.extension is not None:  # strangers' code, after the inputs have been made
+                extend(family, self.task.extension)
+            session = self.backend.open(signature, inputs, ReadingOptions(), self._scratch_bytes(family, problem))
+            self._opened = (problem, family, session)
         return self._opened[1:]
 
-    def _scratch_bytes(self, family: Family, key: tuple[object, ...]) -> int:
+    def _scratch_bytes(self, family: Family, problem: Point) -> int:
         """Return the largest scratch of the task's trials of this problem."""
         needed = 0
         for trial in self.task.trials:
             variant = family.variants.get(trial.variant)
-            if _place(trial) == key and variant is not None and variant.kind == "kernel":
+            if trial.problem == problem and variant is not None and variant.kind == "kernel":
                 needed = max(needed, arena_bytes(variant.make(trial.problem, trial.tunables)))
         return needed
-
-
-def _place(trial: TaskTrial) -> tuple[object, ...]:
-    """Return what decides a trial's family and inputs."""
-    return trial.family_folder, trial.extension, trial.problem
 
 
 def main(arguments: list[str]) -> int:

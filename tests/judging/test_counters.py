@@ -74,11 +74,14 @@ def test_baseline_and_candidate_stand_beside_each_other(bench: Bench) -> None:
         Counter(Point(n=1024), "launch__grid_size", "", 256.0, 1056.0),
         Counter(Point(n=1024), "gpu__time_duration.sum", "ns", 5472.0, 6432.0),
     )
-    base, new = (task["trials"] for task in bench.ncu.tasks)
-    assert [each["identity"] for each in (*base, *new)] == [BASE, NEW]  # the baseline's other one is not compared
-    assert (base[0]["family_folder"], base[0]["extension"]) == (str(bench.folder / "family"), None)
+    base, new = bench.ncu.tasks
+    assert [each["identity"] for each in (*base["trials"], *new["trials"])] == [
+        BASE,
+        NEW,
+    ]  # the baseline's other one is not compared
+    assert (base["family_folder"], base["extension"]) == (str(bench.folder / "family"), None)
     extension = {"file": "mine.cu", "beside": str(bench.folder), "like": "v1", "only": ""}
-    assert (new[0]["family_folder"], new[0]["extension"]) == (str(bench.folder / "copy"), extension)
+    assert (new["family_folder"], new["extension"]) == (str(bench.folder / "copy"), extension)
     kept = [profile.artifact.path for profile in bench.course.store.profiles]  # type: ignore[attr-defined]
     assert sorted(kept) == sorted(path.name for path in (bench.folder / "artifacts").iterdir())
     assert not (bench.folder / "project").exists()

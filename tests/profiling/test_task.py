@@ -23,8 +23,9 @@ A = "a" * 32
 @pytest.mark.parametrize("extension", [None, Extension("mine.py", Path("/else where"), only="mine")])
 def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -> None:
     problem, tunables = Point(n=2**24, dtype="float32"), Point(block=256)
-    trial = TaskTrial(A, Path("/some where/scale"), "plain", problem, tunables, extension)
-    task = ProfilingTask((trial,), "ncu", "cuda", 1, progress_path=str(tmp_path / "p"), warm_up=2)
+    trial = TaskTrial(A, "plain", problem, tunables)
+    path, folder = str(tmp_path / "p"), Path("/some where/scale")
+    task = ProfilingTask(folder, (trial,), "ncu", "cuda", 1, progress_path=path, warm_up=2, extension=extension)
     write_task(task, tmp_path / "task.json")
     read = read_task(tmp_path / "task.json")
     assert read == task

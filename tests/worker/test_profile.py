@@ -62,10 +62,9 @@ def write(
     """Write a task of (identity, variant, n) and return its file."""
     tunables = Point(chunk=16, reverse=False)
     members = tuple(
-        TaskTrial(identity, family, variant, Point(n=n, dtype="float32"), tunables, extension)
-        for identity, variant, n in trials
+        TaskTrial(identity, variant, Point(n=n, dtype="float32"), tunables) for identity, variant, n in trials
     )
-    task = ProfilingTask(members, "notes", "cpu", 0, progress_path=str(folder / "progress"))
+    task = ProfilingTask(family, members, "notes", "cpu", 0, str(folder / "progress"), extension=extension)
     write_task(task, folder / "task.json")
     return folder / "task.json"
 
