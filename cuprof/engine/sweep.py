@@ -7,7 +7,7 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
@@ -123,14 +123,11 @@ def _open_store(url: str) -> Store:
     """Open the database; a server is asked several times, since one connection may be lost for any reason."""
     from cuprof.store import Store
 
-    for chance in reversed(range(OPENINGS)):
-        try:
+    for _ in range(OPENINGS - 1):
+        with suppress(UnreachableStoreError):
             return Store.open(url)
-        except UnreachableStoreError:
-            if not chance:
-                raise
-            time.sleep(REOPEN_S)
-    raise AssertionError
+        time.sleep(REOPEN_S)
+    return Store.open(url)
 
 
 class Sweep:

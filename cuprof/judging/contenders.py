@@ -101,15 +101,15 @@ class Entrance:
                 raise
             return _refused(file, Ruling.WRONG, f"reading it ended the process: {death.cause}", death.log)
         except WorkerError as error:
-            return _refused(file, Ruling.WRONG, f"reading it: {error}", "")
+            return _refused(file, Ruling.WRONG, f"reading it: {error}")
         if outlined.fault:
             return _refused(file, Ruling.UNUSABLE, outlined.fault, outlined.log)
         try:
             contenders = list(self._contenders(file, folder, extension, outlined))
         except _LieError as lie:
-            return _refused(file, Ruling.WRONG, str(lie), "")
+            return _refused(file, Ruling.WRONG, str(lie))
         return contenders or _refused(
-            file, Ruling.UNUSABLE, f"no trial is left of it: {'; '.join(outlined.excluded[:3])}", ""
+            file, Ruling.UNUSABLE, f"no trial is left of it: {'; '.join(outlined.excluded[:3])}"
         )
 
     def _contenders(self, file: Path, folder: Path, extension: Extension, outlined: Outlined) -> Iterator[Contender]:
@@ -170,7 +170,7 @@ def check_file(path: Path) -> Path:
     return path.resolve()
 
 
-def _refused(file: Path, ruling: Ruling, message: str, log: str) -> Candidate:
+def _refused(file: Path, ruling: Ruling, message: str, log: str = "") -> Candidate:
     evidence = (Evidence("log", log),) if log else ()
     return Candidate(str(file), "", message=message, ruling=ruling, evidence=evidence)
 

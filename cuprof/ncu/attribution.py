@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cuprof.errors import ProfilerError
@@ -59,12 +59,15 @@ class Attribution:
         return self.setting.collection.metrics
 
     def _absent(self, profiles: Sequence[Profile]) -> tuple[str, ...]:
-        """Return the metrics that ncu left out without a word, as it does where the chip does not have them."""
+        """Return the metrics that ncu left out without a word, as it does where the chip does not have them.
+
+        What is asked for without a suffix is collected under one (dram__bytes_read as dram__bytes_read.sum).
+        """
         present = {counter.metric for profile in profiles for launch in profile.launches for counter in launch.counters}
         if not present:
             return ()
-        exact = [name for name in self._asked if not name.startswith(("regex:", "group:"))]
-        return tuple(name for name in exact if name not in present and not _has_suffixed(name, present))
+        exact = [name for name in self._asked if not name.startswith(("regex:", "group:")) and name not in present]
+        return tuple(name for name in exact if not any(other.startswith(f"{name}.") for other in present))
 
     def _profile(self, trial: Trial, launches: tuple[LaunchRecord, ...]) -> Profile | None:
         """Return the trial's profile, or None where it has to be run again."""
@@ -137,8 +140,3 @@ class Attribution:
         else:
             how = f"ended with exit code {self.result.returncode} before any trial was profiled"
         return f"{self.setting.executable.path} {how}: {self._last_line() or 'it said nothing'}; its output is in {log}"
-
-
-def _has_suffixed(name: str, present: Iterable[str]) -> bool:
-    """Return whether a name without a suffix was collected under one (dram__bytes_read as dram__bytes_read.sum)."""
-    return any(other.startswith(name + ".") for other in present)

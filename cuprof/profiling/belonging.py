@@ -69,7 +69,8 @@ def _group_of_ours(
     apart = f"{name}/{identity[:8]}"
     if label is None:
         return Group(Owner.UNKNOWN, identity, apart, launches)
-    others = [device for device in _devices(launches) if not _same_device(device, trial_device)]
+    devices = (str(launch.details.get("device") or "") for launch in launches)
+    others = [device for device in devices if not _same_device(device, trial_device)]
     if others:
         message = f"not joined to {label}: the trial is of {trial_device}, the report of {others[0]}"
         return Group(Owner.OTHER_DEVICE, identity, apart, launches, message=message)
@@ -112,10 +113,6 @@ def _crash(launch: LaunchRecord) -> str:
         lacks.append("duration")
     what = " and no ".join(lacks)
     return f"launch {launch.ordinal} ({launch.kernel}) crashed: the report has no {what} of it" if lacks else ""
-
-
-def _devices(launches: Sequence[LaunchRecord]) -> list[str]:
-    return [str(launch.details["device"]) for launch in launches if launch.details.get("device")]
 
 
 def _same_device(one: str, other: str) -> bool:
