@@ -28,7 +28,7 @@ class StoppingRule:
     Args:
         target: half-width of the interval, relative to the median.
         confidence: level of the interval.
-        min_samples: not fewer before `max_ns`.
+        min_samples: not fewer before `max_ns`, but where the rest would not make the interval narrow.
         max_samples: not more.
         max_ns: time bound, applied once there are enough samples for an interval, or `min_samples` if those are fewer.
         patience_ns: time bound that holds even below that, for executions of seconds.
@@ -51,7 +51,7 @@ class StoppingRule:
         """
         if spent_ns >= self.patience_ns:
             return True
-        if count < self._least(spent_ns):
+        if count < self._least(spent_ns, FORESEEN * self.max_ns):
             return False
         return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
 
@@ -66,14 +66,16 @@ class StoppingRule:
         if spent_ns >= self.patience_ns:
             return "time"
         counted = len(durations_ns)
-        if counted >= self._least(spent_ns):
-            enough = counted >= least_count(self.confidence)
+        enough = counted >= least_count(self.confidence)
+        if counted >= self._least(spent_ns, self.max_ns):
             if enough and is_narrow(durations_ns, self.confidence, self.target, tick_ns):
                 return "interval"
             if counted >= self.max_samples:
                 return "samples"
-            if spent_ns >= self.max_ns or (enough and self._is_out_of_reach(durations_ns, spent_ns, tick_ns)):
+            if spent_ns >= self.max_ns:
                 return "time"
+        if enough and self._is_out_of_reach(durations_ns, spent_ns, tick_ns):
+            return "time"
         return "excluded" if left_out >= MOST_EXCLUDED * max(counted, self.min_samples) else None
 
     def _is_out_of_reach(self, durations_ns: Sequence[float], spent_ns: float, tick_ns: float) -> bool:
@@ -83,6 +85,6 @@ class StoppingRule:
         within_reach = max(OUT_OF_REACH * self.target / share**0.5, TWO_SPEEDS)
         return not is_narrow(durations_ns, self.confidence, within_reach, tick_ns)
 
-    def _least(self, spent_ns: float) -> int:
-        """Return how many samples there are to be before sampling may stop, but for patience."""
-        return min(self.min_samples, least_count(self.confidence)) if spent_ns >= self.max_ns else self.min_samples
+    def _least(self, spent_ns: float, few_from_ns: float) -> int:
+        """Return how many samples there are to be, but for patience; from that time on as many as make an interval."""
+        return min(self.min_samples, least_count(self.confidence)) if spent_ns >= few_from_ns else self.min_samples
