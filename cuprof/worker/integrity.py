@@ -73,11 +73,12 @@ class Integrity:
         self._own += _walk(new, self._own)  # once: all of it is a tenth of a second
         self._walked = len(self._known), len(self._code), len(self._names)
         reached = [*_walk(roots, [*vars(self).values()])]
-        self._objects = [(each, type(each)) for each in (*self._own, *reached)]
+        objects = {id(each): each for each in (*self._own, *reached)}
+        self._objects = [(each, type(each)) for each in objects.values()]
         self._methods = {kind: frozenset(_methods_of(kind)) for kind in {kind for _, kind in self._objects}}
         self._held = [
             (each, name, value)
-            for each in reached
+            for each, _ in self._objects
             for name, value in _attributes(each).items()
             if isinstance(value, FUNCTIONS) or _is_own(value)
         ]
