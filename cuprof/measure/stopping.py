@@ -12,8 +12,9 @@ GROWTH = 1.15
 on a lucky one too often, and cost more than the sampling of short kernels."""
 MOST_EXCLUDED = 3.0
 """Sampling ends when this many times as many samples were left out as counted, plus the minimum."""
-FORESEEN = 0.25
-"""After this part of the time it is asked whether the rest could be enough."""
+FORESEEN, FORESEEN_FROM = 0.25, 10
+"""After this part of the time, and with so many samples, it is asked whether the rest could be enough. Six make an
+interval, but on a busy host their median was twice what it is."""
 OUT_OF_REACH = 3.0
 """It could not where the interval, which narrows with the square root of the time, would still be so many times as wide
 as it should be."""
@@ -51,7 +52,8 @@ class StoppingRule:
         """
         if spent_ns >= self.patience_ns:
             return True
-        if count < self._least(spent_ns, FORESEEN * self.max_ns):
+        least = self._least(spent_ns)
+        if count < (least if spent_ns < FORESEEN * self.max_ns else min(least, FORESEEN_FROM)):
             return False
         return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
 
@@ -67,14 +69,15 @@ class StoppingRule:
             return "time"
         counted = len(durations_ns)
         enough = counted >= least_count(self.confidence)
-        if counted >= self._least(spent_ns, self.max_ns):
+        if counted >= self._least(spent_ns):
             if enough and is_narrow(durations_ns, self.confidence, self.target, tick_ns):
                 return "interval"
             if counted >= self.max_samples:
                 return "samples"
             if spent_ns >= self.max_ns:
                 return "time"
-        if enough and self._is_out_of_reach(durations_ns, spent_ns, tick_ns):
+        foreseen = enough and counted >= min(self.min_samples, FORESEEN_FROM)
+        if foreseen and self._is_out_of_reach(durations_ns, spent_ns, tick_ns):
             return "time"
         return "excluded" if left_out >= MOST_EXCLUDED * max(counted, self.min_samples) else None
 
@@ -85,6 +88,6 @@ class StoppingRule:
         within_reach = max(OUT_OF_REACH * self.target / share**0.5, TWO_SPEEDS)
         return not is_narrow(durations_ns, self.confidence, within_reach, tick_ns)
 
-    def _least(self, spent_ns: float, few_from_ns: float) -> int:
-        """Return how many samples there are to be, but for patience; from that time on as many as make an interval."""
-        return min(self.min_samples, least_count(self.confidence)) if spent_ns >= few_from_ns else self.min_samples
+    def _least(self, spent_ns: float) -> int:
+        """Return how many samples there are to be before sampling may stop, but for patience and foresight."""
+        return min(self.min_samples, least_count(self.confidence)) if spent_ns >= self.max_ns else self.min_samples
