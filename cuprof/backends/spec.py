@@ -42,7 +42,7 @@ class ListedDevice:
 
 @dataclass(frozen=True)
 class BackendSpec:
-    """Describe a back end: the one place for each fact about it. Functions are named as "module:function".
+    """Describe a back end: the one place for each fact about it. Functions and classes are named as "module:name".
 
     A back end's number, which `setting` takes from the configuration, means what that back end says: the ordinal of a
     device, or how many threads to use. None stands for its default.

@@ -31,13 +31,16 @@ READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
 
 
 class CudaBackend(Backend[CudaRunnable]):
-    """One CUDA device, chosen by ordinal. Opening it makes its primary context current in this thread."""
+    """One CUDA device, chosen by ordinal. Opening it makes its primary context current in this thread.
+
+    Raises as `require_device` and `CudaDevice` do.
+    """
 
     spec = SPEC
 
-    def __init__(self, index: int = 0, cache: BuildCache | None = None) -> None:
-        self.index = index
-        self.device = CudaDevice(index, cache)
+    def __init__(self, index: int | None = None, cache: BuildCache | None = None) -> None:
+        require_device(index or 0)
+        self.device = CudaDevice(index or 0, cache)
         self._facts: DeviceFacts | None = None
 
     def facts(self) -> DeviceFacts:
@@ -112,9 +115,3 @@ class CudaBackend(Backend[CudaRunnable]):
             with suppress(BuildError):  # told when it is prepared
                 for build in list_builds(variant, program, text, signature, self.device.arch).values():
                     self.device.cache.start(build)
-
-
-def open_backend(index: int | None = None) -> CudaBackend:
-    """Open a device by its ordinal, the first by default; raises as `require_device` and `CudaBackend` do."""
-    require_device(index or 0)
-    return CudaBackend(index or 0)
