@@ -26,7 +26,8 @@ from cuprof.backends.contract import (
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
-from cuprof.backends.invoke import bind, library_build, load_library
+from cuprof.backends.invoke import bind, load_library
+from cuprof.backends.native import NativeBuild
 from cuprof.errors import BuildError
 from cuprof.family import Arrays, Invoke, Program, Reduced, Signature, Variant
 from cuprof.family.program import as_scalar
@@ -97,7 +98,7 @@ class CpuSession(Session[CpuRunnable]):
         if not variant.compiler:
             raise BuildError(f'{variant.name}: a source for the CPU names its compiler, compiler="g++" or "gcc"')
         started = monotonic_ns()
-        built, cached = self.cache.compile(library_build(variant, program, text))
+        built, cached = self.cache.compile(NativeBuild.of(variant, program, text, "library"))
         library = load_library(built.image, variant.name)
         scratch = {name: np.empty(array.shape, array.type) for name, array in program.scratch.items()}
         arrays = {**self.inputs, **self.outputs, **scratch}

@@ -15,7 +15,7 @@ from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream
 from cuprof.backends.cuda.limits import Needs, check_launch
 from cuprof.backends.cuda.loading import Loaded
 from cuprof.backends.invoke import bind
-from cuprof.backends.ptxas import KernelFacts
+from cuprof.backends.ptxas import most_of
 from cuprof.family import Array, Copy, Fill, Invoke, Launch, Repeat, TensorMap, Texture
 from cuprof.family.program import Argument, Step, as_scalar
 from cuprof.records import BuildFacts
@@ -69,14 +69,7 @@ class StepBinder:
         Of a library's functions they are those of all of its kernels.
         """
         kernels = dict.fromkeys(launch.kernel for launch in self._launches)
-        found: list[BuildFacts | KernelFacts] = [self._resources(kernel) for kernel in kernels]
-        found = found or list(self.loaded.resources.values())
-        spills = [each.spill_bytes for each in found if each.spill_bytes is not None]
-        return BuildFacts(
-            registers=max((each.registers for each in found if each.registers is not None), default=None),
-            shared_bytes=max((each.shared_bytes for each in found if each.shared_bytes is not None), default=None),
-            spill_bytes=max(spills, default=None),
-        )
+        return most_of([self._resources(kernel) for kernel in kernels] or self.loaded.resources.values())
 
     def _resources(self, kernel: str) -> BuildFacts:
         built = self.loaded.built(kernel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
-from cuprof.backends.ptxas import KernelFacts, read_resources
+from cuprof.backends.ptxas import most_of, read_resources
 from cuprof.errors import ImpossibleError, LaunchError
 from cuprof.excess import compare
 from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
@@ -299,11 +299,8 @@ class OpenClSession(Session[OpenClRunnable]):
             buffer, size, pattern = buffers[step.buffer], sizes[step.buffer], np.uint8(step.value)
             return lambda after: cl.enqueue_fill_buffer(queue, buffer, pattern, 0, size, wait_for=after)
         if isinstance(step, Copy):
-            source, target, count = (
-                buffers[step.source],
-                buffers[step.target],
-                min(sizes[step.source], sizes[step.target]),
-            )
+            source, target = buffers[step.source], buffers[step.target]
+            count = min(sizes[step.source], sizes[step.target])
             return lambda after: cl.enqueue_copy(queue, target, source, byte_count=count, wait_for=after)
         assert isinstance(step, Launch)
         if step.shared_bytes:
@@ -318,8 +315,8 @@ class OpenClSession(Session[OpenClRunnable]):
         kernel.set_args(*(buffers[value] if isinstance(value, str) else as_scalar(value) for value in step.args))
         self._check_group(kernel, step)
         kernels.append(kernel)
-        items = tuple(groups * size for groups, size in zip(*_same_length(step.grid, step.block), strict=True))
-        block = _same_length(step.grid, step.block)[1]
+        grid, block = _same_length(step.grid, step.block)
+        items = tuple(groups * size for groups, size in zip(grid, block, strict=True))
         return lambda after: cl.enqueue_nd_range_kernel(queue, kernel, items, block, wait_for=after)
 
     def _check_group(self, kernel: Any, step: Launch) -> None:
@@ -341,17 +338,11 @@ class OpenClSession(Session[OpenClRunnable]):
 
     def _build_facts(self, kernels: Sequence[Any], log: str, build_ns: int) -> BuildFacts:
         """Return the resources: registers and spills as NVIDIA's compiler logs them, local memory as OpenCL tells."""
-        logged: Mapping[str, KernelFacts] = read_resources(log)
+        logged = read_resources(log)
         used = [logged[kernel.function_name] for kernel in kernels if kernel.function_name in logged]
         info = self.device.cl.kernel_work_group_info.LOCAL_MEM_SIZE
         local = [kernel.get_work_group_info(info, self.device.handle) for kernel in kernels]
-        return BuildFacts(
-            registers=max((each.registers for each in used), default=None),
-            shared_bytes=max(local, default=None),
-            spill_bytes=max((each.spill_bytes for each in used), default=None),
-            build_ns=build_ns,
-            log=log,
-        )
+        return replace(most_of(used), shared_bytes=max(local, default=None), build_ns=build_ns, log=log)
 
     def _host_buffers(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Return host arrays to transfer from and to, page-locked if the options say so."""

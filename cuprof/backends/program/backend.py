@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import Backend, ReadingOptions
-from cuprof.backends.program.build import program_build
+from cuprof.backends.native import NativeBuild
 from cuprof.backends.program.kernel_clock import KernelClock
 from cuprof.backends.program.session import ProgramRunnable, ProgramSession
 from cuprof.backends.program.spec import SPEC
@@ -53,7 +53,7 @@ class ProgramBackend(Backend[ProgramRunnable]):
         """Begin to compile sources that become executables."""
         for variant, program, text in builds:
             if variant.compiler:
-                self.cache.start(program_build(variant, program, text, self.arch))
+                self.cache.start(NativeBuild.of(variant, program, text, "program", self.arch))
 
     def open(
         self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0

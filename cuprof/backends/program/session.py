@@ -18,8 +18,10 @@ import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import POISON_BYTE, Draw, Draws, InputSet, Reading, Session, first_draw
-from cuprof.backends.program.build import mark_build, program_build
+from cuprof.backends.native import NativeBuild
+from cuprof.backends.program.build import own_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
+from cuprof.backends.ptxas import most_of
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.errors import LaunchError
 from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Variant
@@ -89,15 +91,9 @@ class ProgramSession(Session[ProgramRunnable]):
         build = BuildFacts()
         image = to_bytes(text)
         if variant.compiler:
-            built, cached = self.cache.compile(program_build(variant, program, text, self.arch))
+            built, cached = self.cache.compile(NativeBuild.of(variant, program, text, "program", self.arch))
             image = built.image
-            build = BuildFacts(
-                registers=max((each.registers for each in built.kernels.values()), default=None),
-                shared_bytes=max((each.shared_bytes for each in built.kernels.values()), default=None),
-                spill_bytes=max((each.spill_bytes for each in built.kernels.values()), default=None),
-                cached=cached,
-                log=built.log,
-            )
+            build = replace(most_of(built.kernels.values()), cached=cached, log=built.log)
         executable = Path(tempfile.mkdtemp(dir=self.folder), Path(variant.source or variant.name).stem)
         executable.write_bytes(image)
         executable.chmod(0o755)
@@ -248,7 +244,7 @@ class ProgramSession(Session[ProgramRunnable]):
             return {}
         place = self.folder / "mark.so"
         if not place.exists():
-            place.write_bytes(self.cache.compile(mark_build())[0].image)
+            place.write_bytes(self.cache.compile(own_build("mark.c", "gcc"))[0].image)
         return {MARK_VARIABLE: os.environ[MARK_VARIABLE], "LD_PRELOAD": str(place)}
 
     def _path(self, file: File) -> Path:
