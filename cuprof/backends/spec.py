@@ -71,7 +71,7 @@ class BackendSpec:
         extended: its launches may have clusters, overlap, and take textures and tensor maps.
         steps: the steps that its programs are made of, by the names of their classes in lower case.
         uses_cuda_headers: its sources may include CUDA's own headers, whose version is then part of their identity.
-        builder: compiles a program for a named architecture without a device, and returns the compiler's `BuildFacts`;
+        builder: compiles a program for a named architecture without a device, raising where the compiler refuses;
             empty where only a device's driver can compile.
         noise: what its kernel times vary with from sweep to sweep.
     """
