@@ -17,7 +17,7 @@ import numpy as np
 from cuprof.backends.contract import Tally
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch
-from cuprof.family import Array, Arrays, Tolerance, Tolerances
+from cuprof.family import Array, Arrays, Launch, Tolerance, Tolerances
 from cuprof.records import Check
 
 C_TYPES = {
@@ -175,7 +175,7 @@ class DeviceComparison:
         """Return a launch of a kernel for an output's type, its reference's and its bounds'."""
         types = {"OUT": C_TYPES.get(dtype, dtype), "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound]}
         function = self.device.comparison_kernel(kernel, **types)
-        return PackedLaunch(f"cuprof_{kernel}", function, (blocks,), (THREADS,), arguments)
+        return PackedLaunch(Launch(f"cuprof_{kernel}", (blocks,), (THREADS,)), function, arguments)
 
     def _masked(self, array: np.ndarray, kind: str) -> Any:
         """Return the values on the device, each with its bits masked by the key and its position."""

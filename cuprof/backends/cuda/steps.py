@@ -102,17 +102,7 @@ class StepBinder:
             larger = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             call(driver.cuFuncSetAttribute(function, larger, 1), f"ask for a cluster of {step.cluster}")
         self._launches.append(step)
-        launch = PackedLaunch(
-            step.kernel,
-            function,
-            step.grid,
-            step.block,
-            arguments,
-            step.shared_bytes,
-            step.cooperative,
-            step.cluster,
-            step.overlaps,
-        )
+        launch = PackedLaunch(step, function, arguments)
         launch.keep(keep)
         return on_stream(launch, self.stream)
 
