@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import platform
-from importlib import metadata
 from typing import Any
 
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.nvrtc import nvrtc_version
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.spec import SPEC
+from cuprof.backends.device_state import ask, find_nvml
+from cuprof.family.requirements import get_version
 from cuprof.records import DeviceFacts
-
-CUPY_DISTRIBUTIONS = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 
 
 def find_facts(index: int | None = None) -> DeviceFacts:
@@ -58,8 +57,8 @@ def read_facts(index: int) -> DeviceFacts:
             "driver": version,
             "cuda_driver_api": api,
             "nvrtc": nvrtc,
-            "cupy": next(filter(None, map(_version, CUPY_DISTRIBUTIONS)), "unknown"),
-            "cuda_bindings": _version("cuda-bindings"),
+            "cupy": get_version("cupy"),
+            "cuda_bindings": get_version("cuda.bindings"),
             "host": platform.node(),
         },
     )
@@ -70,19 +69,7 @@ def _read(index: int, attribute: str) -> int:
     return int(call(load_driver().cuDeviceGetAttribute(name, index), f"read device attribute {attribute}"))
 
 
-def _version(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""
-
-
 def _driver_version() -> str:
     """Return the driver's version, or nothing where NVML is absent: containers may lack it while CUDA works."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except Exception:
-        return ""
+    nvml = find_nvml()
+    return str(ask(nvml.nvmlSystemGetDriverVersion) or "") if nvml else ""
