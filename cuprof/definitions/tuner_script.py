@@ -17,8 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cuprof.definitions.modules import other_modules
 from cuprof.errors import FamilyError
-from cuprof.family.modules import parse_file
+from cuprof.family.modules import imported_names, parse_file
 from cuprof.family.trace import blame
 from cuprof.project import find_project
 
@@ -37,7 +38,7 @@ def is_tuner_script(file: Path) -> bool:
     """Return whether a Python file imports Kernel Tuner, and nothing of cuprof."""
     if not file.is_file() or ROOT.encode() not in file.read_bytes():
         return False
-    roots = {name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in _imported(node)}
+    roots = {name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in imported_names(node)}
     return ROOT in roots and "cuprof" not in roots
 
 
@@ -148,16 +149,13 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def _stand_in() -> Iterator[None]:
-    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == ROOT}
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:
-        yield
+        with other_modules({ROOT}):
+            yield
     finally:
         sys.meta_path.remove(finder)
-        for name in [name for name in list(sys.modules) if name.partition(".")[0] == ROOT]:
-            del sys.modules[name]
-        sys.modules.update(hidden)
 
 
 @contextmanager
@@ -171,9 +169,3 @@ def _as_if_alone(script: Path) -> Iterator[None]:
             yield
     finally:
         sys.path[:], sys.argv = path, arguments
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [each.name for each in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

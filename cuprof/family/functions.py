@@ -31,6 +31,7 @@ from cuprof.family.modules import (
     find_module,
     global_names,
     imported_files,
+    imported_names,
     parse_file,
     without_registration,
 )
@@ -62,13 +63,8 @@ def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, .
     """Return the installed packages, the standard library left out, that a function and what it uses import."""
     collection = _Collection(place.resolve())
     collection.add_value("function", function)
-    imported: set[str] = set()
-    for line in ast.parse("\n".join(collection.imports)).body:
-        if isinstance(line, ast.ImportFrom):
-            imported.add(line.module or "")
-        elif isinstance(line, ast.Import):
-            imported |= {one.name for one in line.names}
-    roots = {name.partition(".")[0] for name in imported}
+    lines = ast.parse("\n".join(collection.imports)).body
+    roots = {name.partition(".")[0] for line in lines for name in imported_names(line)}
     return tuple(sorted(roots - sys.stdlib_module_names - {"", "cuprof"}))
 
 
