@@ -17,11 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cuprof.definitions.files import write_made
 from cuprof.definitions.modules import other_modules
 from cuprof.errors import FamilyError
 from cuprof.family.modules import imported_names, parse_file
 from cuprof.family.trace import blame
-from cuprof.project import find_project
 
 ROOT = "kernel_tuner"
 TEXT = '''"""A script of Kernel Tuner's, as a family."""
@@ -44,12 +44,7 @@ def is_tuner_script(file: Path) -> bool:
 
 def write_family(script: Path) -> Path:
     """Write the file that is a script's family, into the project; return its path."""
-    file = find_project().made_families / script.name
-    text = TEXT.format(path=str(script.absolute()))
-    if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    return file
+    return write_made(script.name, TEXT.format(path=str(script.absolute())))
 
 
 def find_call(script: Path) -> dict[str, Any]:
