@@ -20,8 +20,9 @@ import hashlib
 import sys
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from cuprof.family.model import Family
@@ -112,7 +113,7 @@ class _Collection:
         code = function.__code__
         source = parse_file(Path(code.co_filename))
         self.values.setdefault(source.path, function.__globals__)
-        closure = _closure(function)
+        closure = closure_of(function)
         bound = {**closure, **_defaults(function)}
         if not self.first(("function", id(function))):
             return
@@ -291,14 +292,12 @@ def _unwrap(value: Any) -> Any:
     return value
 
 
-def _closure(function: FunctionType) -> dict[str, Any]:
-    code: CodeType = function.__code__
+def closure_of(function: FunctionType) -> dict[str, Any]:
+    """Return what a function uses of the scopes around it, by name."""
     values = {}
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        try:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # a name that its scope has not bound yet
             values[name] = cell.cell_contents
-        except ValueError:  # a name that its scope has not bound yet
-            continue
     return values
 
 
