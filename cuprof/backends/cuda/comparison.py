@@ -104,15 +104,11 @@ class DeviceComparison:
             own = [None if each is None else Tolerance.of(each, name) for each in tolerances]
             bound = _common_type([each.absolute for each in own if each is not None and np.ndim(each.absolute)])
             standards = np.zeros(len(self._expected), STANDARD)
-            for number, (row, expected, tolerance) in enumerate(zip(standards, self._expected, own, strict=True)):
+            for number, (expected, tolerance) in enumerate(zip(self._expected, own, strict=True)):
                 if name in expected and tolerance is not None:
                     absolute, one = self._bound(tolerance, self._shapes[number][name], bound)
-                    row["expected"], row["absolute"], row["count"] = (
-                        expected[name].data.ptr,
-                        absolute,
-                        expected[name].size,
-                    )
-                    row["one_absolute"], row["relative"] = one, tolerance.relative
+                    right = expected[name]
+                    standards[number] = (right.data.ptr, absolute, one, tolerance.relative, right.size)
             table = self.device.upload(standards.view(np.uint8))
             keep.append(table)
             arguments = [

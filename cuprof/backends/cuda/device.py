@@ -46,7 +46,9 @@ class CudaDevice:
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
         self._comparison_modules: dict[tuple[str, ...], Any] = {}
         self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
-        self._limits = {limit: self._read_limit(limit) for limit in self._own_limits()}
+        kinds = self.driver.CUlimit
+        limits = [getattr(kinds, f"CU_LIMIT_{name}") for name in LIMITS if hasattr(kinds, f"CU_LIMIT_{name}")]
+        self._limits = {limit: self._read_limit(limit) for limit in limits}
         self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
         self._no_window = self.driver.CUstreamAttrValue()
         self.runtimes = SharedRuntimes()
@@ -105,10 +107,6 @@ class CudaDevice:
             driver.cuStreamSetAttribute(self.stream.ptr, window, self._no_window)
         driver.cuCtxResetPersistingL2Cache()
         return changed
-
-    def _own_limits(self) -> list[Any]:
-        kinds = self.driver.CUlimit
-        return [getattr(kinds, f"CU_LIMIT_{name}") for name in LIMITS if hasattr(kinds, f"CU_LIMIT_{name}")]
 
     def _read_limit(self, limit: Any) -> int | None:
         """Return a limit of the context; None where the device has none of the kind."""

@@ -155,11 +155,6 @@ def _with_attributes(driver: Any, launch: Launch) -> Callable[..., tuple[Any, ..
     return enqueue
 
 
-def on_stream(launch: PackedLaunch, stream: int) -> Callable[[], None]:
-    """Return a function that enqueues the launch."""
-    return lambda: launch(stream)
-
-
 class MappedMemory:
     """Page-locked host memory that kernels see: `array` is the host's view (uint64), `address` the device's."""
 

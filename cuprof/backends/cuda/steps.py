@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from cuprof.backends.cuda.arguments import check_arguments, count_parameters
 from cuprof.backends.cuda.descriptors import make_tensor_map, make_texture
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream
+from cuprof.backends.cuda.driver import PackedLaunch, call
 from cuprof.backends.cuda.limits import Needs, check_launch
 from cuprof.backends.cuda.loading import Loaded
 from cuprof.backends.invoke import bind
@@ -104,7 +105,7 @@ class StepBinder:
         self._launches.append(step)
         launch = PackedLaunch(step, function, arguments)
         launch.keep(keep)
-        return on_stream(launch, self.stream)
+        return partial(launch, self.stream)
 
     def _bind_rounds(self, step: Repeat) -> Callable[[], None]:
         driver, stream = self.device.driver, self.stream
