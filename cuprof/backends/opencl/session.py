@@ -87,10 +87,8 @@ class OpenClSession(Session[OpenClRunnable]):
         """Keep the contents of the sets in device memory, as many as it takes."""
         self._contents, self._sets = [], []
         is_in_place = len(self.restored) > len(self.inputs)
-        if (
-            self.options.flush == "none" and not is_in_place
-        ):  # writing the inputs would bring into the caches what is not to be there
-            return 0
+        if self.options.flush == "none" and not is_in_place:
+            return 0  # writing the inputs would bring into the caches what is not to be there
         cl = self.device.cl
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         for each in sets:
@@ -139,17 +137,18 @@ class OpenClSession(Session[OpenClRunnable]):
         for name, buffer in self._contents[draw.inputs].items():
             cl.enqueue_copy(queue, self.restored[name], buffer, byte_count=host[name].nbytes)
         self._in_place = host
-        self._fill(draw.fill)
-        if runnable is not None:
-            runnable.arena.fill(draw.fill)
-            for step in runnable.setup:
-                step([])
+        self._fill(draw.fill, runnable)
         queue.finish()
 
-    def _fill(self, byte: int) -> None:
+    def _fill(self, byte: int, runnable: OpenClRunnable | None) -> None:
+        """Enqueue the overwriting of outputs with a byte, and of a runnable's scratch, which is then set up."""
         for name, buffer in self.outputs.items():
             if name not in self.restored:
                 self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), 0, buffer.size)
+        if runnable is not None:
+            runnable.arena.fill(byte)
+            for step in runnable.setup:
+                step([])
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten, by comparing with the host's copy."""
@@ -208,10 +207,7 @@ class OpenClSession(Session[OpenClRunnable]):
         """Overwrite outputs and scratch."""
         with self.device.errors("poison the buffers", waiting=True):
             self._upload({name: array for name, array in self._in_place.items() if name in self.outputs})
-            self._fill(byte)
-            runnable.arena.fill(byte)
-            for step in runnable.setup:
-                step([])
+            self._fill(byte, runnable)
             self.device.queue.finish()
 
     def spoil(self, runnable: OpenClRunnable, share: float, byte: int) -> None:
