@@ -11,7 +11,7 @@ import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import DeviceLostError
-from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver
+from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver, read_attribute
 from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.cuda.limits import SAID, Limits
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
@@ -161,9 +161,8 @@ class CudaDevice:
         return call(self.driver.cuModuleLoadData(image), "load the compiled module")
 
     def attribute(self, name: str) -> int:
-        """Return what the driver tells of the device under CU_DEVICE_ATTRIBUTE_NAME."""
-        attribute = getattr(self.driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        return int(call(self.driver.cuDeviceGetAttribute(attribute, self.index), f"read device attribute {name}"))
+        """Return what the driver tells of the device; see `read_attribute`."""
+        return read_attribute(self.index, name)
 
     def errors(self, what: str) -> CupyErrors:
         """Return a context in which CuPy's exceptions become cuprof's."""

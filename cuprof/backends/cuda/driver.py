@@ -74,6 +74,12 @@ def error_for(status: int, what: str) -> LaunchError:
     return kind(f"{what}: {explained}")
 
 
+def read_attribute(index: int, name: str) -> int:
+    """Return what the driver tells of a device under CU_DEVICE_ATTRIBUTE_NAME; it needs no context."""
+    attribute = getattr(load_driver().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    return int(call(load_driver().cuDeviceGetAttribute(attribute, index), f"read device attribute {name}"))
+
+
 def release_with(owner: object, release: Callable[[], object]) -> None:
     """Call `release` once nothing holds the owner any more, but not as the process ends: its context goes with it."""
     weakref.finalize(owner, release).atexit = False
