@@ -54,18 +54,8 @@ class Computation:
         name: the family's.
         kernels: the implementations; the first is the baseline.
         place: the family's folder, or the file that it is.
-        inputs: as `Inputs` takes it.
-        reference: computes what is right, in float64; None takes the first function's results.
-        outputs: the arguments that results are written to; none where functions return them.
-        in_place: those of them whose contents are part of the inputs.
-        any_order: see `Family`.
-        at_most: outputs of which a result may have fewer rows; of returned ones, and of inputs, with how many at most.
-        verify: takes inputs and outputs, and axes, by name; as `Family.verify` it judges results. Without a reference
-            it does so alone.
-        error_rate: see `Family`.
-        tolerance: as `tolerances.as_given` takes it; None goes by the type.
-        flops: takes the axes, as `useful_bytes` does.
-        files: what all implementations read beside their own text.
+        inputs, reference, outputs, in_place, any_order, at_most, verify, error_rate, tolerance, flops, useful_bytes,
+            files: as `cuprof.compare` takes them; names in tuples, and `at_most` by name.
     """
 
     def __init__(

@@ -29,9 +29,8 @@ def read_facts(index: int) -> DeviceFacts:
     driver = load_driver()
     call(driver.cuInit(0), "start the driver")
     name = call(driver.cuDeviceGetName(256, index), "read the device's name").split(b"\0")[0].decode()
-    capability = (
-        f"{read_attribute(index, 'COMPUTE_CAPABILITY_MAJOR')}.{read_attribute(index, 'COMPUTE_CAPABILITY_MINOR')}"
-    )
+    major, minor = (read_attribute(index, f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
+    capability = f"{major}.{minor}"
     multiprocessors = read_attribute(index, "MULTIPROCESSOR_COUNT")
     api = str(call(driver.cuDriverGetVersion(), "read the driver's version"))
     version, nvrtc = _driver_version() or f"CUDA {api}", nvrtc_version()
