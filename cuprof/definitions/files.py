@@ -66,7 +66,7 @@ def _solutions(folder: Path, name: str) -> Iterator[Path]:
 
 
 def write_made(name: str, text: str) -> Path:
-    """Write a Python file that is a family into the project, unless it is there already; return its path."""
+    """Write a Python file that is a family into the project, unless it is there with this text; return its path."""
     file = find_project().made_families / name
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 import importlib
+import random
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ from cuprof.definitions.schema import (
     read_solution,
     read_workloads,
 )
-from cuprof.definitions.tensors import as_tensor, draw, read_tensor, seed_all, to_device, to_host
+from cuprof.definitions.tensors import as_tensor, draw, read_tensor, to_device, to_host
 from cuprof.errors import FamilyError, UsageError
 from cuprof.family import Array, Arrays, Axis, Call, Family, Point, Signature, Tolerance, Variant
 from cuprof.family.constraints import compile_expression
@@ -241,8 +242,14 @@ class Task:
         return draw(spec, rng)
 
     def _make_custom(self, workload: Workload, rng: np.random.Generator) -> Mapping[str, Any]:
-        device = importlib.import_module("torch").device("cuda") if self.on_device else "cpu"
-        seed_all(int(rng.integers(2**31)))
+        seed = int(rng.integers(2**31))
+        random.seed(seed)
+        np.random.seed(seed)
+        device: Any = "cpu"
+        if self.on_device:
+            torch = importlib.import_module("torch")
+            torch.manual_seed(seed)
+            device = torch.device("cuda")
         entry = f"reference.py::{self.definition.custom_inputs_entrypoint}"
         source = msgspec.structs.replace(self.reference, spec=Spec(entry, destination_passing_style=False))
         made = load_function(source)(self.definition.size(workload.axes), device)

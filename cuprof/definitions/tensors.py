@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import random
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +35,6 @@ def draw(spec: Array, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(least, LARGEST[kind], spec.shape).astype(kind)
     numbers = rng.standard_normal(spec.shape, np.float32 if kind != "float64" else np.float64)
     return np.asarray(np.clip(numbers, -2, 2) if kind.startswith("float8") else numbers).astype(spec.type)
-
-
-def seed_all(seed: int) -> None:
-    """Seed the generators that a function without one of its own draws from."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    if torch is not None:
-        torch.manual_seed(seed)
-    if cupy is not None:
-        cupy.random.seed(seed)
 
 
 def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import random
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cuprof.definitions.tensors import seed_all
 from cuprof.errors import FamilyError, UsageError
 from cuprof.family import Axis, Point
 from cuprof.family.trace import blame
@@ -50,7 +51,7 @@ class Inputs:
             if GENERATOR in self.parameters:
                 asked[GENERATOR] = rng
             else:
-                seed_all(int(rng.integers(2**31)))
+                _seed_all(int(rng.integers(2**31)))
             drawn = blamed(self.place, "inputs", problem, lambda: self.given(**asked))
         self._are_named = isinstance(drawn, Mapping)
         if isinstance(drawn, Mapping):
@@ -115,3 +116,14 @@ def _axis(parameter: inspect.Parameter) -> Axis:
         f"inputs: parameter {parameter.name} needs a default, a whole number (n=2**20) or a tuple of choices; "
         f"it is a problem axis. Only {GENERATOR} has none"
     )
+
+
+def _seed_all(seed: int) -> None:
+    """Seed the generators that a function without one of its own draws from."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None:
+        torch.manual_seed(seed)
+    if cupy is not None:
+        cupy.random.seed(seed)
