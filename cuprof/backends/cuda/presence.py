@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from cuprof.backends.device_state import find_nvml
 from cuprof.backends.spec import ListedDevice
 from cuprof.errors import CuprofError, MissingDependencyError
-from cuprof.family.requirements import is_installed
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,11 @@ def require_device(index: int) -> None:
     driver.cuDriverGetVersion(ctypes.byref(version))
     remedy = f"pip install 'cuprof[cuda{13 if version.value >= 13000 else 12}]'"
     for module, what in (("cupy", "CuPy"), ("cuda.bindings", "cuda-bindings")):
-        if not is_installed(module):
+        try:
+            found = find_spec(module) is not None
+        except ModuleNotFoundError:
+            found = False
+        if not found:
             raise MissingDependencyError(what, remedy)
 
 
