@@ -28,10 +28,11 @@ def overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Tab
         fewest: fewer trials make no table.
     """
     counted = [trial for trial in trials if study.counters.of(trial)]
+    stored = {metric for _, metric in study.counters.values}
     values = {
         metric.name: [study.counters.value_of(trial, metric.name) for trial in counted]
         for metric in list_telling()
-        if metric.name in study.counters.metrics
+        if metric.name in stored
     }
     if len(trials) < fewest or not counted or not values:
         return None
@@ -63,14 +64,8 @@ def overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Tab
         for metric, value in same.items()
     ]
     undefined = explain(cell.text for row in rows for cell in row.cells)
-    where = trials[0].problem_name
-    return Table(
-        f"The telling counters at {where}",
-        "Variant",
-        columns,
-        tuple(rows),
-        (*notes, *([undefined] if undefined else [])),
-    )
+    title = f"The telling counters at {trials[0].problem_name}"
+    return Table(title, "Variant", columns, tuple(rows), (*notes, *filter(None, [undefined])))
 
 
 def _cell(

@@ -65,11 +65,6 @@ class Counters:
         return next((row.cache_mode for row in self.values.values()), "")
 
     @cached_property
-    def metrics(self) -> frozenset[str]:
-        """Return the metrics that any trial has."""
-        return frozenset(metric for _, metric in self.values)
-
-    @cached_property
     def _by_trial(self) -> dict[int, dict[str, TrialCounter]]:
         found: dict[int, dict[str, TrialCounter]] = {}
         for (trial, metric), row in self.values.items():
