@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cuprof.backends.registry import get_spec, list_backends
 from cuprof.config.constraint import check_fields, one_of, within
 from cuprof.errors import ConfigError
 from cuprof.point import Coordinate
+from cuprof.project import Project
 from cuprof.search.registry import DEFAULT, STRATEGIES
 
 MOST_DEVICES = 1024
@@ -218,6 +220,10 @@ class ReportConfig:
 
     def __post_init__(self) -> None:
         check_fields(self, "report")
+
+    def folder(self, project: Project) -> Path:
+        """Return the folder that pages go to."""
+        return Path(self.path) if self.path else project.reports_out
 
 
 @dataclass(frozen=True)
