@@ -43,7 +43,7 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
     }
     measured = any(each.value is not None for each in chosen.values())
     if not measured and not any(published.values()):
-        return Table(spec.title or heading, "", (), (), (*_own_note(spec), not_measured(study, spec)))
+        return Table(spec.title or heading, "", (), (), (*filter(None, [spec.note]), not_measured(study, spec)))
     scales = {
         key: scale_of(
             unit,
@@ -147,7 +147,7 @@ def _published_text(found: Published, scale: Scale) -> str:
 
 def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published], gaps: bool) -> tuple[str, ...]:
     """Return what a reader needs to know below a table."""
-    notes = [*_own_note(spec)]
+    notes = [spec.note] if spec.note else []
     if any(each.choice for each in chosen.values()):
         notes.append(
             "Where a cell stands for several choices of tunables, it shows the fastest, named below the number."
@@ -167,10 +167,6 @@ def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published],
             + "."
         )
     return tuple(notes)
-
-
-def _own_note(spec: TableSpec) -> tuple[str, ...]:
-    return (spec.note,) if spec.note else ()
 
 
 def _counter_notes(study: Study, value: str) -> tuple[str, ...]:

@@ -54,8 +54,6 @@ class Quantity:
     of: Callable[[StudyTrial], float | None] | None = None
 
 
-SPEEDUP = "speedup"
-
 QUANTITIES: dict[str, Quantity] = {
     quantity.name: quantity
     for quantity in (
@@ -66,7 +64,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("bandwidth", "Bandwidth", "bandwidth", lambda trial: trial.bandwidth),
         Quantity("rate", "Arithmetic rate", "rate", lambda trial: trial.rate),
         Quantity("share", "Share of the measured peak", "share", lambda trial: trial.share),
-        Quantity(SPEEDUP, "Speedup", "ratio"),
+        Quantity("speedup", "Speedup", "ratio"),
         Quantity("energy", "Energy", "energy", lambda trial: trial.energy.energy_j if trial.energy else None),
         Quantity("power", "Mean power", "power", lambda trial: trial.energy.mean_w if trial.energy else None),
         Quantity("registers", "Registers a thread", "count", lambda trial: trial.registers),
