@@ -25,9 +25,11 @@ def mode_note(study: Study) -> str:
 
 
 def why_uncounted(study: Study, trial: StudyTrial, metric: str) -> str:
-    """Return why a stored counter of a trial is left out: it is hot, or of another algorithm; else the empty text."""
-    key, counters = (trial.id, metric), study.counters
-    return library_profiles.WHY if key in counters.other_algorithm else HOT_ONLY if key in counters.hot_only else ""
+    """Return why a trial has no number of a counter: it is left out, or the profiler's own text; empty if unknown."""
+    key, counters, row = (trial.id, metric), study.counters, study.counters.of(trial).get(metric)
+    if key in counters.other_algorithm:
+        return library_profiles.WHY
+    return HOT_ONLY if key in counters.hot_only else (row.text if row else "") or ""
 
 
 def left_out_notes(study: Study, trials: Sequence[StudyTrial], metric: str = "") -> tuple[str, ...]:

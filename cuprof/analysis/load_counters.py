@@ -66,10 +66,8 @@ class Counters:
 
     @cached_property
     def _by_trial(self) -> dict[int, dict[str, TrialCounter]]:
-        found: dict[int, dict[str, TrialCounter]] = {}
-        for (trial, metric), row in self.values.items():
-            found.setdefault(trial, {})[metric] = row
-        return found
+        of_trials = grouped(self.values.items(), lambda item: item[0][0])
+        return {trial: {metric: row for (_, metric), row in items} for trial, items in of_trials.items()}
 
 
 def read_counters(connection: Connection, sweep_id: int, trials: Sequence[StudyTrial]) -> Counters:

@@ -50,7 +50,7 @@ def values_table(study: Study, spec: TableSpec) -> Table:
         found_published += list(published.values())
     title = spec.title or "Counters"
     counter = next((value for value in spec.values.values() if value not in QUANTITIES), "")
-    missing = not_measured(study, spec, counter or next(iter(spec.values.values())))
+    missing = not_measured(study, spec.where, counter or next(iter(spec.values.values())))
     if not measured and not any(found_published):
         return Table(title, "", (), (), (*filter(None, [spec.note]), missing))
     notes = table_notes(spec, chosen_all, found_published, False)
