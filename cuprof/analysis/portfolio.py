@@ -21,11 +21,7 @@ Configuration = tuple[str, Point]
 
 @dataclass(frozen=True)
 class Pick:
-    """What one problem takes.
-
-    Args:
-        ratio: its time over the problem's best.
-    """
+    """What one problem takes: a configuration's number, and its time, also over the problem's best (`ratio`)."""
 
     problem: Point
     number: int

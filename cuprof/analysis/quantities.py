@@ -42,11 +42,7 @@ PUBLISHED_UNITS: dict[str, tuple[Dimension, float]] = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """Name one value of a trial: its heading, its dimension, and what it is of a trial that is right.
-
-    Args:
-        of: None for a ratio of two trials, which the study knows.
-    """
+    """Name a value: its heading, dimension, and what it is of a right trial (None for a ratio, which a study knows)."""
 
     name: str
     heading: str

@@ -174,11 +174,7 @@ def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
 
 
 def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
-    """Judge CUDA's own headers, which only sources with `#include <…>` need.
-
-    Args:
-        version: of those found, as `cuprof.family.headers.Headers` has it.
-    """
+    """Judge CUDA's own headers, by the version of those found; only sources with `#include <…>` need them."""
     if version:
         return Diagnosis("CUDA headers", Health.GOOD, version)
     extra = driver.extra if driver and driver.extra else "cuda13"

@@ -67,11 +67,7 @@ class JobRecords:
         return bool(self._read())
 
     def exit_code(self, expected: int | None = None) -> int:
-        """Return the largest exit code of all jobs, at least 1 when one of them left none.
-
-        Args:
-            expected: how many jobs there were; None when it is not known.
-        """
+        """Return the largest exit code of all jobs, at least 1 when fewer than `expected` (or none at all) left one."""
         codes = self._read()
         missing = (1 if expected is None else expected) - len(codes)
         return max([1 if code is None else code for code in codes.values()] + [1] * missing)

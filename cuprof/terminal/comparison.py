@@ -25,12 +25,7 @@ MOST_NAMES = 5
 
 
 def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:
-    """Print a comparison to the standard output.
-
-    Args:
-        output: "table", "json" or "markdown".
-        everything: also every trial that is the same.
-    """
+    """Print a comparison as a "table", "json" or "markdown"; `everything` lists also every trial that is the same."""
     if output == "json":
         print_json(as_data(comparison))
     elif output == "markdown":
