@@ -164,10 +164,9 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
         yield f"{len(comparison.skipped)} skipped on both sides{why}"
     if comparison.incomparable:
         yield f"{len(comparison.incomparable)} not compared: {_names(comparison.incomparable)}"
-    if comparison.only_base:
-        yield f"{len(comparison.only_base)} only in BASE: {_names([each.label for each in comparison.only_base])}"
-    if comparison.only_new:
-        yield f"{len(comparison.only_new)} only in NEW: {_names([each.label for each in comparison.only_new])}"
+    for side, entries in (("BASE", comparison.only_base), ("NEW", comparison.only_new)):
+        if entries:
+            yield f"{len(entries)} only in {side}: {_names([each.label for each in entries])}"
 
 
 def _method(comparison: Comparison) -> str:
