@@ -147,7 +147,7 @@ def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:
         result = run_sweep(config, project, observer)
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
         study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
-    return Comparison(study, project, Path(config.report.path) if config.report.path else project.reports_out)
+    return Comparison(study, project, config.report.folder(project))
 
 
 def _values(axis: str, given: Any) -> tuple[Coordinate, ...]:
