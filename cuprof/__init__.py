@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Chance", "Copy", "Fill", "Reduced", "Tolerance", "__version__", "compare", "define", "kernel", "load"]
 
+_HOMES = {
+    "load": "cuprof.reading.queries",
+    "define": "cuprof.definitions",
+    **dict.fromkeys(("compare", "kernel"), "cuprof.front"),
+    **dict.fromkeys(("Chance", "Copy", "Fill", "Reduced", "Tolerance"), "cuprof.family"),
+}
+
 
 def __dir__() -> list[str]:
     return [*globals(), *__all__]
@@ -20,20 +28,6 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import on first use: importing cuprof must import neither a database nor NumPy."""
-    if name == "load":
-        from cuprof.reading.queries import load
-
-        return load
-    if name == "define":
-        from cuprof.definitions import define
-
-        return define
-    if name in ("compare", "kernel"):
-        import cuprof.front
-
-        return getattr(cuprof.front, name)
-    if name in ("Chance", "Copy", "Fill", "Reduced", "Tolerance"):
-        import cuprof.family
-
-        return getattr(cuprof.family, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

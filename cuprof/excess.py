@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 
@@ -23,10 +24,9 @@ def compare(what: str, asked: float, most: float, unit: str = "") -> Excess | No
 
 def summarize(reasons: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Yield how many reasons differ in what is asked for only, and the first of them; the most frequent first."""
-    kinds: dict[str, dict[str, int]] = {}
+    kinds: dict[str, Counter[str]] = {}
     for reason in reasons:
-        alike = kinds.setdefault(re.sub(r"\d[\d.,e+-]*", "#", reason), {})
-        alike[reason] = alike.get(reason, 0) + 1
-    for alike in sorted(kinds.values(), key=lambda each: -sum(each.values())):
+        kinds.setdefault(re.sub(r"\d[\d.,e+-]*", "#", reason), Counter())[reason] += 1
+    for alike in sorted(kinds.values(), key=Counter.total, reverse=True):
         others = f", and {len(alike) - 1} other size{'s' if len(alike) > 2 else ''}" if len(alike) > 1 else ""
-        yield sum(alike.values()), next(iter(alike)) + others
+        yield alike.total(), next(iter(alike)) + others

@@ -48,7 +48,7 @@ class Device:
         """Return the launch with its arguments packed; call it with a stream."""
         function = call(self.backend.device.driver.cuModuleGetFunction(module, launch.kernel.encode()), "find a kernel")
         arguments = [buffers[value].data.ptr if isinstance(value, str) else as_scalar(value) for value in launch.args]
-        return PackedLaunch(launch.kernel, function, launch.grid, launch.block, arguments, launch.shared_bytes)
+        return PackedLaunch(launch, function, arguments)
 
     def run_once(self, launches: Sequence[PackedLaunch]) -> None:
         """Execute each launch and wait: the driver loads a kernel at its first launch."""

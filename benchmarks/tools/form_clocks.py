@@ -24,7 +24,7 @@ SCRATCH_BYTES = 256 << 20
 def work(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return variant → medians in nanoseconds by "events" and by "cupti"."""
     from cuprof.backends.contract import ReadingOptions
-    from cuprof.backends.cuda.backend import open_backend
+    from cuprof.backends.cuda.backend import CudaBackend
     from cuprof.backends.cuda.cupti_records import get_records
     from cuprof.backends.cuda.frame_check import MARK
     from cuprof.family.fingerprint import source_text
@@ -33,7 +33,7 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     from cuprof.point import Point
 
     family, problem = load_family(arguments.family), Point(n=arguments.n)
-    backend, signature = open_backend(), family.signature(problem)
+    backend, signature = CudaBackend(), family.signature(problem)
     timer, stream = backend.device.timer, backend.device.stream
     inputs = family.generate(problem, np.random.default_rng(1))
     session = backend.open(signature, inputs, ReadingOptions(), SCRATCH_BYTES)

@@ -25,37 +25,29 @@ def mode_note(study: Study) -> str:
 
 
 def why_uncounted(study: Study, trial: StudyTrial, metric: str) -> str:
-    """Return why a stored counter of a trial is left out: it is hot, or of another algorithm; else the empty text."""
-    key, counters = (trial.id, metric), study.counters
-    return library_profiles.WHY if key in counters.other_algorithm else HOT_ONLY if key in counters.hot_only else ""
+    """Return why a trial has no number of a counter: it is left out, or the profiler's own text; empty if unknown."""
+    key, counters, row = (trial.id, metric), study.counters, study.counters.of(trial).get(metric)
+    if key in counters.other_algorithm:
+        return library_profiles.WHY
+    return HOT_ONLY if key in counters.hot_only else (row.text if row else "") or ""
 
 
 def left_out_notes(study: Study, trials: Sequence[StudyTrial], metric: str = "") -> tuple[str, ...]:
     """Return which of some trials have stored counters that are not compared, and why.
 
     Args:
-        metric: the counter meant; empty asks for any.
-    """
-    others = library_profiles.other_algorithm_notes(trials, study.counters.other_algorithm, metric)
-    return (*filter(None, [hot_only_note(study, trials, metric)]), *others)
-
-
-def hot_only_note(study: Study, trials: Sequence[StudyTrial], metric: str = "") -> str:
-    """Return which of some trials have hot counters only and so are left out, or the empty text.
-
-    Args:
-        metric: the counter meant; empty asks for trials without a cold counter of any metric.
+        metric: the counter meant; empty asks for any, and for trials without a cold counter of any.
     """
     hot = {trial for trial, name in study.counters.hot_only if metric in ("", name)}
-    left_out = [trial for trial in trials if trial.id in hot and (metric or not study.counters.of(trial))]
-    if not left_out:
-        return ""
-    groups = grouped(left_out, lambda trial: trial.contender)
+    hot_only = [trial for trial in trials if trial.id in hot and (metric or not study.counters.of(trial))]
+    groups = grouped(hot_only, lambda trial: trial.contender)
     names = [f"{shorten(name)} ({count(len(group), 'trial')})" for name, group in groups.items()]
-    return (
+    note = (
         f"{HOT_ONLY.capitalize()}, so not compared with cold counters: {list_first(names, MOST_NAMES)}; "
         f"{collect_command(study)} collects cold ones."
     )
+    others = library_profiles.other_algorithm_notes(trials, study.counters.other_algorithm, metric)
+    return (note, *others) if names else others
 
 
 def collect_command(study: Study) -> str:

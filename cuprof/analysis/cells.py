@@ -137,10 +137,9 @@ def _published_speedup(
 
 
 def _counted(study: Study, trial: StudyTrial, metric: str) -> Candidate:
-    row = study.counters.of(trial).get(metric)
     if not trial.is_right:
         return Candidate(trial, None)
-    return Candidate(trial, row.value if row else None, why_uncounted(study, trial, metric) or (row and row.text) or "")
+    return Candidate(trial, study.counters.value_of(trial, metric), why_uncounted(study, trial, metric))
 
 
 def _as_listed(trials: list[StudyTrial], where: Facts) -> list[StudyTrial]:

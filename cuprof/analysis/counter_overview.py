@@ -28,10 +28,11 @@ def overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Tab
         fewest: fewer trials make no table.
     """
     counted = [trial for trial in trials if study.counters.of(trial)]
+    stored = {metric for _, metric in study.counters.values}
     values = {
         metric.name: [study.counters.value_of(trial, metric.name) for trial in counted]
         for metric in list_telling()
-        if metric.name in study.counters.metrics
+        if metric.name in stored
     }
     if len(trials) < fewest or not counted or not values:
         return None
@@ -42,13 +43,11 @@ def overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Tab
     shown = {metric: found for metric, found in values.items() if metric not in same}
     scale = choose_scale("time", [trial.median_ns for trial in trials])
     scales = {metric: _scale(study, metric, found) for metric, found in shown.items()}
-    places = {trial.id: place for place, trial in enumerate(counted)}
     rows = []
     for trial in trials:
         cells = [Cell(scale.format(trial.median_ns))]
-        place = places.get(trial.id)
-        if place is not None:
-            cells += [_cell(study, trial, metric, found, place, scales[metric][1]) for metric, found in shown.items()]
+        if study.counters.of(trial):
+            cells += [_cell(study, trial, metric, found, scales[metric][1]) for metric, found in shown.items()]
         elif shown:
             cells.append(_other_algorithm(study, trial, len(shown)))
         rows.append(Row(trial.contender, trial.tunables_label, tuple(cells)))
@@ -63,23 +62,14 @@ def overview(study: Study, trials: Sequence[StudyTrial], fewest: int = 3) -> Tab
         for metric, value in same.items()
     ]
     undefined = explain(cell.text for row in rows for cell in row.cells)
-    where = trials[0].problem_name
-    return Table(
-        f"The telling counters at {where}",
-        "Variant",
-        columns,
-        tuple(rows),
-        (*notes, *([undefined] if undefined else [])),
-    )
+    title = f"The telling counters at {trials[0].problem_name}"
+    return Table(title, "Variant", columns, tuple(rows), (*notes, *filter(None, [undefined])))
 
 
-def _cell(
-    study: Study, trial: StudyTrial, metric: str, found: Sequence[float | None], place: int, divisor: float
-) -> Cell:
-    value = found[place]
+def _cell(study: Study, trial: StudyTrial, metric: str, found: Sequence[float | None], divisor: float) -> Cell:
+    value = study.counters.value_of(trial, metric)
     if value is None:
-        row = study.counters.of(trial).get(metric)
-        return Cell(why_uncounted(study, trial, metric) or (row.text if row else "") or "–", "missing")
+        return Cell(why_uncounted(study, trial, metric) or "–", "missing")
     whole = all(each is None or (each / divisor).is_integer() for each in found)
     return Cell(Scale("", divisor, 0 if whole else 2).format(value))
 
@@ -89,14 +79,10 @@ def _other_algorithm(study: Study, trial: StudyTrial, span: int) -> Cell:
     return Cell(f"{WHY} than was timed: {shown}", "missing", span=span)
 
 
-def topics(values: Mapping[str, tuple[float | None, float | None]]) -> tuple[tuple[str, str], ...]:
-    """Return (topic, sentences) for the topics that both trials have counters of: grid, DRAM, shared memory, …
-
-    Args:
-        values: metric → value before and after.
-    """
+def topics(before_after: Mapping[str, tuple[float | None, float | None]]) -> tuple[tuple[str, str], ...]:
+    """Return (topic, sentences) for the topics that both trials have counters of: grid, DRAM, shared memory, …"""
     found: dict[str, list[str]] = {topic: [] for topic in list_topics()}
-    for metric, pair in values.items():
+    for metric, pair in before_after.items():
         known = find_metric(metric)
         if known is not None and known.topic:
             found[known.topic].append(describe_change(metric, *pair))

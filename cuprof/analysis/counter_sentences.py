@@ -40,9 +40,7 @@ def format_counter(value: float | None, text: str | None = None) -> str:
         return text or "–"
     if math.isinf(value):
         return "∞"
-    if float(value).is_integer():
-        return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-    if abs(value) >= 100_000:
+    if float(value).is_integer() or abs(value) >= 100_000:
         return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     return f"{value:.4g}"
 

@@ -144,18 +144,15 @@ class _Reader:
         known = {each.name for each in fields(Experiment)} - {"name", "findings", "folder"}
         given = dict(self._mapping(raw, "the file", known))
         for key in ("steps", "libraries"):
-            given[key] = tuple(str(each) for each in self._list(given.get(key), key))
+            given[key] = tuple(map(str, self._list(given.get(key))))
         given["reference_problem"] = self._numbers(given.get("reference_problem"), "reference_problem")
         problems = self._mapping(given.get("problems"), "problems")
         given["problems"] = {str(name): self._numbers(each, f"problems.{name}") for name, each in problems.items()}
-        given["published"] = tuple(
-            self._published(each, f"published[{i}]")
-            for i, each in enumerate(self._list(given.get("published"), "published"))
-        )
-        for key, read in (("tables", self._table), ("figures", self._figure)):
+        readers = {"published": self._published, "tables": self._table, "figures": self._figure}
+        for key, read in readers.items():
             if key in given:
-                given[key] = tuple(read(each, f"{key}[{i}]") for i, each in enumerate(self._list(given[key], key)))
-        names = [each.name for each in given["published"]]
+                given[key] = tuple(read(each, f"{key}[{i}]") for i, each in enumerate(self._list(given[key])))
+        names = [each.name for each in given.get("published", ())]
         for place, each in [(key, spec) for key in ("tables", "figures") for spec in given.get(key, ())]:
             if not isinstance(each, str) and each.published and each.published not in names:
                 self._fail(f"{place} names published table {each.published!r}: {suggest(each.published, names)}")
@@ -184,7 +181,7 @@ class _Reader:
                 self._fail(f"{place} is of kind values and needs values: a name and a quantity or counter each")
         for key in ("rows", "columns"):
             if key in given:
-                given[key] = tuple(self._axis(each, place) for each in self._list(given[key], f"{place}.{key}"))
+                given[key] = tuple(self._axis(each, place) for each in self._list(given[key]))
         if given.get("sum") is not None:
             given["sum"] = self._spec(SumSpec, given["sum"], f"{place}.sum")
         return self._spec(TableSpec, {**given, "where": self._facts(given.get("where"), place)}, place)
@@ -201,7 +198,7 @@ class _Reader:
             if key in given:
                 given[key] = self._axis(given[key], place)
         if "log" in given:
-            given["log"] = tuple(str(each) for each in self._list(given["log"], f"{place}.log"))
+            given["log"] = tuple(map(str, self._list(given["log"])))
         return self._spec(FigureSpec, {**given, "where": self._facts(given.get("where"), place)}, place)
 
     def _spec(self, kind: type[Spec], raw: Any, place: str) -> Spec:
@@ -221,10 +218,9 @@ class _Reader:
                 self._fail(f"{place} has no key {key!r}: {suggest(str(key), known)}")
         return {str(key): value for key, value in raw.items()}
 
-    def _list(self, raw: Any, place: str) -> Sequence[Any]:
-        if raw is None:
-            return []
-        return raw if isinstance(raw, list) else [raw]
+    @staticmethod
+    def _list(raw: Any) -> Sequence[Any]:
+        return raw if isinstance(raw, list) else [] if raw is None else [raw]
 
     def _axis(self, raw: Any, place: str) -> str:
         if not is_fact(str(raw)):

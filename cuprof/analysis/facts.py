@@ -18,11 +18,7 @@ def is_fact(name: str) -> bool:
 
 
 def fact_of(trial: StudyTrial, fact: str) -> Any:
-    """Return what a trial says of one fact, None where it says nothing.
-
-    Args:
-        fact: a name that `is_fact` accepts.
-    """
+    """Return what a trial says of one fact (a name that `is_fact` accepts), None where it says nothing."""
     head, _, tail = fact.partition(".")
     if tail:
         return (trial.problem if head == "problem" else trial.tunables).get(tail)

@@ -44,11 +44,7 @@ class OtherAlgorithm:
 def find_other_algorithms(
     trials: Iterable[StudyTrial], profiles: Iterable[ProfileDuration]
 ) -> dict[int, OtherAlgorithm]:
-    """Return the profiles (by number) of library calls that took another algorithm than was timed.
-
-    Args:
-        profiles: with clocks as when timing.
-    """
+    """Return the profiles (by number, with clocks as when timing) of library calls that took another algorithm."""
     libraries = {trial.id: trial for trial in trials if trial.kind == "library"}
     found = {}
     for profile in profiles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -65,16 +65,9 @@ class Counters:
         return next((row.cache_mode for row in self.values.values()), "")
 
     @cached_property
-    def metrics(self) -> frozenset[str]:
-        """Return the metrics that any trial has."""
-        return frozenset(metric for _, metric in self.values)
-
-    @cached_property
     def _by_trial(self) -> dict[int, dict[str, TrialCounter]]:
-        found: dict[int, dict[str, TrialCounter]] = {}
-        for (trial, metric), row in self.values.items():
-            found.setdefault(trial, {})[metric] = row
-        return found
+        of_trials = grouped(self.values.items(), lambda item: item[0][0])
+        return {trial: {metric: row for (_, metric), row in items} for trial, items in of_trials.items()}
 
 
 def read_counters(connection: Connection, sweep_id: int, trials: Sequence[StudyTrial]) -> Counters:
@@ -96,7 +89,9 @@ def read_counters(connection: Connection, sweep_id: int, trials: Sequence[StudyT
     if any(row.clock_control in UNLOCKED for row in counters):
         counters = [row for row in counters if row.clock_control in UNLOCKED]
     mode = "cold" if any(row.cache_mode == "cold" for row in counters) else "hot"
-    values = _newest(row for row in counters if row.cache_mode == mode)
+    in_mode = [row for row in counters if row.cache_mode == mode]
+    in_mode.sort(key=lambda row: (row.trial_id, row.metric, row.profile_id))
+    values = {(row.trial_id, row.metric): row for row in in_mode}  # the newest profile's
     chosen = {(row.profile_id, row.metric) for row in values.values()}
     launches = [row for row in list_launch_counters(connection, sweep_id) if (row.profile_id, row.metric) in chosen]
     profiles = {row.profile_id for row in counters}
@@ -117,12 +112,6 @@ def read_counters(connection: Connection, sweep_id: int, trials: Sequence[StudyT
             and (row.cache_mode == mode or not counters)
         },
     )
-
-
-def _newest(counters: Iterable[TrialCounter]) -> dict[Key, TrialCounter]:
-    """Return one value a trial and metric, that of the newest profile."""
-    ranked = sorted(counters, key=lambda row: (row.trial_id, row.metric, row.profile_id))
-    return {(row.trial_id, row.metric): row for row in ranked}
 
 
 def _of_newest_profile(advice: Sequence[LaunchAdvice]) -> list[LaunchAdvice]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cuprof.analysis.cache_modes import collect_command, left_out_notes, mode_note
 from cuprof.analysis.cells import Candidate, Key, candidates, choose, describe, list_published, ordered
 from cuprof.analysis.experiment import TableSpec
-from cuprof.analysis.facts import fact_label, keep
+from cuprof.analysis.facts import Facts, fact_label, keep
 from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED
 from cuprof.analysis.labels import point_label, value_label
 from cuprof.analysis.published import PublishedValue
@@ -43,7 +43,9 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
     }
     measured = any(each.value is not None for each in chosen.values())
     if not measured and not any(published.values()):
-        return Table(spec.title or heading, "", (), (), (*_own_note(spec), not_measured(study, spec)))
+        return Table(
+            spec.title or heading, "", (), (), (*filter(None, [spec.note]), not_measured(study, spec.where, spec.value))
+        )
     scales = {
         key: scale_of(
             unit,
@@ -76,7 +78,7 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
         tuple(columns),
         tuple(rows),
         (
-            *(() if measured else (not_measured(study, spec),)),
+            *(() if measured else (not_measured(study, spec.where, spec.value),)),
             *table_notes(spec, chosen, published.values(), gaps),
             *(_counter_notes(study, spec.value) if measured else ()),
         ),
@@ -84,14 +86,9 @@ def pivot_table(study: Study, spec: TableSpec) -> Table:
     )
 
 
-def not_measured(study: Study, spec: TableSpec, value: str = "") -> str:
-    """Return why a table's trials have no value of a quantity or counter, and how to get one.
-
-    Args:
-        value: another than the one that the table names.
-    """
-    value = value or spec.value
-    trials = keep(study.trials, spec.where)
+def not_measured(study: Study, where: Facts, value: str) -> str:
+    """Return why the trials that agree with `where` have no value of a quantity or counter, and how to get one."""
+    trials = keep(study.trials, where)
     if value not in QUANTITIES:
         return " ".join(left_out_notes(study, trials, value)) or (
             f"No value of {value} is stored for these trials; {collect_command(study)} collects counters."
@@ -147,7 +144,7 @@ def _published_text(found: Published, scale: Scale) -> str:
 
 def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published], gaps: bool) -> tuple[str, ...]:
     """Return what a reader needs to know below a table."""
-    notes = [*_own_note(spec)]
+    notes = [spec.note] if spec.note else []
     if any(each.choice for each in chosen.values()):
         notes.append(
             "Where a cell stands for several choices of tunables, it shows the fastest, named below the number."
@@ -167,10 +164,6 @@ def table_notes(spec: TableSpec, chosen: Chosen, published: Iterable[Published],
             + "."
         )
     return tuple(notes)
-
-
-def _own_note(spec: TableSpec) -> tuple[str, ...]:
-    return (spec.note,) if spec.note else ()
 
 
 def _counter_notes(study: Study, value: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +21,7 @@ Configuration = tuple[str, Point]
 
 @dataclass(frozen=True)
 class Pick:
-    """What one problem takes.
-
-    Args:
-        ratio: its time over the problem's best.
-    """
+    """What one problem takes: a configuration's number, and its time, also over the problem's best (`ratio`)."""
 
     problem: Point
     number: int
@@ -86,31 +82,17 @@ def to_header(portfolio: Portfolio) -> str:
     """
     stem = re.sub(r"\W", "_", portfolio.family)
     axes = list(portfolio.picks[0].problem)
-    numeric = [all(_is_number(pick.problem[axis]) for pick in portfolio.picks) for axis in axes]
+    numeric = {axis: all(_is_number(pick.problem[axis]) for pick in portfolio.picks) for axis in axes}
     tunables = list(dict.fromkeys(name for _, point in portfolio.configurations for name in point))
     whole = {name: all(_is_number(point.get(name, 0)) for _, point in portfolio.configurations) for name in tunables}
-    fields = "".join(f" {'double ' if whole[name] else 'const char *'}{_identifier(name)};" for name in tunables)
-    rows = ",\n".join(
-        "    {" + ", ".join([_text(variant), *(_literal(point.get(name), whole[name]) for name in tunables)]) + "}"
-        for variant, point in portfolio.configurations
-    )
-    known = ",\n".join(
-        "    {"
-        + ", ".join([*(_literal(pick.problem[a], n) for a, n in zip(axes, numeric, strict=True)), str(pick.number)])
-        + "}"
-        for pick in portfolio.picks
-    )
-    parameters = ", ".join(
-        f"{'double ' if n else 'const char *'}{_identifier(a)}" for a, n in zip(axes, numeric, strict=True)
-    )
-    problem_fields = "".join(
-        f" {'double ' if n else 'const char *'}{_identifier(a)};" for a, n in zip(axes, numeric, strict=True)
-    )
+    rows = _table([json.dumps(variant), *_literals(point, whole)] for variant, point in portfolio.configurations)
+    known = _table([*_literals(pick.problem, numeric), str(pick.number)] for pick in portfolio.picks)
+    fields, problem_fields = ("".join(f" {each};" for each in _declarations(names)) for names in (whole, numeric))
     distance = "".join(
         f"        d += fabs(log(({_identifier(a)} + 1.0) / (known[i].{_identifier(a)} + 1.0)));\n"
         if n
         else f"        d += strcmp({_identifier(a)}, known[i].{_identifier(a)}) ? 1e6 : 0.0;\n"
-        for a, n in zip(axes, numeric, strict=True)
+        for a, n in numeric.items()
     )
     return f"""\
 /* {_comment(portfolio.family)} on {_comment(portfolio.device)}: {len(portfolio.configurations)} configurations within
@@ -126,7 +108,7 @@ static const {stem}_configuration {stem}_configurations[] = {{
 }};
 
 /* The configuration of the nearest problem that was measured. */
-static inline const {stem}_configuration *{stem}_pick({parameters}) {{
+static inline const {stem}_configuration *{stem}_pick({", ".join(_declarations(numeric))}) {{
     static const struct {{{problem_fields} int number; }} known[] = {{
 {known}
     }};
@@ -150,14 +132,23 @@ def _identifier(name: str) -> str:
     return re.sub(r"\W", "_", name) if name not in ("variant", "number") else f"{name}_"
 
 
+def _declarations(are_numbers: Mapping[str, bool]) -> list[str]:
+    return [f"{'double ' if number else 'const char *'}{_identifier(name)}" for name, number in are_numbers.items()]
+
+
+def _literals(point: Point, are_numbers: Mapping[str, bool]) -> list[str]:
+    return [_literal(point.get(name), number) for name, number in are_numbers.items()]
+
+
 def _literal(value: Coordinate | None, number: bool) -> str:
     if value is None:
         return "0" if number else '""'
-    return repr(value + 0) if number and not isinstance(value, str) else _text(str(value))
+    return repr(value + 0) if number and not isinstance(value, str) else json.dumps(str(value))
 
 
-def _text(value: str) -> str:
-    return json.dumps(value)
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    """Return the initialisers of an array of structures."""
+    return ",\n".join(f"    {{{', '.join(row)}}}" for row in rows)
 
 
 def _comment(value: str) -> str:

@@ -57,11 +57,6 @@ def read_published(experiment: Experiment) -> tuple[PublishedValue, ...]:
     return tuple(value for spec in experiment.published for value in _read(experiment, spec))
 
 
-def devices_of(values: Iterable[PublishedValue]) -> tuple[str, ...]:
-    """Return the devices that the numbers are of, in order of appearance."""
-    return tuple(dict.fromkeys(value.device or "a device that is not named" for value in values))
-
-
 def whole(values: Iterable[PublishedValue]) -> PublishedValue | None:
     """Return the value of all launches together, None where only the kernels' own were published."""
     return next((value for value in values if not value.kernel), None)

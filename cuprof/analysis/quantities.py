@@ -28,6 +28,8 @@ UNITS: dict[Dimension, tuple[tuple[str, float], ...]] = {
     "plain": (("", 1.0),),
 }
 """Dimension → units, smallest first, each with its size in the base unit."""
+DECIMALS: dict[Dimension, int] = {"share": 1, "ratio": 2, "count": 0}
+"""Dimension → decimals, where they are the same for all values."""
 
 PUBLISHED_UNITS: dict[str, tuple[Dimension, float]] = {
     **{unit: (dimension, size) for dimension, units in UNITS.items() for unit, size in units if unit},
@@ -40,19 +42,13 @@ PUBLISHED_UNITS: dict[str, tuple[Dimension, float]] = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """Name one value of a trial: its heading, its dimension, and what it is of a trial that is right.
-
-    Args:
-        of: None for a ratio of two trials, which the study knows.
-    """
+    """Name a value: its heading, dimension, and what it is of a right trial (None for a ratio, which a study knows)."""
 
     name: str
     heading: str
     dimension: Dimension
     of: Callable[[StudyTrial], float | None] | None = None
 
-
-SPEEDUP = "speedup"
 
 QUANTITIES: dict[str, Quantity] = {
     quantity.name: quantity
@@ -64,7 +60,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("bandwidth", "Bandwidth", "bandwidth", lambda trial: trial.bandwidth),
         Quantity("rate", "Arithmetic rate", "rate", lambda trial: trial.rate),
         Quantity("share", "Share of the measured peak", "share", lambda trial: trial.share),
-        Quantity(SPEEDUP, "Speedup", "ratio"),
+        Quantity("speedup", "Speedup", "ratio"),
         Quantity("energy", "Energy", "energy", lambda trial: trial.energy.energy_j if trial.energy else None),
         Quantity("power", "Mean power", "power", lambda trial: trial.energy.mean_w if trial.energy else None),
         Quantity("registers", "Registers a thread", "count", lambda trial: trial.registers),
@@ -81,10 +77,6 @@ class Scale:
     divisor: float
     decimals: int
 
-    def number(self, value: float) -> float:
-        """Return the value in this unit."""
-        return value / self.divisor
-
     def format(self, value: float | None, *, unit: bool = False) -> str:
         """Return the value as text: whole numbers whole, others with at most four significant digits.
 
@@ -94,7 +86,7 @@ class Scale:
             return "–"
         if math.isinf(value):
             return "∞" if value > 0 else "−∞"
-        scaled = self.number(value)
+        scaled = value / self.divisor
         size = abs(scaled)
         text = f"{scaled:,.{min(self.decimals, max(0, 3 - math.floor(math.log10(size))) if size else 3)}f}"
         if 0 < size < 10.0 ** (1 - self.decimals):
@@ -110,14 +102,10 @@ def choose_scale(dimension: Dimension, values: Iterable[float | None]) -> Scale:
 
     Three digits of the smallest value are kept, at most three decimals.
     """
-    sizes = [abs(value) for value in values if value is not None and math.isfinite(value) and value != 0]
-    if dimension == "share":
-        return Scale("%", 0.01, 1)
-    if dimension == "ratio":
-        return Scale("×", 1.0, 2)
-    if dimension == "count":
-        return Scale("", 1.0, 0)
     units = UNITS[dimension]
+    if dimension in DECIMALS:
+        return Scale(*units[0], DECIMALS[dimension])
+    sizes = [abs(value) for value in values if value is not None and math.isfinite(value) and value != 0]
     if not sizes:
         return Scale(*units[min(1, len(units) - 1)], 1)
     smallest = min(sizes)

@@ -16,11 +16,7 @@ MOST_NAMES = 4
 
 
 def sampling_notes(trials: Iterable[StudyTrial]) -> list[str]:
-    """Return sentences on timings that lost many samples, and on those that stopped before they were narrow.
-
-    Args:
-        trials: only right, timed ones are looked at.
-    """
+    """Return sentences on timings of right trials that lost many samples, or stopped before they were narrow."""
     trials = list(trials)
     right = [trial for trial in trials if trial.state is State.OK]
     timed = [(trial, trial.timings[measure]) for trial in right for measure in RANKING if measure in trial.timings]

@@ -9,7 +9,7 @@ from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.facts import keep
 from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED
 from cuprof.analysis.labels import point_label, shorten
-from cuprof.analysis.published import PublishedValue, devices_of
+from cuprof.analysis.published import PublishedValue
 from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale, format_value, level_text
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
@@ -49,14 +49,15 @@ def steps_table(study: Study, spec: TableSpec) -> Table:
     trials = keep(study.trials, spec.where)
     if not any(fact.startswith("problem") for fact in spec.where):
         trials = [trial for trial in trials if trial.problem == study.reference]
-    problem = next((trial.problem for trial in _last_problem(trials)), study.reference)
+    problem = (list(dict.fromkeys(trial.problem for trial in trials)) or [study.reference])[-1]
     rows = _steps(study, [trial for trial in trials if trial.problem == problem])
     published, other = _published(study, spec, problem)
     measured = _measured_columns(rows, bool(study.experiment.steps))
     scales = {name: _scale(name, [row.values.get(name) for row in rows], published) for name in HEADINGS}
     shown = [name for name in HEADINGS if any(value.measure == name for value in published)]
     columns = [Column(HEADINGS[name], scales[name].unit, "Measured here") for name in measured]
-    group = f"Published: {', '.join(devices_of(published))} (another machine{other})"
+    devices = dict.fromkeys(value.device or "a device that is not named" for value in published)
+    group = f"Published: {', '.join(devices)} (another machine{other})"
     columns += [Column(HEADINGS[name], scales[name].unit, group, published=True) for name in shown]
     fastest = min((row.values["time"] for row in rows if row.values), default=None)
     made = [
@@ -71,11 +72,6 @@ def steps_table(study: Study, spec: TableSpec) -> Table:
     where = f"{study.experiment.problem_name(problem) or point_label(problem)}"
     title = f"{spec.title or 'Variants'} at {where}"
     return Table(title, "Variant", tuple(columns), tuple(made), _notes(study, spec, rows, published))
-
-
-def _last_problem(trials: Sequence[StudyTrial]) -> Sequence[StudyTrial]:
-    """Return the trials of the problem that appeared last."""
-    return list(grouped(trials, lambda trial: trial.problem).values())[-1] if trials else ()
 
 
 def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
@@ -224,4 +220,4 @@ def _notes(study: Study, spec: TableSpec, rows: Sequence[Step], published: Seque
             "Published figures were measured by others on the machine named above them; "
             "they are here to compare shapes, not speeds."
         )
-    return (*notes, *([spec.note] if spec.note else []))
+    return (*notes, *filter(None, [spec.note]))

@@ -116,21 +116,13 @@ class Study:
         return sorted(chosen, key=by_time)
 
     def baseline_of(self, trial: StudyTrial, against: str = "") -> StudyTrial | None:
-        """Return the baseline's best trial at this trial's problem, on the same device where there is one.
-
-        Args:
-            against: a variant that takes the baseline's place.
-        """
+        """Return the best trial of the baseline or of `against` at this problem, on the same device if there is one."""
         name = against or self.stand_in or self.baseline
         found = self._fastest.get((trial.problem, name), {})
         return found.get(trial.device) or min(found.values(), key=by_time, default=None)
 
     def speedup(self, trial: StudyTrial, against: str = "") -> float | None:
-        """Return how many times as fast a right trial is as the baseline at its problem, None where either is missing.
-
-        Args:
-            against: a variant that takes the baseline's place.
-        """
+        """Return how many times as fast a right trial is as the baseline (or `against`), None where one is missing."""
         base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
         return 1 / ratio if base and (ratio := self.ratio(base, trial)) else None
 

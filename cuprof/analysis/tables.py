@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 CellKind = Literal["number", "text", "missing", "failed"]
@@ -61,13 +63,8 @@ class Table:
     @property
     def groups(self) -> tuple[tuple[str, int, bool], ...]:
         """Return the headings above the columns: text, columns covered, published."""
-        found: list[tuple[str, int, bool]] = []
-        for column in self.columns:
-            if found and found[-1][0] == column.group:
-                found[-1] = (column.group, found[-1][1] + 1, column.published)
-            else:
-                found.append((column.group, 1, column.published))
-        return tuple(found)
+        groups = [(text, list(columns)) for text, columns in groupby(self.columns, attrgetter("group"))]
+        return tuple((text, len(columns), columns[0].published) for text, columns in groups)
 
 
 MISSING = Cell("–", "missing")

@@ -26,8 +26,10 @@ def blank_undefined(counters: Sequence[Row], key: Callable[[Row], tuple[Any, ...
 
     def blanked(row: Row) -> Row:
         weight = row.rollup.partition(":")[2]
-        empty = bool(weight) and values.get((*key(row)[:-1], weight)) == 0
-        return row._replace(value=None, text=_absence(weight)) if empty else row
+        if not weight or values.get((*key(row)[:-1], weight)) != 0:
+            return row
+        metric = find_metric(weight)
+        return row._replace(value=None, text=metric.absence if metric and metric.absence else f"{weight} is 0")
 
     return [blanked(row) for row in counters]
 
@@ -36,9 +38,3 @@ def explain(texts: Iterable[str]) -> str:
     """Return what the texts of undefined ratios mean, each meaning once; empty for any other texts."""
     meanings = {metric.absence: metric.exempt for metric in list_metrics() if metric.exempt}
     return " ".join(dict.fromkeys(meanings[text] for text in texts if text in meanings))
-
-
-def _absence(weight: str) -> str:
-    """Return what stands in place of a ratio whose weight is zero."""
-    metric = find_metric(weight)
-    return metric.absence if metric and metric.absence else f"{weight} is 0"

@@ -50,9 +50,9 @@ def values_table(study: Study, spec: TableSpec) -> Table:
         found_published += list(published.values())
     title = spec.title or "Counters"
     counter = next((value for value in spec.values.values() if value not in QUANTITIES), "")
-    missing = not_measured(study, spec, counter or next(iter(spec.values.values())))
+    missing = not_measured(study, spec.where, counter or next(iter(spec.values.values())))
     if not measured and not any(found_published):
-        return Table(title, "", (), (), (*((spec.note,) if spec.note else ()), missing))
+        return Table(title, "", (), (), (*filter(None, [spec.note]), missing))
     notes = table_notes(spec, chosen_all, found_published, False)
     group = f"By {' and '.join(fact_label(fact) for fact in spec.columns)}"
     columns = tuple(Column(key_label(key), "", group) for key in column_keys)

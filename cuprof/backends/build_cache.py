@@ -115,13 +115,8 @@ class BuildCache:
             return None
 
     def _keep(self, key: str, built: Built) -> None:
-        facts = {
-            "sha256": hashlib.sha256(built.image).hexdigest(),
-            "log": built.log,
-            "kernels": {kernel: asdict(value) for kernel, value in built.kernels.items()},
-            "symbols": dict(built.symbols),
-            "launch": dict(built.launch),
-        }
+        facts = asdict(built) | {"sha256": hashlib.sha256(built.image).hexdigest()}
+        del facts["image"]  # which has a file of its own
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             _replace(self.folder / f"{key}.cubin", built.image)

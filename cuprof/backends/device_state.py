@@ -67,19 +67,16 @@ class StateMonitor:
         """
         if not uuid:
             return None
-        try:
-            import pynvml
-
-            pynvml.nvmlInit()
-        except Exception:  # NVML is absent or refuses in some containers; timing goes on without it
+        nvml = find_nvml()
+        if nvml is None:
             return None
-        handle = _ask(pynvml.nvmlDeviceGetHandleByUUID, f"GPU-{dashed(uuid)}")
+        handle = ask(nvml.nvmlDeviceGetHandleByUUID, f"GPU-{dashed(uuid)}")
         if handle is not None:
-            mode = _ask(pynvml.nvmlDeviceGetMigMode, handle)  # CUDA 12 tells the whole device's UUID of a part
-            return cls(handle, pynvml, is_part=bool(mode and mode[0]))
-        part = _ask(pynvml.nvmlDeviceGetHandleByUUID, f"MIG-{dashed(uuid)}")
-        whole = None if part is None else _ask(pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part)
-        return None if whole is None else cls(whole, pynvml, is_part=True)
+            mode = ask(nvml.nvmlDeviceGetMigMode, handle)  # CUDA 12 tells the whole device's UUID of a part
+            return cls(handle, nvml, is_part=bool(mode and mode[0]))
+        part = ask(nvml.nvmlDeviceGetHandleByUUID, f"MIG-{dashed(uuid)}")
+        whole = None if part is None else ask(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, part)
+        return None if whole is None else cls(whole, nvml, is_part=True)
 
     def refresh(self) -> None:
         """Read the state if it is time to."""
@@ -88,9 +85,9 @@ class StateMonitor:
             return
         self._next_ns = now + REFRESH_NS
         nvml, handle = self._nvml, self._handle
-        mask = _ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+        mask = ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
         if mask is None:  # drivers before R535 have it by its old name
-            mask = _ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+            mask = ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
         self.state.tells_reasons |= mask is not None
         mask = mask or 0
         present = [name for bit, name in SLOWING.items() if mask & bit]
@@ -98,24 +95,24 @@ class StateMonitor:
         self.state.reasons.update(present)
         if mask & POWER_CAP:
             self.state.reasons.add("software power cap")
-        self.state.temperature_c = _ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
-        clock = _ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)
+        self.state.temperature_c = ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+        clock = ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)
         self.sm_clock_mhz = float(clock) if clock else None
-        milliwatts = None if self._is_part else _ask(nvml.nvmlDeviceGetPowerUsage, handle)
+        milliwatts = None if self._is_part else ask(nvml.nvmlDeviceGetPowerUsage, handle)
         self.state.power_w = milliwatts / 1000 if milliwatts is not None else None
 
     def energy_mj(self) -> int | None:
         """Return the device's energy counter in millijoules, or None where it has none, or counts for others too."""
         if self._is_part:
             return None
-        value = _ask(self._nvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
+        value = ask(self._nvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
         return None if value is None else int(value)
 
     def other_processes(self, own: set[int]) -> list[int]:
         """Return the process ids of others that compute on the device; none where it is a part, which has its own."""
         if self._is_part:
             return []
-        running = _ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, self._handle) or []
+        running = ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, self._handle) or []
         return sorted({process.pid for process in running} - own)
 
 
@@ -130,13 +127,10 @@ def find_uuid(domain: int, bus: int, slot: int) -> str:
 
     An API that tells no UUID, such as OpenCL, tells the address.
     """
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return _uuid(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
-    except Exception:  # NVML is absent, refuses, or knows no such device
-        return ""
+    nvml = find_nvml()
+    handle = ask(nvml.nvmlDeviceGetHandleByPciBusId, f"{domain:08x}:{bus:02x}:{slot:02x}.0") if nvml else None
+    uuid = None if handle is None else ask(nvml.nvmlDeviceGetUUID, handle)
+    return str(uuid or "").removeprefix("GPU-").replace("-", "")
 
 
 def dashed(uuid: str) -> str:
@@ -144,11 +138,18 @@ def dashed(uuid: str) -> str:
     return "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
 
 
-def _uuid(nvml: Any, handle: Any) -> str:
-    return str(nvml.nvmlDeviceGetUUID(handle)).removeprefix("GPU-").replace("-", "")
+def find_nvml() -> Any:
+    """Return the module pynvml, ready to be asked; None where NVML is absent or refuses, as in some containers."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:
+        return None
+    return pynvml
 
 
-def _ask(function: Any, *arguments: Any) -> Any:
+def ask(function: Any, *arguments: Any) -> Any:
     """Return NVML's answer, or None where the device does not support the question."""
     try:
         return function(*arguments)

@@ -20,21 +20,13 @@ class GuardedArray:
             it does.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype | str) -> None:
-        kind = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         memory = np.empty(size + 2 * GUARD_BYTES + ALIGNMENT, np.uint8)
         start = GUARD_BYTES + -(memory.ctypes.data + GUARD_BYTES) % ALIGNMENT
-        self.array: np.ndarray = memory[start : start + size].view(kind).reshape(shape)
+        self.array: np.ndarray = memory[start : start + size].view(dtype).reshape(shape)
         self._guards = (memory[start - GUARD_BYTES : start], memory[start + size : start + size + GUARD_BYTES])
         self.mend()
-
-    @classmethod
-    def copy_of(cls, array: np.ndarray) -> GuardedArray:
-        """Return a guarded array with the contents of another."""
-        made = cls(array.shape, array.dtype)
-        made.array[...] = array
-        return made
 
     @property
     def is_sound(self) -> bool:

@@ -9,15 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.native import NativeBuild
 from cuprof.errors import LaunchError
-from cuprof.family import Invoke, Program, Variant
-
-
-def library_build(variant: Variant, program: Program, text: str, arch: str = "") -> NativeBuild:
-    """Return how a variant's source becomes a shared library."""
-    name = variant.source or variant.name
-    return NativeBuild(text, name, variant.compiler, "library", arch, program.defines, program.options)
+from cuprof.family import Invoke
 
 
 def load_library(image: bytes, name: str) -> ctypes.CDLL:

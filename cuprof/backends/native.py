@@ -11,6 +11,7 @@ from typing import Literal
 
 from cuprof.backends.build_cache import Built
 from cuprof.backends.ptxas import read_resources, refusal
+from cuprof.family import Program, Variant
 from cuprof.family.compilers import get_compiler
 
 Product = Literal["cubin", "library", "program"]
@@ -41,6 +42,12 @@ class NativeBuild:
     arch: str = ""
     defines: Mapping[str, str | int] = field(default_factory=dict)
     options: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, variant: Variant, program: Program, text: str, product: Product, arch: str = "") -> NativeBuild:
+        """Return the build of a variant's source by the compiler that it names."""
+        name = variant.source or variant.name
+        return cls(text, name, variant.compiler, product, arch, program.defines, program.options)
 
     def content(self) -> list[object]:
         """Return what decides the result."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cuprof.errors import BuildError, ImpossibleError
 from cuprof.excess import compare
+from cuprof.records import BuildFacts
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,17 @@ def read_resources(log: str) -> dict[str, KernelFacts]:
             spill_bytes=_number(r"(\d+) bytes spill stores", part) + _number(r"(\d+) bytes spill loads", part),
         )
     return kernels
+
+
+def most_of(kernels: Iterable[KernelFacts | BuildFacts]) -> BuildFacts:
+    """Return each figure of the kernel that takes most of it; None where it is known of no kernel."""
+    found = list(kernels)
+
+    def most(figure: str) -> int | None:
+        known = (getattr(each, figure) for each in found)
+        return max((each for each in known if each is not None), default=None)
+
+    return BuildFacts(most("registers"), most("shared_bytes"), most("spill_bytes"))
 
 
 def refusal(message: str, log: str) -> BuildError | ImpossibleError:

@@ -15,7 +15,6 @@ from cuprof.records import DeviceFacts
 if TYPE_CHECKING:
     from cuprof.backends.contract import Backend, Runnable
     from cuprof.family import Program, Signature, Variant
-    from cuprof.records import BuildFacts
 
 PACKAGES = {
     "cuda": "cuprof.backends.cuda",
@@ -66,7 +65,7 @@ def find_facts(backend: str, number: int | None = None) -> DeviceFacts | None:
     return facts
 
 
-def find_builder(backend: str) -> Callable[[Variant, Program, str, Signature, str], BuildFacts] | None:
+def find_builder(backend: str) -> Callable[[Variant, Program, str, Signature, str], None] | None:
     """Return what compiles (variant, program, source text, signature, architecture) without a device, or None."""
     builder = get_spec(backend).builder
     return resolve_name(builder) if builder else None

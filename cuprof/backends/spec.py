@@ -42,7 +42,7 @@ class ListedDevice:
 
 @dataclass(frozen=True)
 class BackendSpec:
-    """Describe a back end: the one place for each fact about it. Functions are named as "module:function".
+    """Describe a back end: the one place for each fact about it. Functions and classes are named as "module:name".
 
     A back end's number, which `setting` takes from the configuration, means what that back end says: the ordinal of a
     device, or how many threads to use. None stands for its default.
@@ -71,7 +71,7 @@ class BackendSpec:
         extended: its launches may have clusters, overlap, and take textures and tensor maps.
         steps: the steps that its programs are made of, by the names of their classes in lower case.
         uses_cuda_headers: its sources may include CUDA's own headers, whose version is then part of their identity.
-        builder: compiles a program for a named architecture without a device, and returns the compiler's `BuildFacts`;
+        builder: compiles a program for a named architecture without a device, raising where the compiler refuses;
             empty where only a device's driver can compile.
         noise: what its kernel times vary with from sweep to sweep.
     """

@@ -15,13 +15,7 @@ FAILURE = 2
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parse one command's words.
-
-    Args:
-        command: what is typed after `cuprof`.
-        description: what the command does.
-        epilog: examples, kept line by line.
-    """
+    """Parse the words of one command; its description and its epilog, the examples, are kept line by line."""
 
     def __init__(self, command: str, description: str, epilog: str) -> None:
         super().__init__(
@@ -43,11 +37,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:
-    """Add what decides over verdicts: the effect, the error rate and the noise.
-
-    Args:
-        noise: the help of `--noise`.
-    """
+    """Add what decides over verdicts: the effect, the error rate and the noise, whose help is given."""
     parser.add_argument("--effect", type=share, default=0.01, help="smallest difference that matters (default: 1%%)")
     parser.add_argument("--error-rate", type=share, default=0.05, help="of all verdicts together (default: 5%%)")
     parser.add_argument("--noise", type=share, help=noise)

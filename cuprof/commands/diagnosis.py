@@ -19,7 +19,6 @@ from cuprof.profiling.contract import Profiler
 from cuprof.profiling.registry import list_profilers
 from cuprof.project import Project, checkout
 
-OLDEST_PYTHON = (3, 11)
 PROFILING_PARAMETERS = Path("/proc/driver/nvidia/params")
 CUPY = {"cuda12": "cupy-cuda12x", "cuda13": "cupy-cuda13x"}
 OPTIONAL = {
@@ -34,7 +33,7 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
     """Yield every diagnosis about this machine and project; `store` names another database than the project's."""
     installed = _installed_versions()
     driver = find_driver()
-    yield examine_python(sys.version_info[:3])
+    yield Diagnosis("Python", Health.GOOD, ".".join(map(str, sys.version_info[:3])))
     yield from examine_dependencies(_requirements(), installed)
     yield Diagnosis("CPU", Health.GOOD, f"{cpu_name()}, {cpu_count()} cores usable")
     yield examine_driver(driver)
@@ -67,14 +66,6 @@ def install_command(extra: str) -> str:
     root = checkout()
     target = f"-e '{root}[{extra}]'" if root else f"'cuprof[{extra}]'"
     return f"{sys.executable} -m pip install {target}"
-
-
-def examine_python(version: Sequence[int]) -> Diagnosis:
-    """Judge the interpreter."""
-    text = ".".join(map(str, version))
-    if tuple(version[:2]) < OLDEST_PYTHON:
-        return Diagnosis("Python", Health.MISSING, text, "install Python 3.11 or newer, then run make sweep")
-    return Diagnosis("Python", Health.GOOD, text)
 
 
 def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, str]) -> Iterator[Diagnosis]:
@@ -183,11 +174,7 @@ def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
 
 
 def examine_headers(driver: Driver | None, version: str) -> Diagnosis:
-    """Judge CUDA's own headers, which only sources with `#include <…>` need.
-
-    Args:
-        version: of those found, as `cuprof.family.headers.Headers` has it.
-    """
+    """Judge CUDA's own headers, by the version of those found; only sources with `#include <…>` need them."""
     if version:
         return Diagnosis("CUDA headers", Health.GOOD, version)
     extra = driver.extra if driver and driver.extra else "cuda13"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from cuprof.commands.arguments import CommandParser, add_store
 from cuprof.commands.diagnosis import examine
@@ -17,19 +17,18 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.project import find_project
     from cuprof.terminal.output import print_json
 
-    diagnoses = list(examine(find_project(), arguments.store))
+    found = list(examine(find_project(), arguments.store))
     if arguments.json:
-        print_json([{**vars(diagnosis), "health": diagnosis.health.value} for diagnosis in diagnoses])
+        print_json([{**vars(each), "health": each.health.value} for each in found])
     else:
-        _print(diagnoses)
-    return int(any(diagnosis.health is Health.MISSING for diagnosis in diagnoses))
+        _print(found)
+    return int(any(each.health is Health.MISSING for each in found))
 
 
-def _print(diagnoses: Iterable[Diagnosis]) -> None:
+def _print(found: Sequence[Diagnosis]) -> None:
     from cuprof.terminal.output import print_lines, terminal_width
     from cuprof.terminal.table import Column, Line, Row, layout
 
-    found = list(diagnoses)
     styles = {Health.OPTIONAL: "dim", Health.WARNING: "yellow", Health.MISSING: "bold red"}
     rows = [Row((MARKS[each.health], each.what, each.detail), styles.get(each.health, "")) for each in found]
     columns = (Column("state", "left"), Column("what", "left"), Column("found", "left"))

@@ -6,6 +6,7 @@ Hydra's `main()` returns nothing and goes on past failed jobs, so every job leav
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
@@ -74,7 +75,8 @@ def run(command_name: str, argv: Sequence[str], task: Task, help_text: str = "")
     several = "--multirun" in options
     folder = project.jobs / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
     records = JobRecords(folder if several else None)
-    job = HydraJob(task, project, arguments.given, _command_line(command_name, argv), records, arguments.jobs or 1)
+    command_line = shlex.join(["cuprof", command_name, *argv])
+    job = HydraJob(task, project, arguments.given, command_line, records, arguments.jobs or 1)
     keep_out = ["++hydra.callbacks.typed_record._target_=cuprof.commands.typed_record.NoTypedRecord"] * several
     with heard(before_stopping=records.stop_others):
         _start_hydra(job, [f"cuprof {command_name}", *options, *arguments.overrides, *keep_out], folder, folders)
@@ -160,9 +162,10 @@ class HydraJob:
             raise KeyboardInterrupt
         runtime = HydraConfig.get()
         number = int(runtime.job.num) if self.records.folder else 0
-        self.records.begin(number)
+        self.records.note(number, None)
         if self.records.folder:
-            print_message(f"job {number}: {_describe(runtime.overrides.task)}")
+            own = " ".join(text for text in runtime.overrides.task if not text.startswith("++"))  # not the jobs' axes
+            print_message(f"job {number}: {own or 'as configured'}")
         try:
             plain: Any = OmegaConf.to_container(composed, resolve=True)
             config = build_config(
@@ -175,22 +178,17 @@ class HydraJob:
                 from cuprof.engine.launch import prestart_for_next_job
 
                 prestart_for_next_job(SLOW_IMPORTS if "cuda" in config.device.backends else ())
-            self.records.end(number, self.task(config, self.project))
+            self.records.note(number, self.task(config, self.project))
         except KeyboardInterrupt:
-            self.records.end(number, INTERRUPTED)
+            self.records.note(number, INTERRUPTED)
             raise
         except Exception as error:
             explained = explain(error) or explain_full(error)
             if explained is None:
-                self.records.end(number, 1)
+                self.records.note(number, 1)
                 raise
-            self.records.end(number, explained.exit_code)
+            self.records.note(number, explained.exit_code)
             print_message(f"error: {explained}")
-
-
-def _describe(overrides: Sequence[str]) -> str:
-    """Return a job's settings without the axes, which are the same in every job."""
-    return " ".join(text for text in overrides if not text.startswith("++")) or "as configured"
 
 
 def _start_hydra(job: HydraJob, argv: list[str], jobs: Path, folders: Sequence[Path]) -> None:
@@ -255,9 +253,3 @@ def _process_state(argv: list[str], environment: dict[str, str]) -> Iterator[Non
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _command_line(command_name: str, argv: Sequence[str]) -> str:
-    import shlex
-
-    return shlex.join(["cuprof", command_name, *argv])

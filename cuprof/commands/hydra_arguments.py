@@ -24,8 +24,8 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
             together. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
     """
     parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
-    for flags, word in _VALUED.items():
-        parser.add_argument(*flags, dest=word)
+    for flags in _VALUED:
+        parser.add_argument(*flags)
     add_store(parser)
     parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
     parser.add_argument("--info", "-i", choices=INFO)
@@ -36,7 +36,9 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
     words = values.pop("settings")
     if len(files := [word for word in words if "=" not in word and word.endswith((".py", ".json"))]) > 1:
         raise ConfigError(f"{list_first(files, 3)}: one is taken at a time; several functions are compared in one file")
-    settings = [*map(_family_setting, words), *_store_setting(values.pop("store"))]
+    settings = list(map(_family_setting, words))
+    if url := values.pop("store"):
+        settings.append(f"store.url={quoted(url)}")
     for name in ("resolve", "package"):
         if values[name] and not values["cfg"]:
             raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
@@ -52,12 +54,12 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
     return options, settings
 
 
-_VALUED = {
-    ("--package", "-p"): "package",
-    ("--config-path", "-cp"): "config_path",
-    ("--config-name", "-cn"): "config_name",
-    ("--config-dir", "-cd"): "config_dir",
-}
+_VALUED = (
+    ("--package", "-p"),
+    ("--config-path", "-cp"),
+    ("--config-name", "-cn"),
+    ("--config-dir", "-cd"),
+)
 _FLAGS = (
     ("--run", "-r"),
     ("--multirun", "-m"),
@@ -67,20 +69,15 @@ _FLAGS = (
 )
 
 
-def _store_setting(url: str) -> list[str]:
-    """Return the setting that `--store` stands for."""
-    return [f"store.url={quoted(url)}"] if url else []
-
-
 def _family_setting(word: str) -> str:
     """Return a setting; a Python file by itself, or a definition, stands for the family that it is."""
-    if "=" not in word and not word.endswith(".py") and (word.endswith(".json") or Path(word).is_dir()):
+    if "=" in word:
+        return word
+    if word.endswith(".json") or (Path(word).is_dir() and not word.endswith(".py")):
         from cuprof.definitions.entry import write_family
 
-        word = str(write_family(word))
-    elif "=" not in word and word.endswith(".py"):
-        word = as_family(word)
-    return f"family={quoted(word)}" if word.endswith(".py") and "=" not in word else word
+        return f"family={quoted(str(write_family(word)))}"
+    return f"family={quoted(as_family(word))}" if word.endswith(".py") else word
 
 
 def as_family(word: str) -> str:

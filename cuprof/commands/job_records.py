@@ -31,9 +31,17 @@ class JobRecords:
     folder: Path | None = None
     codes: dict[int, int | None] = field(default_factory=dict, compare=False)
 
-    def begin(self, number: int) -> None:
-        """Note that a job has begun."""
-        self._write(number, None)
+    def note(self, number: int, exit_code: int | None) -> None:
+        """Note a job's exit code, or None when it begins."""
+        if self.folder is None:
+            self.codes[number] = exit_code
+            return
+        folder = self.folder / "outcomes"
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{number}.draft"
+        record = {"job": number, "exit_code": exit_code, "pid": os.getpid(), "host": platform.node()}
+        draft.write_text(json.dumps(record), encoding="utf-8")
+        draft.replace(folder / f"{number}.json")
 
     def stop_others(self) -> None:
         """Let no further job begin, ask those in other processes of this host to stop, and wait until they have."""
@@ -53,35 +61,16 @@ class JobRecords:
         """Return whether no further job may begin."""
         return self.folder is not None and (self.folder / STOPPED).exists()
 
-    def end(self, number: int, exit_code: int) -> None:
-        """Note a job's exit code."""
-        self._write(number, exit_code)
-
     @property
     def begun(self) -> bool:
         """Return whether any job has begun."""
         return bool(self._read())
 
     def exit_code(self, expected: int | None = None) -> int:
-        """Return the largest exit code of all jobs, at least 1 when one of them left none.
-
-        Args:
-            expected: how many jobs there were; None when it is not known.
-        """
+        """Return the largest exit code of all jobs, at least 1 when fewer than `expected` (or none at all) left one."""
         codes = self._read()
-        missing = max(0, (expected if expected is not None else 1) - len(codes))
+        missing = (1 if expected is None else expected) - len(codes)
         return max([1 if code is None else code for code in codes.values()] + [1] * missing)
-
-    def _write(self, number: int, exit_code: int | None) -> None:
-        if self.folder is None:
-            self.codes[number] = exit_code
-            return
-        folder = self.folder / "outcomes"
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{number}.draft"
-        record = {"job": number, "exit_code": exit_code, "pid": os.getpid(), "host": platform.node()}
-        draft.write_text(json.dumps(record), encoding="utf-8")
-        draft.replace(folder / f"{number}.json")
 
     def _read(self) -> dict[int, int | None]:
         if self.folder is None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cuprof.commands.arguments import CommandParser
 from cuprof.errors import FamilyError, UnknownNameError
 from cuprof.project import Project, find_project
 from cuprof.terminal.output import print_message
-
-if TYPE_CHECKING:
-    from cuprof.family import Family
 
 EXAMPLES = """\
 examples:
@@ -87,7 +84,15 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
                 raise
             print_message(f"warning: {error}")
             continue
-        yield from _variants(family)
+        for variant in family.variants.values():
+            tunables = (f"{each.name}={each.default} of {','.join(map(str, each.values))}" for each in variant.tunables)
+            yield {
+                "family": family.name,
+                "variant": variant.name + (" (base)" if variant.name == family.get_baseline() else ""),
+                "backend": variant.backend,
+                "tunables": "; ".join(tunables),
+                "description": variant.description,
+            }
 
 
 def list_experiments(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
@@ -134,20 +139,6 @@ LISTS: dict[str, tuple[Callable[[Project, Sequence[str]], Iterator[dict[str, Any
 
 SUCH_AS = 33
 """Columns for the names in the overview."""
-
-
-def _variants(family: Family) -> Iterator[dict[str, Any]]:
-    for variant in family.variants.values():
-        tunables = "; ".join(
-            f"{tunable.name}={tunable.default} of {','.join(map(str, tunable.values))}" for tunable in variant.tunables
-        )
-        yield {
-            "family": family.name,
-            "variant": variant.name + (" (base)" if variant.name == family.get_baseline() else ""),
-            "backend": variant.backend,
-            "tunables": tunables,
-            "description": variant.description,
-        }
 
 
 def _first_comment(file: Path) -> str:

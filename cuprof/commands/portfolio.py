@@ -24,7 +24,6 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.analysis.portfolio import make_portfolio, to_header
     from cuprof.project import find_project
     from cuprof.reading.earlier import list_earlier
-    from cuprof.records import Measure
     from cuprof.store import Store
 
     url = arguments.store or find_project().database_url

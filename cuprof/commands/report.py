@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.commands import hydra_app
@@ -53,7 +52,7 @@ def task(config: SweepConfig, project: Project) -> int:
     name = config.experiment or family_name(config.family)
     with Store.open(url, create=False, read_only=True) as store:
         study = load_study(store, name, sweep_id=chosen, folders=project.experiment_folders)
-    folder = Path(config.report.path) if config.report.path else project.reports_out
+    folder = config.report.folder(project)
     path = write(study, folder, name=page_name(study, chosen), folders=project.report_folders)
     if config.output == "json":
         from cuprof.terminal.output import print_json

@@ -5,13 +5,8 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from cuprof.commands.arguments import CommandParser, add_store
-
-if TYPE_CHECKING:
-    from cuprof.reading.progress import Progress
-    from cuprof.store import Store
 
 EXAMPLES = """\
 examples:
@@ -26,14 +21,15 @@ def main(argv: Sequence[str]) -> int:
     arguments = make_parser().parse_args(argv)
     from cuprof.errors import SelectionError
     from cuprof.project import find_project
+    from cuprof.reading.progress import list_progress
     from cuprof.store import Store
     from cuprof.terminal.output import print_json, print_lines, terminal_width
     from cuprof.terminal.status import status_lines
 
     url = arguments.store or find_project().database_url
     while True:
-        with Store.open(url, create=False, read_only=True) as store:
-            found = _read(store, arguments.sweep)
+        with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+            found = list_progress(connection, arguments.sweep)
         if arguments.sweep is not None and not found:
             raise SelectionError(f"there is no sweep {arguments.sweep}; cuprof query sweeps lists them")
         if arguments.json:
@@ -43,13 +39,6 @@ def main(argv: Sequence[str]) -> int:
         if not arguments.every or all(each.state != "running" for each in found):
             return 0
         time.sleep(arguments.every)
-
-
-def _read(store: Store, sweep_id: int | None) -> list[Progress]:
-    from cuprof.reading.progress import list_progress
-
-    with store.snapshot() as connection:
-        return list_progress(connection, sweep_id)
 
 
 def make_parser() -> CommandParser:

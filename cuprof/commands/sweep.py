@@ -101,9 +101,13 @@ def task(config: SweepConfig, project: Project) -> int:
             "leave the setting out"
         )
     if config.dry_run:
-        return _preview(config, project)
+        from cuprof.engine.preview import preview_sweep
+        from cuprof.terminal.preview import print_preview
+
+        print_preview(preview_sweep(config, project), config.output)
+        return 0
     if config.report.enabled:
-        _check_writable(_page_folder(config, project))  # found before anything is measured
+        _check_writable(config.report.folder(project))  # found before anything is measured
     from cuprof.engine.sweep import run_sweep
     from cuprof.terminal.progress import make_observer
 
@@ -137,18 +141,6 @@ def _import_ahead(with_page: bool) -> None:
         importlib.import_module(name)
 
 
-def _preview(config: SweepConfig, project: Project) -> int:
-    from cuprof.engine.preview import preview_sweep
-    from cuprof.terminal.preview import print_preview
-
-    print_preview(preview_sweep(config, project), config.output)
-    return 0
-
-
-def _page_folder(config: SweepConfig, project: Project) -> Path:
-    return Path(config.report.path) if config.report.path else project.reports_out
-
-
 def _check_writable(folder: Path) -> None:
     try:
         try_writing(folder)
@@ -178,7 +170,7 @@ def _show_results(config: SweepConfig, project: Project, result: SweepResult) ->
         if config.report.enabled:
             from cuprof.report import page_name, write
 
-            name = page_name(study, number)
-            page = write(study, _page_folder(config, project), name=name, folders=project.report_folders)
+            folder, name = config.report.folder(project), page_name(study, number)
+            page = write(study, folder, name=name, folders=project.report_folders)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)

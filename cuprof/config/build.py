@@ -31,13 +31,12 @@ def build_config(
         ConfigError: a value of the wrong type or out of range, or an experiment's file without its package line.
         UnknownNameError: a key that no setting has.
     """
-    fields = {field.name: field for field in dataclasses.fields(SweepConfig) if field.name not in _RECORDED}
     hints = typing.get_type_hints(SweepConfig)
     values: dict[str, Any] = {}
     for key, value in composed.items():
         if key == "experiment" and isinstance(value, Mapping):  # where Hydra puts a file of experiment/ by itself
             raise ConfigError(lacks_package(experiment))
-        if key not in fields:
+        if key not in hints or key in _RECORDED:
             raise UnknownNameError("setting", str(key), list_settings())
         if key in ("problem", "tune"):
             values[key] = _axes(key, value)

@@ -29,14 +29,15 @@ def check_fields(section: Any, name: str) -> None:
     for field in dataclasses.fields(section):
         key = f"{name}.{field.name}" if name else field.name
         value = getattr(section, field.name)
+        values = value if isinstance(value, tuple) else () if value is None else (value,)
         if "choices" in field.metadata:
-            for word in value if isinstance(value, tuple) else (value,):
+            for word in values:
                 if word not in field.metadata["choices"]:
                     choices = [str(choice) or "(empty)" for choice in field.metadata["choices"]]
                     raise UnknownNameError(f"value of {key}", str(word), choices)
-        elif "low" in field.metadata and value is not None:
+        elif "low" in field.metadata:
             low, high = field.metadata["low"], field.metadata["high"]
-            for number in value if isinstance(value, tuple) else (value,):
+            for number in values:
                 if not math.isfinite(number) or not low <= number <= high:
                     raise ConfigError(f"{key} is {number}; it must be from {_bound(low)} to {_bound(high)}")
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cuprof.backends.registry import get_spec, list_backends
 from cuprof.config.constraint import check_fields, one_of, within
 from cuprof.errors import ConfigError
 from cuprof.point import Coordinate
+from cuprof.project import Project
 from cuprof.search.registry import DEFAULT, STRATEGIES
 
 MOST_DEVICES = 1024
@@ -25,8 +27,15 @@ Axes = Mapping[str, tuple[Coordinate, ...]]
 """Axis or tunable name → the values asked for; arithmetic such as "2**24" is still text here."""
 
 
+class _Section:
+    """The settings of one group, whose bounds and choices are checked whenever one is made."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, type(self).__name__.removesuffix("Config").lower())
+
+
 @dataclass(frozen=True)
-class MeasureConfig:
+class MeasureConfig(_Section):
     """Say how a trial is timed.
 
     Attributes:
@@ -73,7 +82,7 @@ class MeasureConfig:
     clock_tolerance: float = field(default=0.05, metadata=within(0.001, 1))
 
     def __post_init__(self) -> None:
-        check_fields(self, "measure")
+        super().__post_init__()
         if not self.modes:
             raise ConfigError("measure.modes is empty; name at least one of cold, hot, total")
         if len(set(self.modes)) < len(self.modes):
@@ -86,17 +95,14 @@ class MeasureConfig:
 
 
 @dataclass(frozen=True)
-class CheckConfig:
+class CheckConfig(_Section):
     """Say how results are checked; `seed` fixes the random inputs, None draws fresh ones."""
 
     seed: int | None = field(default=None, metadata=within(0, 2**63 - 1))
 
-    def __post_init__(self) -> None:
-        check_fields(self, "check")
-
 
 @dataclass(frozen=True)
-class DeviceConfig:
+class DeviceConfig(_Section):
     """Say which devices take part.
 
     Attributes:
@@ -113,7 +119,7 @@ class DeviceConfig:
     cpu_threads: int | None = field(default=None, metadata=within(1, 65_536))
 
     def __post_init__(self) -> None:
-        check_fields(self, "device")
+        super().__post_init__()
         if not self.backends:
             raise ConfigError(f"device.backends is empty; name at least one of {', '.join(list_backends())}")
         are_ordinals = self.cuda and all(text.isdecimal() and int(text) < MOST_DEVICES for text in self.cuda)
@@ -137,7 +143,7 @@ class DeviceConfig:
 
 
 @dataclass(frozen=True)
-class LimitsConfig:
+class LimitsConfig(_Section):
     """Say how long each step of a trial may take, in seconds, before its worker is ended and it counts as timed out.
 
     Attributes:
@@ -153,9 +159,6 @@ class LimitsConfig:
     trial_s: float = field(default=300.0, metadata=within(0.1, 86_400))
     isolate: bool = False
 
-    def __post_init__(self) -> None:
-        check_fields(self, "limits")
-
 
 @dataclass(frozen=True)
 class StoreConfig:
@@ -165,7 +168,7 @@ class StoreConfig:
 
 
 @dataclass(frozen=True)
-class NcuConfig:
+class NcuConfig(_Section):
     """Say what Nsight Compute collects, and how.
 
     Attributes:
@@ -197,12 +200,9 @@ class NcuConfig:
     batch: int = field(default=64, metadata=within(1, 100_000))
     time_limit_s: float = field(default=60.0, metadata=within(1, 86_400))
 
-    def __post_init__(self) -> None:
-        check_fields(self, "ncu")
-
 
 @dataclass(frozen=True)
-class ReportConfig:
+class ReportConfig(_Section):
     """Say whether a sweep ends with a report, where it goes, and what `report` makes one of.
 
     Attributes:
@@ -216,12 +216,13 @@ class ReportConfig:
     path: str = ""
     sweep: int | None = field(default=None, metadata=within(1, 2**63 - 1))
 
-    def __post_init__(self) -> None:
-        check_fields(self, "report")
+    def folder(self, project: Project) -> Path:
+        """Return the folder that pages go to."""
+        return Path(self.path) if self.path else project.reports_out
 
 
 @dataclass(frozen=True)
-class SearchConfig:
+class SearchConfig(_Section):
     """Say whether the best of many configurations is sought, instead of running all, and how far that may go.
 
     Attributes:
@@ -247,7 +248,7 @@ class SearchConfig:
     seed: int | None = field(default=None, metadata=within(0, 2**63 - 1))
 
     def __post_init__(self) -> None:
-        check_fields(self, "search")
+        super().__post_init__()
         given = [key for key in ("budget", "trials", "fraction") if getattr(self, key)]
         if given and not self.name:
             raise ConfigError(f"search.{given[0]} bounds a search and none is chosen; add search={DEFAULT}")

@@ -58,7 +58,8 @@ def split_axes(overrides: Sequence[str]) -> Arguments:
     written: list[str] = []
     given: set[str] = set()
     jobs: int | None = 1
-    for text in overrides:
+    for typed in overrides:
+        text = "tune.all=all" if typed == "tune=all" else typed
         match = _KEY.match(text)
         if match is None or (match["value"] is None and match["prefix"] != "~"):
             if text.endswith(SOURCES):
@@ -70,10 +71,6 @@ def split_axes(overrides: Sequence[str]) -> Arguments:
                 f"{text!r} is not a setting; settings are written key=value, such as experiment=reduction"
             )
         key = match["key"]
-        if text == "tune=all":
-            text, key = "tune.all=all", "tune.all"
-            match = _KEY.match(text)
-            assert match is not None
         if key in ("problem", "tune") and match["prefix"] != "~":
             hint = " or problem.preset=NAME" if key == "problem" else ", or tune=all"
             raise ConfigError(f"{text!r} names no axis; write {key}.NAME=VALUE{hint}")

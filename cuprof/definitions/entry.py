@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from cuprof.definitions.files import find_files
+from cuprof.definitions.files import find_files, write_made
 from cuprof.definitions.schema import parse_solution, read_definition
 from cuprof.definitions.task import Task
 from cuprof.errors import UsageError
@@ -81,12 +81,7 @@ def write_family(word: str) -> Path:
     """Write the file that is the family of a definition, into the project; return its path."""
     files = find_files(Path(word))
     name = read_definition(files.definition).name
-    file = find_project().made_families / f"{_plain(name)}.py"
-    text = TEXT.format(title=name, path=str(files.definition))
-    if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    return file
+    return write_made(f"{_plain(name)}.py", TEXT.format(title=name, path=str(files.definition)))
 
 
 def _plain(name: str) -> str:

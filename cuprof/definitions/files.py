@@ -1,4 +1,4 @@
-"""Which files belong to a definition: beside it, or in the folders of a trace set."""
+"""Which files belong to a definition: beside it, or in the folders of a trace set; and those that are made of one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuprof.errors import UsageError
+from cuprof.project import find_project
 
 DEFINITIONS, SOLUTIONS, WORKLOADS = "definitions", "solutions", "workloads"
 """Folders of a trace set: definitions/OP/NAME.json, solutions/**/NAME/*.json, workloads/OP/NAME.jsonl."""
@@ -32,7 +33,8 @@ def find_files(path: Path) -> Files:
     """
     path = path.absolute()
     definition = path if path.is_file() else _only(path)
-    folder, root = definition.parent, _root_of(definition)
+    folder = definition.parent
+    root = next((each.parent for each in definition.parents if each.name == DEFINITIONS), None)
     if root is None:
         workloads, solutions = sorted(folder.glob("workload*.jsonl")), sorted(folder.glob("solution*.json"))
     else:
@@ -57,12 +59,16 @@ def _only(folder: Path) -> Path:
     return found[0]
 
 
-def _root_of(definition: Path) -> Path | None:
-    """Return the folder of the trace set that a definition is in, if any."""
-    return next((each.parent for each in definition.parents if each.name == DEFINITIONS), None)
-
-
 def _solutions(folder: Path, name: str) -> Iterator[Path]:
     for file in folder.rglob("*.json"):
         if file.parent.name == name or f'"{name}"' in file.read_text(encoding="utf-8", errors="replace"):
             yield file
+
+
+def write_made(name: str, text: str) -> Path:
+    """Write a Python file that is a family into the project, unless it is there with this text; return its path."""
+    file = find_project().made_families / name
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return file

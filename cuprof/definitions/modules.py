@@ -14,12 +14,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
 
 from cuprof.definitions.schema import CompileOptions, Solution, Source
 from cuprof.errors import BuildError
+from cuprof.family.modules import imported_names
 from cuprof.project import user_cache
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
@@ -72,20 +74,12 @@ def list_modules(solution: Solution) -> tuple[str, ...]:
     found: set[str] = set()
     for source in solution.sources:
         if source.path.endswith(".py"):
-            found |= set(_imported(source))
-    return tuple(sorted(found - own - sys.stdlib_module_names))
-
-
-def _imported(source: Source) -> Iterator[str]:
-    try:
-        tree = ast.parse(source.content)
-    except SyntaxError as error:
-        raise BuildError(f"{source.path}, line {error.lineno}: {error.msg}") from None
-    for node in tree.body:  # what a function imports on its way may be an alternative
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            yield node.module.partition(".")[0]
+            try:
+                statements = ast.parse(source.content).body  # what a function imports on its way may be an alternative
+            except SyntaxError as error:
+                raise BuildError(f"{source.path}, line {error.lineno}: {error.msg}") from None
+            found |= {name.partition(".")[0] for statement in statements for name in imported_names(statement)}
+    return tuple(sorted(found - own - sys.stdlib_module_names - {""}))
 
 
 def _unpack(sources: Sequence[Source], content: str) -> Path:
@@ -124,51 +118,61 @@ def _import(folder: Path, file: str, solution: Solution) -> Any:
 
 @contextmanager
 def _found_first(folder: Path, own: set[str]) -> Iterator[None]:
-    places = [str((folder / each).parent) for each in ("_", "src/_")]
-    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in own}
+    places = [str(folder), str(folder / "src")]
     sys.path[:0] = places
     importlib.invalidate_caches()
     try:
-        yield
+        with other_modules(own):
+            yield
     finally:
         for place in places:
             sys.path.remove(place)
-        for name in [name for name in list(sys.modules) if name.partition(".")[0] in own]:
-            del sys.modules[name]
+
+
+@contextmanager
+def other_modules(roots: set[str]) -> Iterator[None]:
+    """Let modules of these names, and those in them, be imported anew, and leave those that were there before."""
+    hidden = _take_modules(roots)
+    try:
+        yield
+    finally:
+        _take_modules(roots)
         sys.modules.update(hidden)
+
+
+def _take_modules(roots: set[str]) -> dict[str, ModuleType]:
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in roots}
 
 
 def _load_compiled(folder: Path, file: str, solution: Solution) -> Any:
     """Compile by PyTorch's or TVM's own builder, which keep what they have built for as long as the sources stay."""
-    name, options = f"solution_{folder.name}", solution.spec.compile_options or CompileOptions()
+    options = solution.spec.compile_options or CompileOptions()
     sources = [folder / source.path for source in solution.sources if source.path.endswith(SUFFIXES)]
     (folder / "build").mkdir(exist_ok=True)
+    shared: dict[str, Any] = {
+        "name": f"solution_{folder.name}",
+        "extra_include_paths": [str(folder)],
+        "extra_cflags": options.cflags,
+        "extra_cuda_cflags": options.cuda_cflags,
+        "extra_ldflags": options.ld_flags,
+        "build_directory": str(folder / "build"),
+    }
     try:
         if solution.binding == "tvm-ffi":
             cpp = importlib.import_module("tvm_ffi.cpp")
             library = cpp.build(
-                name=name,
                 cpp_files=[str(each) for each in sources if each.suffix != ".cu"],
                 cuda_files=[str(each) for each in sources if each.suffix == ".cu"],
-                extra_include_paths=[str(folder)],
-                extra_cflags=options.cflags,
-                extra_cuda_cflags=options.cuda_cflags,
-                extra_ldflags=options.ld_flags,
-                build_directory=str(folder / "build"),
+                **shared,
             )
             return importlib.import_module("tvm_ffi").load_module(library)
         torch = importlib.import_module("torch")
         if torch.cuda.is_available():  # for this device alone, which takes a fraction of the time
             os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "{}.{}".format(*torch.cuda.get_device_capability()))
         return importlib.import_module("torch.utils.cpp_extension").load(
-            name=name,
             sources=[str(each) for each in sources],
-            extra_include_paths=[str(folder)],
-            extra_cflags=options.cflags,
-            extra_cuda_cflags=options.cuda_cflags,
-            extra_ldflags=options.ld_flags,
             with_cuda=any(each.suffix == ".cu" for each in sources) or "cpp" not in solution.spec.language,
-            build_directory=str(folder / "build"),
+            **shared,
         )
     except (RuntimeError, OSError) as error:
         said = str(error)

@@ -17,10 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cuprof.definitions.files import write_made
+from cuprof.definitions.modules import other_modules
 from cuprof.errors import FamilyError
-from cuprof.family.modules import parse_file
+from cuprof.family.modules import imported_names, parse_file
 from cuprof.family.trace import blame
-from cuprof.project import find_project
 
 ROOT = "kernel_tuner"
 TEXT = '''"""A script of Kernel Tuner's, as a family."""
@@ -37,18 +38,13 @@ def is_tuner_script(file: Path) -> bool:
     """Return whether a Python file imports Kernel Tuner, and nothing of cuprof."""
     if not file.is_file() or ROOT.encode() not in file.read_bytes():
         return False
-    roots = {name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in _imported(node)}
+    roots = {name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in imported_names(node)}
     return ROOT in roots and "cuprof" not in roots
 
 
 def write_family(script: Path) -> Path:
     """Write the file that is a script's family, into the project; return its path."""
-    file = find_project().made_families / script.name
-    text = TEXT.format(path=str(script.absolute()))
-    if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    return file
+    return write_made(script.name, TEXT.format(path=str(script.absolute())))
 
 
 def find_call(script: Path) -> dict[str, Any]:
@@ -148,16 +144,13 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def _stand_in() -> Iterator[None]:
-    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == ROOT}
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:
-        yield
+        with other_modules({ROOT}):
+            yield
     finally:
         sys.meta_path.remove(finder)
-        for name in [name for name in list(sys.modules) if name.partition(".")[0] == ROOT]:
-            del sys.modules[name]
-        sys.modules.update(hidden)
 
 
 @contextmanager
@@ -171,9 +164,3 @@ def _as_if_alone(script: Path) -> Iterator[None]:
             yield
     finally:
         sys.path[:], sys.argv = path, arguments
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [each.name for each in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []

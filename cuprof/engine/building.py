@@ -16,7 +16,7 @@ from cuprof.family import Family, Program
 from cuprof.family.includes import relocate
 from cuprof.plan.identity import canonical_json, program_json
 from cuprof.project import Project
-from cuprof.records import BuildFacts, Trial
+from cuprof.records import Trial
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,6 @@ class Built:
     """
 
     trial: Trial
-    facts: BuildFacts | None = None
     error: str = ""
     log: str = ""
     is_impossible: bool = False
@@ -54,12 +53,13 @@ class Building:
         build = find_builder(trial.backend)
         assert build is not None
         try:
-            return Built(trial, build(variant, program, trial.source_text, self.family.signature(trial.problem), arch))
+            build(variant, program, trial.source_text, self.family.signature(trial.problem), arch)
         except ImpossibleError as error:
-            return Built(trial, None, str(error), is_impossible=True)
+            return Built(trial, str(error), is_impossible=True)
         except BuildError as error:
             where = variant.source, self.family.folder
-            return Built(trial, None, relocate(str(error), *where), relocate(error.log, *where))
+            return Built(trial, relocate(str(error), *where), relocate(error.log, *where))
+        return Built(trial)
 
 
 def prepare_building(config: SweepConfig, project: Project) -> Building:

@@ -10,7 +10,6 @@ import importlib.util
 import re
 import shutil
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,7 +69,10 @@ def extend(family: Family, extension: Extension) -> tuple[str, ...]:
         added = [_find_source(variant, extension) for variant in _register(family, extension)]
         if not added:
             raise FamilyError(f"{extension.file} adds no variant; register one with @family.cuda, @family.cpu, …")
-    taken = [_renamed(variant, family.variants) for variant in added]
+    taken = [
+        replace(variant, name=f"{variant.name}_candidate") if variant.name in family.variants else variant
+        for variant in added
+    ]
     for variant in taken:
         if variant.tolerance is not None or variant.expected != "right":
             what = "a tolerance" if variant.tolerance is not None else 'expected="wrong"'
@@ -117,7 +119,3 @@ def _find_source(variant: Variant, extension: Extension) -> Variant:
     if variant.source and (extension.beside / variant.source).is_file():
         return replace(variant, source=str(extension.beside / variant.source))
     return variant
-
-
-def _renamed(variant: Variant, known: Iterable[str]) -> Variant:
-    return replace(variant, name=f"{variant.name}_candidate") if variant.name in known else variant

@@ -20,8 +20,9 @@ import hashlib
 import sys
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from cuprof.family.model import Family
@@ -31,6 +32,7 @@ from cuprof.family.modules import (
     find_module,
     global_names,
     imported_files,
+    imported_names,
     parse_file,
     without_registration,
 )
@@ -62,13 +64,8 @@ def installed_modules(function: Callable[..., Any], place: Path) -> tuple[str, .
     """Return the installed packages, the standard library left out, that a function and what it uses import."""
     collection = _Collection(place.resolve())
     collection.add_value("function", function)
-    imported: set[str] = set()
-    for line in ast.parse("\n".join(collection.imports)).body:
-        if isinstance(line, ast.ImportFrom):
-            imported.add(line.module or "")
-        elif isinstance(line, ast.Import):
-            imported |= {one.name for one in line.names}
-    roots = {name.partition(".")[0] for name in imported}
+    lines = ast.parse("\n".join(collection.imports)).body
+    roots = {name.partition(".")[0] for line in lines for name in imported_names(line)}
     return tuple(sorted(roots - sys.stdlib_module_names - {"", "cuprof"}))
 
 
@@ -116,7 +113,7 @@ class _Collection:
         code = function.__code__
         source = parse_file(Path(code.co_filename))
         self.values.setdefault(source.path, function.__globals__)
-        closure = _closure(function)
+        closure = closure_of(function)
         bound = {**closure, **_defaults(function)}
         if not self.first(("function", id(function))):
             return
@@ -295,14 +292,12 @@ def _unwrap(value: Any) -> Any:
     return value
 
 
-def _closure(function: FunctionType) -> dict[str, Any]:
-    code: CodeType = function.__code__
+def closure_of(function: FunctionType) -> dict[str, Any]:
+    """Return what a function uses of the scopes around it, by name."""
     values = {}
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        try:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # a name that its scope has not bound yet
             values[name] = cell.cell_contents
-        except ValueError:  # a name that its scope has not bound yet
-            continue
     return values
 
 

@@ -152,7 +152,7 @@ def _import_file(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with _no_byte_code(), _own_arguments(file):
+        with _as_if_alone(file):
             spec.loader.exec_module(module)
     except CuprofError as error:  # it says what is wrong; where, unless cuprof wrote the file
         _forget(name)
@@ -177,23 +177,14 @@ def _forget(name: str) -> None:
 
 
 @contextmanager
-def _no_byte_code() -> Iterator[None]:
-    before = sys.dont_write_bytecode
-    sys.dont_write_bytecode = True
+def _as_if_alone(file: Path) -> Iterator[None]:
+    """Let a script find arguments of its own, none, and not those of the command; leave no byte code beside it."""
+    before = sys.argv, sys.dont_write_bytecode
+    sys.argv, sys.dont_write_bytecode = [str(file)], True
     try:
         yield
     finally:
-        sys.dont_write_bytecode = before
-
-
-@contextmanager
-def _own_arguments(file: Path) -> Iterator[None]:
-    """Let a script find arguments of its own, none, and not those of the command."""
-    before, sys.argv = sys.argv, [str(file)]
-    try:
-        yield
-    finally:
-        sys.argv = before
+        sys.argv, sys.dont_write_bytecode = before
 
 
 def _guard_hint(file: Path) -> str:

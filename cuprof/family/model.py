@@ -308,7 +308,7 @@ class Family:
                 `tunables` says them.
             **details: see `kernel`.
         """
-        details["requires"] = ("triton", *_names(details.get("requires", ())))
+        details["requires"] = ("triton", *as_names(details.get("requires", ())))
         if not kernel:
             return self.kernel(name, backend="cuda", source=source, **details)
 
@@ -336,11 +336,11 @@ class Family:
         self, name: str, *, requires: Sequence[str], backend: str = "cuda", **details: Any
     ) -> Callable[[CallMaker], CallMaker]:
         """Register a library call on device arrays: the decorated function prepares and returns a callable."""
-        return self._register(name, backend, "library", requires=_names(requires), **details)
+        return self._register(name, backend, "library", requires=as_names(requires), **details)
 
     def cpu(self, name: str, *, requires: Sequence[str] = (), **details: Any) -> Callable[[CallMaker], CallMaker]:
         """Register a function on NumPy arrays: the decorated function prepares and returns a callable."""
-        return self._register(name, "cpu", "cpu", requires=_names(requires), **details)
+        return self._register(name, "cpu", "cpu", requires=as_names(requires), **details)
 
     def variant(self, name: str) -> Variant:
         """Return the variant of that name.
@@ -378,5 +378,6 @@ class Family:
         return register
 
 
-def _names(modules: str | Sequence[str]) -> tuple[str, ...]:
-    return (modules,) if isinstance(modules, str) else tuple(modules)
+def as_names(given: str | Sequence[Any]) -> tuple[Any, ...]:
+    """Return several names as a tuple; a text is one name."""
+    return (given,) if isinstance(given, str) else tuple(given)

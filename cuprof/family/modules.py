@@ -94,6 +94,13 @@ def find_module(stem: Path) -> Path | None:
     return None
 
 
+def imported_names(node: ast.AST) -> list[str]:
+    """Return the modules that an import names, relative ones with their dots; nothing for any other node."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return ["." * node.level + (node.module or "")] if isinstance(node, ast.ImportFrom) else []
+
+
 def imported_files(file: Path) -> list[Path]:
     """Return a Python file and those beside and below it that it imports, directly or through others."""
     folder, found, waiting = file.parent, [], [file]
@@ -103,12 +110,9 @@ def imported_files(file: Path) -> list[Path]:
             continue
         found.append(current)
         for node in ast.walk(parse_file(current).tree):
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                dots = "." * node.level
-                names = [dots + (node.module or ""), *(f"{dots}{node.module or ''}.{one.name}" for one in node.names)]
+            names = imported_names(node)
+            if isinstance(node, ast.ImportFrom):
+                names += [f"{names[0]}.{one.name}" for one in node.names]
             for name in names:
                 start = current.parent if name.startswith(".") else folder
                 module = find_module(start.joinpath(*filter(None, name.split("."))))

@@ -13,8 +13,8 @@ import base64
 from pathlib import Path
 
 from cuprof.errors import FamilyError
-from cuprof.family.includes import expand_includes, read_source
-from cuprof.family.modules import find_module
+from cuprof.family.includes import expand_includes
+from cuprof.family.modules import find_module, parse_file
 
 INCLUDING = frozenset({".cu", ".cl", ".c", ".cc", ".cpp", ".cxx", ".h", ".cuh", ".hpp"})
 """Endings of files in which `#include` means something."""
@@ -77,12 +77,9 @@ def _read_python(file: Path, folder: Path) -> str:
         path = waiting.pop()
         if path in found:
             continue
-        found[path] = read_source(path)
-        try:
-            tree = ast.parse(found[path])
-        except SyntaxError as error:
-            raise FamilyError(f"{path}, line {error.lineno}: {error.msg}") from None
-        for node in ast.walk(tree):
+        source = parse_file(path)
+        found[path] = source.text
+        for node in ast.walk(source.tree):
             if isinstance(node, ast.ImportFrom) and node.level == 1:
                 names = [node.module] if node.module else [alias.name for alias in node.names]
                 modules = [find_module(path.parent / name.replace(".", "/")) for name in names]

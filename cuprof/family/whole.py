@@ -42,13 +42,17 @@ def whole_texts(place: Path) -> list[str]:
 def changes_names(place: Path) -> bool:
     """Return whether a Python file of a family may change, at import, what a name stands for after it was bound."""
     states = ((file, file.stat()) for file in python_files(place))
-    return not all(_is_plain_version(file, state.st_mtime_ns, state.st_size) for file, state in states)
+    return not all(_is_plain_file(file, state.st_mtime_ns, state.st_size) for file, state in states)
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_plain_version(file: Path, modified_ns: int, size: int) -> bool:
-    """Return what `_is_plain_file` says, once for each version of a file: every variant asks of the whole folder."""
-    return _is_plain_file(file)
+def _is_plain_file(file: Path, modified_ns: int, size: int) -> bool:
+    """Return whether all statements of a file are plain; once for each version of it: every variant asks of all."""
+    try:
+        source = parse_file(file)
+        return all(_is_plain(source, statement) for statement in _leaves(source.tree.body))
+    except (FamilyError, RecursionError, MemoryError):  # broken, or too deep; it may be neither when it is imported
+        return False
 
 
 def looks_up(source: SourceFile, tree: ast.AST, text: str) -> bool:
@@ -104,14 +108,6 @@ def _files_below(folder: Path) -> Iterator[Path]:
         if real not in seen:
             seen.add(real)
             yield from (Path(where, one) for one in files if one.endswith(".py") and one[0] != ".")
-
-
-def _is_plain_file(file: Path) -> bool:
-    try:
-        source = parse_file(file)
-        return all(_is_plain(source, statement) for statement in _leaves(source.tree.body))
-    except (FamilyError, RecursionError, MemoryError):  # broken, or too deep; it may be neither when it is imported
-        return False
 
 
 def _is_plain(source: SourceFile, statement: ast.stmt) -> bool:

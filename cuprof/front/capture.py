@@ -21,7 +21,7 @@ import sys
 import sysconfig
 import tempfile
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -30,7 +30,7 @@ import numpy as np
 
 from cuprof.errors import UsageError
 from cuprof.family import Copy, Fill, Reduced
-from cuprof.family.functions import plain_text
+from cuprof.family.functions import closure_of, plain_text
 from cuprof.family.modules import Definition, global_names, imported_files, parse_text, without_registration
 from cuprof.family.trace import NO_ORIGIN, origin_line
 from cuprof.front.frameworks import home_of, to_host
@@ -223,7 +223,7 @@ class Capture:
             text, code = _without_defaults(text) if defaults else text, function.__code__
             if not defaults and Path(code.co_filename).is_file():
                 place = origin_line(code.co_filename, code.co_firstlineno)
-            surroundings = {**function.__globals__, **_closed_over(function)}
+            surroundings = {**function.__globals__, **closure_of(function)}
         for used in sorted(global_names(text) - {own}):
             if used in surroundings and surroundings[used] is not getattr(builtins, used, surroundings):
                 self._bind(used, surroundings[used])
@@ -391,7 +391,3 @@ def _class_text(value: type) -> str:
         ) from None
     node = ast.parse(text).body[0]
     return text.rstrip() if isinstance(node, Definition) else without_registration(node)
-
-
-def _closed_over(function: FunctionType) -> Mapping[str, Any]:
-    return inspect.getclosurevars(function).nonlocals

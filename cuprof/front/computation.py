@@ -54,18 +54,8 @@ class Computation:
         name: the family's.
         kernels: the implementations; the first is the baseline.
         place: the family's folder, or the file that it is.
-        inputs: as `Inputs` takes it.
-        reference: computes what is right, in float64; None takes the first function's results.
-        outputs: the arguments that results are written to; none where functions return them.
-        in_place: those of them whose contents are part of the inputs.
-        any_order: see `Family`.
-        at_most: outputs of which a result may have fewer rows; of returned ones, and of inputs, with how many at most.
-        verify: takes inputs and outputs, and axes, by name; as `Family.verify` it judges results. Without a reference
-            it does so alone.
-        error_rate: see `Family`.
-        tolerance: as `tolerances.as_given` takes it; None goes by the type.
-        flops: takes the axes, as `useful_bytes` does.
-        files: what all implementations read beside their own text.
+        inputs, reference, outputs, in_place, any_order, at_most, verify, error_rate, tolerance, flops, useful_bytes,
+            files: as `cuprof.compare` takes them; names in tuples, and `at_most` by name.
     """
 
     def __init__(
@@ -229,7 +219,7 @@ class Computation:
         signature = sample.signature
         types = {name: array.type for name, array in (*signature.inputs.items(), *signature.outputs.items())}
         views = {name: home.view(array, types[name]) for name, array in (*inputs.items(), *outputs.items())}
-        run = self._bound(problem, _function(one), sample, views, dict(tunables))
+        run = self._bound(problem, one.function, sample, views, dict(tunables))
         return run if self.outputs else Call(run, partial(self._deliver, home, outputs, signature))
 
     def _take_sample(self, problem: Point) -> Sample:
@@ -290,7 +280,7 @@ class Computation:
     def _bound(
         self,
         problem: Point,
-        function: Callable[..., Any],
+        function: Any,
         sample: Sample,
         arrays: Mapping[str, Any],
         tunables: Mapping[str, Any],
@@ -302,8 +292,9 @@ class Computation:
         return partial(function, *values, **tunables)
 
     def _call_first(self, problem: Point, sample: Sample, arrays: Mapping[str, Any]) -> partial[Any]:
-        chosen = {tunable.name: tunable.default for tunable in self.first.list_tunables()} if self.first else {}
-        return self._bound(problem, _function(self.first), sample, arrays, chosen)
+        assert self.first is not None
+        chosen = {tunable.name: tunable.default for tunable in self.first.list_tunables()}
+        return self._bound(problem, self.first.function, sample, arrays, chosen)
 
     def _call(self, problem: Point, function: Callable[..., Any], sample: Sample, arrays: Mapping[str, Any]) -> Any:
         """Call a reference: with what its parameters name, or with all inputs in their order."""
@@ -371,7 +362,9 @@ class Computation:
     def _contract(self) -> dict[str, Any]:
         given = self.inputs.function
         judged = [self.at_most] if self.at_most else []
-        reference = self._content(self.reference or self.verify or _function(self.first))
+        decides = self.reference or self.verify or (self.first and self.first.function)
+        assert decides is not None
+        reference = self._content(decides)
         return {
             **({"verify": self._content(self.verify)} if self.verify else {}),
             "inputs": self._content(given) if given else digest_of(self.inputs.draw(Point(), np.random.default_rng())),
@@ -410,17 +403,17 @@ class Computation:
                 name = self.place.name if self.place.is_file() else FAMILY_FILE
                 shared |= {"text": text, "source": name, "requires": ("triton",)}
                 shared["files"] = (*shared["files"], *files)
-            make = partial(self._make_program, one)
-            return Variant(one.name, one.backend, "kernel", make, f"kernel {one.symbol}", **shared)
+
+            def make_program(problem: Point, tunables: Point) -> Program:
+                return one.make_program(problem, tunables, self.sample(problem))
+
+            return Variant(one.name, one.backend, "kernel", make_program, f"kernel {one.symbol}", **shared)
         content = self._content(one.function)
         roots = {*installed_modules(content, self.place), origin_of(one.function).partition(".")[0]}
         requires = tuple(sorted(root for root in roots if root in sys.modules and root not in _OWN))
         said = (inspect.getdoc(one.function) or "").partition("\n")[0] if inspect.isroutine(one.function) else ""
         make = partial(self.bind, one)
         return Variant(one.name, "cpu", "cpu", make, said, requires=requires, content=content, **shared)
-
-    def _make_program(self, one: Kernel, problem: Point, tunables: Point) -> Program:
-        return one.make_program(problem, tunables, self.sample(problem))
 
 
 _OWN = {"cuprof", "builtins", *sys.stdlib_module_names}
@@ -443,9 +436,3 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
 
 def _of_a_package(*origin: str) -> None:
     """Stand for a function of an installed package, which is known by its name and the package's version."""
-
-
-def _function(one: Kernel | None) -> Callable[..., Any]:
-    if one is None or one.function is None:
-        raise TypeError("a kernel's source is no function")
-    return one.function

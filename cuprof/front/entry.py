@@ -12,6 +12,7 @@ from typing import Any
 from cuprof.errors import FamilyError, UsageError
 from cuprof.family import Family, Verdict
 from cuprof.family.loader import FAMILY_FILE, PREFIX
+from cuprof.family.model import as_names
 from cuprof.front.capture import Capture
 from cuprof.front.comparison import Comparison, Defined
 from cuprof.front.computation import Computation, with_names
@@ -85,16 +86,16 @@ def compare(
     given = {
         "inputs": inputs,
         "reference": reference,
-        "outputs": _names(outputs),
-        "in_place": _names(in_place),
-        "any_order": _names(any_order),
-        "at_most": dict(at_most if isinstance(at_most, Mapping) else dict.fromkeys(_names(at_most))),
+        "outputs": as_names(outputs),
+        "in_place": as_names(in_place),
+        "any_order": as_names(any_order),
+        "at_most": dict(at_most if isinstance(at_most, Mapping) else dict.fromkeys(as_names(at_most))),
         "verify": verify,
         "error_rate": error_rate,
         "tolerance": tolerance,
         "flops": flops,
         "useful_bytes": useful_bytes,
-        "files": _names(files),
+        "files": as_names(files),
     }
     asked = {axis: _values(axis, value) for axis, value in axes.items()}
     caller = sys._getframe(1).f_globals
@@ -105,7 +106,8 @@ def compare(
         place = Path(caller["__file__"])
         place = place.parent if place.name == FAMILY_FILE else place
         family = Computation(name or place.stem, kernels, place, **given).make_family()
-        _check_axes(family, asked)
+        for axis in asked:
+            family.axis(axis)  # raises where there is none of the name
         tune = {tunable.name: ("all",) for one in kernels for tunable in one.list_tunables()}
         caller["family"] = replace(family, usual={"problem": asked, "tune": tune})
         return Defined()
@@ -145,11 +147,7 @@ def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:
         result = run_sweep(config, project, observer)
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
         study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
-    return Comparison(study, project, Path(config.report.path) if config.report.path else project.reports_out)
-
-
-def _names(given: str | Sequence[Any]) -> tuple[Any, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+    return Comparison(study, project, config.report.folder(project))
 
 
 def _values(axis: str, given: Any) -> tuple[Coordinate, ...]:
@@ -157,8 +155,3 @@ def _values(axis: str, given: Any) -> tuple[Coordinate, ...]:
     if not values or not all(isinstance(value, int | str) for value in values):
         raise UsageError(f"{axis} is {given!r}; a problem axis takes whole numbers and names, one or a list of them")
     return values
-
-
-def _check_axes(family: Family, asked: Mapping[str, object]) -> None:
-    for axis in asked:
-        family.axis(axis)

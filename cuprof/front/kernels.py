@@ -23,6 +23,7 @@ from cuprof.family.configurations import (
     list_tunables,
 )
 from cuprof.family.constraints import Constraint, GivenConstraint, read_constraint
+from cuprof.family.model import as_names
 from cuprof.point import Coordinate, Point
 
 Size: TypeAlias = "int | str"
@@ -131,7 +132,7 @@ class Kernel:
             value = self._call(function, known, name)
             known[name] = value.item() if type(value) is not int and hasattr(value, "item") else value
         defines = {name: known[name] for name in (*chosen, *self.derived)}
-        block = self._block(known) if self.jit is None else (1,)
+        block = self._sizes("block", self.block or self._block_names, known) if self.jit is None else (1,)
         threads = self._sizes("threads", self.threads, known)
         grid = self._sizes("grid", self.grid, known)
         if not block or not (grid or threads):
@@ -176,9 +177,6 @@ class Kernel:
         if _parameters(function) == ("meta",):
             return function(meta=known)
         return call_by_name(function, known, f"{what} of kernel {self.symbol}", {"meta": known, "META": known})
-
-    def _block(self, known: Mapping[str, Any]) -> tuple[int, ...]:
-        return self._sizes("block", self.block or self._block_names, known)
 
     @cached_property
     def _block_names(self) -> tuple[str, ...]:
@@ -272,7 +270,7 @@ def kernel(
         constants=dict(constants or {}),
         options=tuple(options),
         compiler=compiler,
-        files=(files,) if isinstance(files, str) else tuple(files),
+        files=as_names(files),
         constraint=constraint,
         tunables={key: read_values(key, given) for key, given in tunables.items() if not callable(given)},
         derived={key: given for key, given in tunables.items() if callable(given)},

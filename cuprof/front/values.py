@@ -28,8 +28,9 @@ def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
         raise FamilyError(
             f"{name} is masked or sparse; give its parts as arrays, and put them together in the functions"
         )
-    strided = value.is_contiguous() if hasattr(value, "is_contiguous") else _is_packed(value)
-    if not strided and not is_copied:
+    flags = getattr(value, "flags", None)
+    is_packed = value.is_contiguous() if hasattr(value, "is_contiguous") else getattr(flags, "c_contiguous", True)
+    if not is_packed and not is_copied:
         raise FamilyError(f"{name} is a view with gaps or another order; make it contiguous, functions are given that")
     return Array(tuple(map(int, value.shape)), kind if kind.names else str(kind))  # type: ignore[arg-type]
 
@@ -51,8 +52,3 @@ def digest_of(drawn: Mapping[str, Any]) -> str:
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _is_packed(value: Any) -> bool:
-    flags = getattr(value, "flags", None)
-    return bool(getattr(flags, "c_contiguous", True))

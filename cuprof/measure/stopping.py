@@ -12,8 +12,9 @@ GROWTH = 1.15
 on a lucky one too often, and cost more than the sampling of short kernels."""
 MOST_EXCLUDED = 3.0
 """Sampling ends when this many times as many samples were left out as counted, plus the minimum."""
-FORESEEN = 0.25
-"""After this part of the time it is asked whether the rest could be enough."""
+FORESEEN, FORESEEN_FROM = 0.25, 10
+"""After this part of the time, and with so many samples, it is asked whether the rest could be enough. Six make an
+interval, but on a busy host their median was twice what it is."""
 OUT_OF_REACH = 3.0
 """It could not where the interval, which narrows with the square root of the time, would still be so many times as wide
 as it should be."""
@@ -28,7 +29,7 @@ class StoppingRule:
     Args:
         target: half-width of the interval, relative to the median.
         confidence: level of the interval.
-        min_samples: not fewer before `max_ns`.
+        min_samples: not fewer before `max_ns`, but where the rest would not make the interval narrow.
         max_samples: not more.
         max_ns: time bound, applied once there are enough samples for an interval, or `min_samples` if those are fewer.
         patience_ns: time bound that holds even below that, for executions of seconds.
@@ -51,7 +52,8 @@ class StoppingRule:
         """
         if spent_ns >= self.patience_ns:
             return True
-        if count < self._least(spent_ns):
+        least = self._least(spent_ns)
+        if count < (least if spent_ns < FORESEEN * self.max_ns else min(least, FORESEEN_FROM)):
             return False
         return count >= last_look * GROWTH or count >= self.max_samples or spent_ns >= self.max_ns
 
@@ -66,14 +68,17 @@ class StoppingRule:
         if spent_ns >= self.patience_ns:
             return "time"
         counted = len(durations_ns)
+        enough = counted >= least_count(self.confidence)
         if counted >= self._least(spent_ns):
-            enough = counted >= least_count(self.confidence)
             if enough and is_narrow(durations_ns, self.confidence, self.target, tick_ns):
                 return "interval"
             if counted >= self.max_samples:
                 return "samples"
-            if spent_ns >= self.max_ns or (enough and self._is_out_of_reach(durations_ns, spent_ns, tick_ns)):
+            if spent_ns >= self.max_ns:
                 return "time"
+        foreseen = enough and counted >= min(self.min_samples, FORESEEN_FROM)
+        if foreseen and self._is_out_of_reach(durations_ns, spent_ns, tick_ns):
+            return "time"
         return "excluded" if left_out >= MOST_EXCLUDED * max(counted, self.min_samples) else None
 
     def _is_out_of_reach(self, durations_ns: Sequence[float], spent_ns: float, tick_ns: float) -> bool:
@@ -84,5 +89,5 @@ class StoppingRule:
         return not is_narrow(durations_ns, self.confidence, within_reach, tick_ns)
 
     def _least(self, spent_ns: float) -> int:
-        """Return how many samples there are to be before sampling may stop, but for patience."""
+        """Return how many samples there are to be before sampling may stop, but for patience and foresight."""
         return min(self.min_samples, least_count(self.confidence)) if spent_ns >= self.max_ns else self.min_samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cuprof.analysis.labels import PLAIN_BELOW, shorten
@@ -42,11 +42,6 @@ class Figure:
     text: str
     notes: tuple[str, ...] = ()
 
-    @property
-    def spec(self) -> dict[str, Any]:
-        """Return what the page's script needs."""
-        return {"data": self.data, "layout": self.layout}
-
 
 @dataclass(frozen=True)
 class Style:
@@ -57,20 +52,13 @@ class Style:
     dash: str
 
 
-@dataclass(frozen=True)
-class Styles:
-    """Give every contender its style, the same in every figure of a page."""
+Styles = Mapping[object, Style]
+"""Contender → its style, the same in every figure of a page."""
 
-    names: Mapping[str, Style] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, names: Iterable[str]) -> Styles:
-        """Return styles for names in the order of the family."""
-        unique = list(dict.fromkeys(names))
-        return cls({name: _style(i) for i, name in enumerate(unique)})
-
-    def __getitem__(self, name: object) -> Style:
-        return self.names.get(str(name)) or _style(len(self.names) + sum(map(ord, str(name))))
+def styles_of(names: Iterable[object]) -> Styles:
+    """Return a style for each of some names, in the order of the family."""
+    return {name: _style(i) for i, name in enumerate(dict.fromkeys(names))}
 
 
 def _style(index: int) -> Style:

@@ -23,7 +23,7 @@ from cuprof.analysis.quantities import format_ratio
 from cuprof.errors import StoreError
 from cuprof.interrupts import shielded
 from cuprof.project import bundled
-from cuprof.report.figure import Figure, Styles
+from cuprof.report.figure import Figure, styles_of
 from cuprof.report.markdown import to_html
 from cuprof.report.provenance import moment, provenance
 from cuprof.report.standard_figures import standard_figures
@@ -103,7 +103,7 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
         conclusions=conclude(study),
         tables=study_tables(study),
         figures=figures,
-        specs={figure.id: figure.spec for figure in figures},
+        specs={figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures},
         comparisons=comparison_data(study),
         counters=counter_section(study),
         failures=failure_groups(study),
@@ -122,7 +122,7 @@ def study_tables(study: Study) -> list[Table]:
 
 def study_figures(study: Study) -> list[Figure]:
     """Return the figures that the study asks for and that there is data for."""
-    styles = Styles.of(trial.contender for trial in sorted(study.trials, key=lambda trial: trial.order))
+    styles = styles_of(trial.contender for trial in sorted(study.trials, key=lambda trial: trial.order))
     figures: list[Figure] = []
     for index, spec in enumerate(study.experiment.figures):
         if isinstance(spec, str):

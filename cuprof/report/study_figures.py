@@ -27,6 +27,7 @@ from cuprof.report.figure import (
     labels,
     numbers,
     plain,
+    styles_of,
 )
 from cuprof.report.roofs import roof_trace
 
@@ -88,7 +89,7 @@ def _traces(
     lines = grouped(points.measured, lambda point: point.series)
     published = grouped(points.published, lambda point: point.series)
     shorts = labels([value_label(name) for name in lines])
-    own = styles if spec.series == "variant" else Styles.of([str(name) for name in lines])
+    own = styles if spec.series == "variant" else styles_of(lines)
     bars = spec.kind == "bars" and "y" not in (spec.log or ())  # a bar needs a zero; a logarithmic axis has none
     data: list[dict[str, Any]] = []
     for short, (name, measured) in zip(shorts, lines.items(), strict=True):

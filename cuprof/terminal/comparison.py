@@ -25,12 +25,7 @@ MOST_NAMES = 5
 
 
 def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:
-    """Print a comparison to the standard output.
-
-    Args:
-        output: "table", "json" or "markdown".
-        everything: also every trial that is the same.
-    """
+    """Print a comparison as a "table", "json" or "markdown"; `everything` lists also every trial that is the same."""
     if output == "json":
         print_json(as_data(comparison))
     elif output == "markdown":
@@ -169,10 +164,9 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
         yield f"{len(comparison.skipped)} skipped on both sides{why}"
     if comparison.incomparable:
         yield f"{len(comparison.incomparable)} not compared: {_names(comparison.incomparable)}"
-    if comparison.only_base:
-        yield f"{len(comparison.only_base)} only in BASE: {_names([each.label for each in comparison.only_base])}"
-    if comparison.only_new:
-        yield f"{len(comparison.only_new)} only in NEW: {_names([each.label for each in comparison.only_new])}"
+    for side, entries in (("BASE", comparison.only_base), ("NEW", comparison.only_new)):
+        if entries:
+            yield f"{len(entries)} only in {side}: {_names([each.label for each in entries])}"
 
 
 def _method(comparison: Comparison) -> str:

@@ -26,14 +26,7 @@ class CounterRow:
 def counter_lines(
     rows: Sequence[CounterRow], metrics: Sequence[str], units: Mapping[str, str], width: int
 ) -> list[Line]:
-    """Return the table and its legend; numbers are never cut off, however wide it gets.
-
-    Args:
-        rows: in the order shown.
-        metrics: columns, in order.
-        units: metric → unit.
-        width: columns of the terminal.
-    """
+    """Return the table, a column a metric, and its legend; numbers are never cut off, however wide it gets."""
     marks = [f"[{place}]" for place in range(1, len(metrics) + 1)]
     notes = [Column("note", "left")] if any(row.note for row in rows) else []
     columns = [Column("trial", "left"), *map(Column, marks), *notes]

@@ -100,18 +100,15 @@ class _Progress(Observer):
     def summarize(self, sweep_id: int) -> str:
         """Return one line about the whole sweep."""
         parts = [f"{self.done - self.skipped - self.impossible - self.failed - self.expected_wrong} measured"]
-        if self.reused:
-            parts.append(f"{self.reused} stored before")
-        if self.elsewhere:
-            parts.append(f"{self.elsewhere} by other processes")
-        if self.expected_wrong:
-            parts.append(f"{self.expected_wrong} wrong as expected")
-        if self.failed:
-            parts.append(f"{self.failed} failed")
-        if self.impossible:
-            parts.append(f"{self.impossible} impossible")
-        if self.skipped:
-            parts.append(f"{self.skipped} skipped")
+        others = {
+            "stored before": self.reused,
+            "by other processes": self.elsewhere,
+            "wrong as expected": self.expected_wrong,
+            "failed": self.failed,
+            "impossible": self.impossible,
+            "skipped": self.skipped,
+        }
+        parts += [f"{number} {what}" for what, number in others.items() if number]
         return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
 

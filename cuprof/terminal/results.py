@@ -106,10 +106,11 @@ def _columns(study: Study, trials: Sequence[StudyTrial]) -> tuple[list[Column], 
     # The unit of the fastest: a slow host beside a device must not turn the device's figures into six digits.
     fastest = max((trial.bandwidth or 0.0 for trial in right), default=0.0)
     bandwidth = replace(choose_scale("bandwidth", [fastest]), decimals=1)
+    names = {trial: trial.contender + (" (base)" if trial.variant == study.baseline else "") for trial in trials}
     times = {trial: mark_of(trial.state, trial.expected) for trial in trials}
     times |= {trial: _text(time, trial.median_ns) for trial in right}
     always = [
-        (Column("variant", "left"), {trial: _name(study, trial) for trial in trials}),
+        (Column("variant", "left"), names),
         (Column(f"time {time.unit}"), times),
         (Column("±%"), {trial: _half_width(trial) for trial in right}),
         (Column(bandwidth.unit), {trial: _text(bandwidth, trial.bandwidth) for trial in right}),
@@ -127,10 +128,6 @@ def _columns(study: Study, trials: Sequence[StudyTrial]) -> tuple[list[Column], 
         cells = [texts.get(trial, "") for _, texts in shown]
         rows.append(Row(tuple(cells), "" if trial in right else style_of(trial.state, trial.expected)))
     return [column for column, _ in shown], rows
-
-
-def _name(study: Study, trial: StudyTrial) -> str:
-    return trial.contender + (" (base)" if trial.variant == study.baseline else "")
 
 
 def _text(scale: Scale, value: float | None) -> str:

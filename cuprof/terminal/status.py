@@ -21,11 +21,7 @@ DOING = {"silent": "silent: others take its trials", "gone": "its process has en
 
 
 def status_lines(found: Sequence[Progress], width: int) -> list[Line]:
-    """Return the lines of some sweeps.
-
-    Args:
-        width: columns of the terminal.
-    """
+    """Return the lines of some sweeps, for a terminal of so many columns."""
     if not found:
         return [Line("no sweep is stored")]
     return [line for each in found for line in _lines(each, width)]

@@ -40,13 +40,7 @@ class Line:
 
 
 def layout(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[Line]:
-    """Return the table's lines, at most `width` columns wide unless the numbers alone need more.
-
-    Args:
-        columns: headings, with the unit where the cells have one.
-        rows: as many cells as columns.
-        width: columns of the terminal.
-    """
+    """Return the table's lines, at most `width` columns wide unless the numbers alone need more."""
     columns, rows = _visible(columns, rows)
     widths = _fit(columns, rows, width)
     heading = Row(tuple(column.heading for column in columns), "bold")

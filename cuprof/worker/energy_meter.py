@@ -15,7 +15,7 @@ from cuprof.worker.status_page import Phase
 
 MOST_EXECUTIONS = 1000
 """Between two looks at the counter."""
-WIDER = 5.0
+WIDER = 6.0
 """Energy need not be known as well as time: a counter that steps every 100 ms costs ten times what the samples do."""
 _idle: WeakKeyDictionary[Backend[Runnable], Idle] = WeakKeyDictionary()
 """What each open device draws without work: measured once, since that takes as long as the energy of five trials."""

@@ -35,13 +35,15 @@ class Integrity:
         self._code: list[tuple[FunctionType, Any, Any, Any]] = []
         self._referents: list[Any] = []
         self._names: list[tuple[dict[str, Any], str, Any]] = []
+        self._trusted: set[int] = set()
         self._modules: dict[str, Any] = {}
         self._objects: list[tuple[object, type]] = []
         self._methods: dict[type, frozenset[str]] = {}
         self._frozen: list[tuple[object, str, Any]] = []
         self._held: list[tuple[object, str, Any]] = []
+        self._own: list[object] = []
+        self._walked = 0, 0, 0
         self.learn()
-        self._own = [*_walk((self._known, self._code))]  # a tenth of a second, so not for each job
 
     def learn(self) -> None:
         """Remember what has been loaded of the watched packages since this was last called."""
@@ -66,13 +68,17 @@ class Integrity:
         What is frozen keeps its values, others keep the functions and the objects of our own that they hold; and none
         gets another class, or a method that its class does not give it.
         """
-        known = (self._modules, self._known, self._code, self._own, self._objects, self._frozen, self._held)
-        reached = [*_walk(roots, known)]
-        self._objects = [(each, type(each)) for each in (*self._own, *reached)]
+        remembered: tuple[Sequence[object], ...] = (self._known, self._code, self._names)
+        new = [part[start:] for part, start in zip(remembered, self._walked, strict=True)]
+        self._own += _walk(new, self._own)  # once: all of it is a tenth of a second
+        self._walked = len(self._known), len(self._code), len(self._names)
+        reached = [*_walk(roots, [*vars(self).values()])]
+        objects = {id(each): each for each in (*self._own, *reached)}
+        self._objects = [(each, type(each)) for each in objects.values()]
         self._methods = {kind: frozenset(_methods_of(kind)) for kind in {kind for _, kind in self._objects}}
         self._held = [
             (each, name, value)
-            for each in reached
+            for each, _ in self._objects
             for name, value in _attributes(each).items()
             if isinstance(value, FUNCTIONS) or _is_own(value)
         ]
@@ -89,13 +95,13 @@ class Integrity:
         Args:
             constants: numbers and texts too, of who keeps none that change.
         """
-        left, seen = [function], set[int]()
+        left = [function]
         kinds = (*PLAIN, ModuleType) if constants else (ModuleType,)
         while left:
             each = left.pop()
-            if not isinstance(each, FunctionType) or id(each) in seen:
+            if not isinstance(each, FunctionType) or id(each) in self._trusted:
                 continue
-            seen.add(id(each))
+            self._trusted.add(id(each))  # it is held by `_code`, so that no other one gets its number
             self._remember_code(each)
             places = [each.__globals__]
             for name in each.__code__.co_names:  # of a.b.c each part is looked up in the one before

@@ -145,6 +145,7 @@ class Rotation:
         for candidate in candidates:
             self.rounds.attend(candidate.index)
             candidate.timings[measure] = self.energy.add(candidate, candidate.timings[measure])
+            self.rounds.keep_warm()
             yield candidate
 
     def _verify(self, candidate: Candidate) -> None:

@@ -42,7 +42,7 @@ class Rounds:
         self.bench, self.backend, self.monitor, self.executions = bench, backend, monitor, executions
         self.current = -1
         self._rng = np.random.default_rng()
-        self._sampled_ns: int | None = None
+        self._busy_until_ns: int | None = None
 
     def sample(self, candidates: Sequence[Candidate], measure: Measure) -> Iterator[tuple[Candidate, Timing]]:
         """Yield each candidate with its timing, as soon as that is known well enough."""
@@ -56,7 +56,7 @@ class Rounds:
             if each.check_ns >= LONG_NS and (first := self._read_seen(each)) is not None:
                 begun[each.index] = first
         for index, timing in self._sampler(measure, once, begun).sample(pairs, measure):
-            self._sampled_ns = time.monotonic_ns()
+            self.keep_warm()
             self.current = index
             yield by_index[index], replace(timing, details={**self._details(measure), **timing.details})
 
@@ -87,6 +87,10 @@ class Rounds:
                 return reading
         return None
 
+    def keep_warm(self) -> None:
+        """Note that the device has worked until now, and has its clocks."""
+        self._busy_until_ns = time.monotonic_ns()
+
     def attend(self, index: int) -> None:
         """Say that a candidate is going to be executed."""
         self.current = index
@@ -94,7 +98,7 @@ class Rounds:
 
     def _sampler(self, measure: Measure, once: frozenset[int], begun: Mapping[int, Reading]) -> Sampler:
         config = self.bench.job.measure
-        rested = self._sampled_ns is None or time.monotonic_ns() - self._sampled_ns > IDLE_NS
+        rested = self._busy_until_ns is None or time.monotonic_ns() - self._busy_until_ns > IDLE_NS
         return Sampler(
             session=self.bench.session,
             rule=stopping_rule(config),

@@ -17,7 +17,6 @@ from cuprof.commands.diagnosis import (
     examine_driver,
     examine_headers,
     examine_opencl,
-    examine_python,
 )
 from cuprof.commands.host_diagnosis import (
     Diagnosis,
@@ -58,11 +57,6 @@ def test_what_is_missing_is_named_with_the_command_that_mends_it(
     assert result.exit_code == 1
     assert "MISSING  numpy  not installed" in result.out
     assert "  numpy: pip install numpy" in result.out
-
-
-@pytest.mark.parametrize(("version", "health"), [((3, 10, 9), Health.MISSING), ((3, 11, 0), Health.GOOD)])
-def test_python(version: tuple[int, ...], health: Health) -> None:
-    assert examine_python(version).health is health
 
 
 def test_dependencies() -> None:

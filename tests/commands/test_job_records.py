@@ -7,9 +7,9 @@ from cuprof.commands.job_records import JobRecords
 
 def test_one_job_keeps_its_code_in_memory() -> None:
     records = JobRecords()
-    records.begin(0)
+    records.note(0, None)
     assert records.exit_code() == 1
-    records.end(0, 0)
+    records.note(0, 0)
     assert records.exit_code() == 0
 
 
@@ -20,16 +20,16 @@ def test_no_job_at_all_is_a_failure() -> None:
 def test_the_largest_code_of_several_jobs_counts(tmp_path: Path) -> None:
     records = JobRecords(tmp_path / "jobs")
     for number, code in enumerate((0, 2, 1)):
-        records.begin(number)
-        records.end(number, code)
+        records.note(number, None)
+        records.note(number, code)
     assert records.exit_code(3) == 2
     assert JobRecords(tmp_path / "jobs").exit_code(3) == 2
 
 
 def test_jobs_that_never_began_or_never_ended_are_failures(tmp_path: Path) -> None:
     records = JobRecords(tmp_path)
-    records.end(0, 0)
+    records.note(0, 0)
     assert records.exit_code(1) == 0
     assert records.exit_code(2) == 1
-    records.begin(1)
+    records.note(1, None)
     assert records.exit_code(2) == 1

@@ -62,7 +62,13 @@ def test_time_that_could_not_be_enough_is_not_spent() -> None:
     assert reason(wide, near, 0.25e9) is None
     assert reason(wide, far, 0.25e9) == "time"
     assert reason(wide, taken(40, spread=0.15), 0.5e9) == "time"  # the same interval, later
-    assert reason(wide, taken(19, spread=0.25), 0.5e9) is None  # of so few nothing is foreseen
+    assert reason(wide, taken(10, spread=0.25), 0.25e9) == "time"
+    assert reason(wide, taken(10, spread=0.25), 0.24e9) is None
+    assert reason(wide, taken(9, spread=0.25), 0.9e9) is None  # of so few nothing is foreseen
+    assert reason(wide, taken(19, spread=0.05), 0.9e9) is None
+    assert wide.is_due(10, 0.25e9, 0)
+    assert not wide.is_due(9, 0.25e9, 0)
+    assert not wide.is_due(10, 0.24e9, 0)
     strict = replace(wide, target=0.001)
     assert reason(strict, taken(40, spread=0.08), 0.5e9) is None  # it may be two speeds of a device
     assert reason(strict, taken(40, spread=0.1), 0.5e9) == "time"

@@ -15,7 +15,7 @@ from cuprof.analysis.series import Roof
 from cuprof.project import bundled
 from cuprof.reading.trials import list_trials
 from cuprof.records import Conditions, CounterValue, Profile, State
-from cuprof.report.figure import Styles, integer_ticks, label, labels
+from cuprof.report.figure import integer_ticks, label, labels, styles_of
 from cuprof.report.page import study_figures, study_tables
 from cuprof.report.roofs import roof_trace
 
@@ -96,8 +96,8 @@ figures:
     figures = study_figures(make_study(reduction(), yaml))
     assert len(figures) == 5 + 4  # nothing was measured for the last one
     for figure in figures:
-        go.Figure(figure.spec)  # raises for a property that Plotly does not know
-        json.dumps(figure.spec, allow_nan=False)
+        go.Figure({"data": figure.data, "layout": figure.layout})  # raises for a property that Plotly does not know
+        json.dumps([figure.data, figure.layout], allow_nan=False)
         assert figure.text.endswith(".")
 
 
@@ -162,8 +162,7 @@ def test_names_are_shown_as_they_are_never_as_markup() -> None:
 
 
 def test_no_two_of_32_series_look_alike() -> None:
-    styles = Styles.of([str(i) for i in range(32)])
-    assert len(set(styles.names.values())) == 32
+    assert len(set(styles_of(range(32)).values())) == 32
 
 
 @pytest.mark.parametrize(("count", "shown"), [(3, 3), (9, 9), (30, 8)])
@@ -201,7 +200,7 @@ def test_a_counters_axis_has_its_short_heading_and_the_caption_its_name(store, m
     study = load_study(store, sweep_id=study.sweep.id, folders=[study.experiment.folder.parent])
     (figure,) = study_figures(study)
     assert figure.layout["yaxis"]["title"]["text"] == "Occupancy reached (%)"
-    assert name not in json.dumps(figure.spec) + figure.title
+    assert name not in json.dumps([figure.data, figure.layout]) + figure.title
     assert figure.text.startswith(
         f"Occupancy reached ({name}) over n; the highest measured value is 72.00\u00a0%, b at"
     )

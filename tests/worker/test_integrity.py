@@ -160,3 +160,21 @@ def test_a_familys_own_function_is_put_back_with_what_its_names_stand_for(known:
     assert (FACTOR, statistics.mean, limit.__code__) == (2, mean, right)
     own["limit"] = lambda _: 1e9
     assert known.mend() == (f"{__name__}.limit",)
+
+
+def test_what_is_trusted_again_is_remembered_once_with_the_objects_that_it_holds(known: Integrity) -> None:
+    own = Tolerance(relative=0.1, reason="a default")
+
+    def tolerance(given: Tolerance = own) -> Tolerance:
+        return given
+
+    for _ in range(2):
+        known.trust(tolerance)
+        known.watch()
+    object.__setattr__(own, "relative", 1e9)
+    assert known.mend() == ("Tolerance.relative",)
+    assert own.relative == 0.1
+    remembered = [len(part) for part in (known._code, known._names, known._own)]
+    known.trust(tolerance)
+    known.watch()
+    assert [len(part) for part in (known._code, known._names, known._own)] == remembered

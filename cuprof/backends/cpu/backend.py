@@ -103,8 +103,3 @@ def plan_calibration() -> tuple[int, int]:
     """Return how many bytes the calibration would read at best, and how many the free memory lets it."""
     wanted = max(CACHES * cache_bytes(), 128 << 20)
     return wanted, min(wanted, available_bytes() // MEMORY_SHARE)
-
-
-def open_backend(threads: int | None = None) -> CpuBackend:
-    """Take the processor with so many threads, all that there are by default."""
-    return CpuBackend(threads)

@@ -36,11 +36,7 @@ def cpu_count() -> int:
 
 def cache_bytes() -> int:
     """Return the size of the last-level cache as Linux reports it, else `DEFAULT_CACHE_BYTES`."""
-    sizes = []
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        text = path.read_text().strip()
-        if text.endswith("K"):
-            sizes.append(int(text[:-1]) << 10)
-        elif text.endswith("M"):
-            sizes.append(int(text[:-1]) << 20)
-    return max(sizes, default=DEFAULT_CACHE_BYTES)
+    units = {"K": 1 << 10, "M": 1 << 20}
+    sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    known = (int(size[:-1]) * units[size[-1]] for size in sizes if size[-1:] in units)
+    return max(known, default=DEFAULT_CACHE_BYTES)

@@ -26,7 +26,8 @@ from cuprof.backends.contract import (
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
-from cuprof.backends.invoke import bind, library_build, load_library
+from cuprof.backends.invoke import bind, load_library
+from cuprof.backends.native import NativeBuild
 from cuprof.errors import BuildError
 from cuprof.family import Arrays, Invoke, Program, Reduced, Signature, Variant
 from cuprof.family.program import as_scalar
@@ -68,14 +69,21 @@ class CpuSession(Session[CpuRunnable]):
     ) -> None:
         self.caches, self.compilations, self.threads, self.options = caches, compilations, threads, options
         self.cache = BuildCache()
-        self._guarded_inputs = {
-            name: GuardedArray.copy_of(array) for name, array in inputs.items() if name not in signature.outputs
+        self._guarded: dict[str, GuardedArray] = {}
+        self.inputs = {
+            name: self._allocate(f"input {name}", array.shape, array.dtype)
+            for name, array in inputs.items()
+            if name not in signature.outputs
         }
-        self._guarded_outputs = {name: GuardedArray(spec.shape, spec.type) for name, spec in signature.outputs.items()}
-        self.inputs = {name: guarded.array for name, guarded in self._guarded_inputs.items()}
-        self.outputs = {name: guarded.array for name, guarded in self._guarded_outputs.items()}
+        self.outputs = {
+            name: self._allocate(f"output {name}", spec.shape, spec.type) for name, spec in signature.outputs.items()
+        }
         self._sets: list[Arrays] = []
         self._write(inputs)
+
+    def _allocate(self, label: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        self._guarded[label] = GuardedArray(shape, dtype)
+        return self._guarded[label].array
 
     def prepare(
         self, variant: Variant, problem: Point, tunables: Point, program: Program | None, text: str = ""
@@ -97,7 +105,7 @@ class CpuSession(Session[CpuRunnable]):
         if not variant.compiler:
             raise BuildError(f'{variant.name}: a source for the CPU names its compiler, compiler="g++" or "gcc"')
         started = monotonic_ns()
-        built, cached = self.cache.compile(library_build(variant, program, text))
+        built, cached = self.cache.compile(NativeBuild.of(variant, program, text, "library"))
         library = load_library(built.image, variant.name)
         scratch = {name: np.empty(array.shape, array.type) for name, array in program.scratch.items()}
         arrays = {**self.inputs, **self.outputs, **scratch}
@@ -120,11 +128,7 @@ class CpuSession(Session[CpuRunnable]):
                     target = self.outputs[output]
                     target[...] = parts.put_together(arrays[parts.buffer], target.shape)
 
-        return CpuRunnable(
-            call,
-            deliver,
-            BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log),
-        )
+        return CpuRunnable(call, deliver, BuildFacts(cached=cached, build_ns=monotonic_ns() - started, log=built.log))
 
     def poison(self, runnable: CpuRunnable, byte: int = POISON_BYTE) -> None:
         """Overwrite the outputs; what the last execution left to be collected may now run."""
@@ -188,15 +192,12 @@ class CpuSession(Session[CpuRunnable]):
 
     def overrun_arrays(self) -> tuple[str, ...]:
         """Return the arrays next to which something was written ("input x", "output y")."""
-        groups = {"input": self._guarded_inputs, "output": self._guarded_outputs}
-        return tuple(
-            f"{kind} {name}" for kind, group in groups.items() for name, array in group.items() if not array.is_sound
-        )
+        return tuple(label for label, guarded in self._guarded.items() if not guarded.is_sound)
 
     def restore_inputs(self, inputs: Arrays) -> None:
         """Write the inputs anew, and all guard bytes."""
         self._write(inputs)
-        for guarded in (*self._guarded_inputs.values(), *self._guarded_outputs.values()):
+        for guarded in self._guarded.values():
             guarded.mend()
 
     def fetch(self, runnable: CpuRunnable) -> dict[str, np.ndarray]:
@@ -237,8 +238,7 @@ class CpuSession(Session[CpuRunnable]):
     def close(self) -> None:
         """Drop the arrays."""
         gc.enable()
-        self.inputs, self.outputs = {}, {}
-        self._guarded_inputs, self._guarded_outputs, self._sets, self._in_place = {}, {}, [], {}
+        self.inputs, self.outputs, self._guarded, self._sets, self._in_place = {}, {}, {}, [], {}
 
 
 def _same_bytes(one: np.ndarray, other: np.ndarray) -> bool:

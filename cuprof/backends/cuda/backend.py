@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.builds import list_builds
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.driver import on_stream
 from cuprof.backends.cuda.facts import read_facts
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaSession
@@ -31,13 +31,16 @@ READ_BLOCKS = (1, 2, 3, 4, 6, 8, 16)
 
 
 class CudaBackend(Backend[CudaRunnable]):
-    """One CUDA device, chosen by ordinal. Opening it makes its primary context current in this thread."""
+    """One CUDA device, chosen by ordinal. Opening it makes its primary context current in this thread.
+
+    Raises as `require_device` and `CudaDevice` do.
+    """
 
     spec = SPEC
 
-    def __init__(self, index: int = 0, cache: BuildCache | None = None) -> None:
-        self.index = index
-        self.device = CudaDevice(index, cache)
+    def __init__(self, index: int | None = None, cache: BuildCache | None = None) -> None:
+        require_device(index or 0)
+        self.device = CudaDevice(index or 0, cache)
         self._facts: DeviceFacts | None = None
 
     def facts(self) -> DeviceFacts:
@@ -53,17 +56,12 @@ class CudaBackend(Backend[CudaRunnable]):
         size = min(max(16 * device.attribute("L2_CACHE_SIZE"), 1 << 30), free // 4) // 4096 * 4096
         buffer = device.cupy.empty(size, dtype=device.cupy.uint8)
         buffer.fill(1)
-        best = 0.0
         others = find_other_processes(self.facts().uuid)
         timer = device.timer
-        for blocks_per_multiprocessor in READ_BLOCKS:
-            launch = timer.reader(buffer, device.multiprocessors * blocks_per_multiprocessor)
-            enqueue = on_stream(launch, device.stream.ptr)
-            readings = [timer.cold(enqueue).duration_ns for _ in range(13)]
-            best = max(best, size / (statistics.median(readings[3:]) * 1e-9))
+        readings = [[timer.cold(read).duration_ns for _ in range(13)] for read in self._readers(buffer)]
         return Calibration(
             backend=self.spec.name,
-            read_bandwidth=best,
+            read_bandwidth=size / (min(statistics.median(each[3:]) for each in readings) * 1e-9),
             event_overhead_ns=timer.calibration.correction_ns,
             details={
                 "read_bytes": size,
@@ -76,14 +74,16 @@ class CudaBackend(Backend[CudaRunnable]):
 
     def _cache_bandwidth(self, buffer: Any) -> float:
         """Return bytes a second of reading a quarter of the L2 cache's size again and again."""
-        device = self.device
-        part = buffer[: device.attribute("L2_CACHE_SIZE") // 4 // 4096 * 4096]
-        best = 0.0
-        for blocks_per_multiprocessor in READ_BLOCKS:
-            launch = device.timer.reader(part, device.multiprocessors * blocks_per_multiprocessor)
-            enqueue = on_stream(launch, device.stream.ptr)
-            best = max(best, part.nbytes / (min(device.timer.hot(enqueue, 20).duration_ns for _ in range(5)) * 1e-9))
-        return best
+        part = buffer[: self.device.attribute("L2_CACHE_SIZE") // 4 // 4096 * 4096]
+        timer = self.device.timer
+        shortest_ns = min(timer.hot(read, 20).duration_ns for read in self._readers(part) for _ in range(5))
+        return float(part.nbytes / (shortest_ns * 1e-9))
+
+    def _readers(self, buffer: Any) -> Iterator[Callable[[], None]]:
+        """Yield what reads a buffer, for each of `READ_BLOCKS`."""
+        for blocks in READ_BLOCKS:
+            launch = self.device.timer.reader(buffer, self.device.multiprocessors * blocks)
+            yield partial(launch, self.device.stream.ptr)
 
     def _fma_rate(self) -> float:
         """Return float32 operations a second of fused multiply-adds alone, two operations each."""
@@ -91,7 +91,7 @@ class CudaBackend(Backend[CudaRunnable]):
         sink = device.cupy.zeros(1, device.cupy.float32)
         blocks = FMA_BLOCKS * device.multiprocessors
         arguments = [np.float32(0.999), np.uint32(FMA_STEPS), sink.data.ptr]
-        enqueue = on_stream(device.kernels.launch("multiply_add", blocks, FMA_THREADS, arguments), device.stream.ptr)
+        enqueue = partial(device.kernels.launch("multiply_add", blocks, FMA_THREADS, arguments), device.stream.ptr)
         shortest_ns = min(device.timer.cold(enqueue).duration_ns for _ in range(5))
         return 2.0 * FMA_CHAINS * FMA_STEPS * FMA_THREADS * blocks / (shortest_ns * 1e-9)
 
@@ -112,9 +112,3 @@ class CudaBackend(Backend[CudaRunnable]):
             with suppress(BuildError):  # told when it is prepared
                 for build in list_builds(variant, program, text, signature, self.device.arch).values():
                     self.device.cache.start(build)
-
-
-def open_backend(index: int | None = None) -> CudaBackend:
-    """Open a device by its ordinal, the first by default; raises as `require_device` and `CudaBackend` do."""
-    require_device(index or 0)
-    return CudaBackend(index or 0)

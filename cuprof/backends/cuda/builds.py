@@ -8,7 +8,6 @@ from cuprof.backends.build_cache import Build
 from cuprof.backends.cuda.images import check_image
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.cuda.triton import TritonBuild
-from cuprof.backends.invoke import library_build
 from cuprof.backends.native import NativeBuild
 from cuprof.errors import BuildError
 from cuprof.family import Invoke, Launch, Program, Signature, Variant
@@ -33,7 +32,7 @@ def list_builds(variant: Variant, program: Program, text: str, signature: Signat
             raise BuildError(f"{name}: a program either launches kernels or invokes functions; let these launch them")
         if not variant.compiler:
             raise BuildError(f'{name}: a source whose functions are invoked needs compiler="nvcc"')
-        return {"": library_build(variant, program, text, arch)}
+        return {"": NativeBuild.of(variant, program, text, "library", arch)}
     if ending == TRITON:
         return {kernel: _triton_build(variant, program, text, signature, arch, kernel) for kernel in kernels}
     if variant.compiler:

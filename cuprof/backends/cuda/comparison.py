@@ -17,7 +17,7 @@ import numpy as np
 from cuprof.backends.contract import Tally
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch
-from cuprof.family import Array, Arrays, Tolerance, Tolerances
+from cuprof.family import Array, Arrays, Launch, Tolerance, Tolerances
 from cuprof.records import Check
 
 C_TYPES = {
@@ -104,15 +104,11 @@ class DeviceComparison:
             own = [None if each is None else Tolerance.of(each, name) for each in tolerances]
             bound = _common_type([each.absolute for each in own if each is not None and np.ndim(each.absolute)])
             standards = np.zeros(len(self._expected), STANDARD)
-            for number, (row, expected, tolerance) in enumerate(zip(standards, self._expected, own, strict=True)):
+            for number, (expected, tolerance) in enumerate(zip(self._expected, own, strict=True)):
                 if name in expected and tolerance is not None:
                     absolute, one = self._bound(tolerance, self._shapes[number][name], bound)
-                    row["expected"], row["absolute"], row["count"] = (
-                        expected[name].data.ptr,
-                        absolute,
-                        expected[name].size,
-                    )
-                    row["one_absolute"], row["relative"] = one, tolerance.relative
+                    right = expected[name]
+                    standards[number] = (right.data.ptr, absolute, one, tolerance.relative, right.size)
             table = self.device.upload(standards.view(np.uint8))
             keep.append(table)
             arguments = [
@@ -175,7 +171,7 @@ class DeviceComparison:
         """Return a launch of a kernel for an output's type, its reference's and its bounds'."""
         types = {"OUT": C_TYPES.get(dtype, dtype), "REF": C_TYPES[self._types[output]], "BOUND": C_TYPES[bound]}
         function = self.device.comparison_kernel(kernel, **types)
-        return PackedLaunch(f"cuprof_{kernel}", function, (blocks,), (THREADS,), arguments)
+        return PackedLaunch(Launch(f"cuprof_{kernel}", (blocks,), (THREADS,)), function, arguments)
 
     def _masked(self, array: np.ndarray, kind: str) -> Any:
         """Return the values on the device, each with its bits masked by the key and its position."""

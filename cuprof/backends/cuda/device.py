@@ -11,7 +11,7 @@ import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import DeviceLostError
-from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver
+from cuprof.backends.cuda.driver import CONTEXT_LOST, call, error_for, load_driver, read_attribute
 from cuprof.backends.cuda.kernels import DeviceKernels
 from cuprof.backends.cuda.limits import SAID, Limits
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
@@ -46,7 +46,9 @@ class CudaDevice:
         self.multiprocessors = self.attribute("MULTIPROCESSOR_COUNT")
         self._comparison_modules: dict[tuple[str, ...], Any] = {}
         self._context = call(self.driver.cuCtxGetCurrent(), "find the context")
-        self._limits = {limit: self._read_limit(limit) for limit in self._own_limits()}
+        kinds = self.driver.CUlimit
+        limits = [getattr(kinds, f"CU_LIMIT_{name}") for name in LIMITS if hasattr(kinds, f"CU_LIMIT_{name}")]
+        self._limits = {limit: self._read_limit(limit) for limit in limits}
         self._cache_config = self.driver.cuCtxGetCacheConfig()[1]
         self._no_window = self.driver.CUstreamAttrValue()
         self.runtimes = SharedRuntimes()
@@ -106,10 +108,6 @@ class CudaDevice:
         driver.cuCtxResetPersistingL2Cache()
         return changed
 
-    def _own_limits(self) -> list[Any]:
-        kinds = self.driver.CUlimit
-        return [getattr(kinds, f"CU_LIMIT_{name}") for name in LIMITS if hasattr(kinds, f"CU_LIMIT_{name}")]
-
     def _read_limit(self, limit: Any) -> int | None:
         """Return a limit of the context; None where the device has none of the kind."""
         status, value = self.driver.cuCtxGetLimit(limit)
@@ -163,9 +161,8 @@ class CudaDevice:
         return call(self.driver.cuModuleLoadData(image), "load the compiled module")
 
     def attribute(self, name: str) -> int:
-        """Return what the driver tells of the device under CU_DEVICE_ATTRIBUTE_NAME."""
-        attribute = getattr(self.driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        return int(call(self.driver.cuDeviceGetAttribute(attribute, self.index), f"read device attribute {name}"))
+        """Return what the driver tells of the device; see `read_attribute`."""
+        return read_attribute(self.index, name)
 
     def errors(self, what: str) -> CupyErrors:
         """Return a context in which CuPy's exceptions become cuprof's."""

@@ -18,6 +18,7 @@ import numpy as np
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda.limits import TOO_MANY
 from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.family import Launch
 
 CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, *range(900, 908), 999})
 """CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult), and
@@ -73,6 +74,12 @@ def error_for(status: int, what: str) -> LaunchError:
     return kind(f"{what}: {explained}")
 
 
+def read_attribute(index: int, name: str) -> int:
+    """Return what the driver tells of a device under CU_DEVICE_ATTRIBUTE_NAME; it needs no context."""
+    attribute = getattr(load_driver().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    return int(call(load_driver().cuDeviceGetAttribute(attribute, index), f"read device attribute {name}"))
+
+
 def release_with(owner: object, release: Callable[[], object]) -> None:
     """Call `release` once nothing holds the owner any more, but not as the process ends: its context goes with it."""
     weakref.finalize(owner, release).atexit = False
@@ -83,33 +90,20 @@ class PackedLaunch:
 
     __slots__ = ("_enqueue", "_keep", "block", "function", "grid", "name", "params", "shared_bytes")
 
-    def __init__(
-        self,
-        name: str,
-        function: Any,
-        grid: Sequence[int],
-        block: Sequence[int],
-        arguments: Sequence[int | np.generic],
-        shared_bytes: int = 0,
-        cooperative: bool = False,
-        cluster: Sequence[int] = (),
-        overlaps: bool = False,
-    ) -> None:
+    def __init__(self, launch: Launch, function: Any, arguments: Sequence[int | np.generic]) -> None:
         """Pack.
 
         Args:
+            launch: what is launched, its arguments apart.
             arguments: device addresses as Python ints, scalars as NumPy scalars, in the kernel's order.
-            cooperative: all blocks are on the device together, or the launch is refused.
-            cluster: blocks a cluster, or empty.
-            overlaps: it may begin before the launch ahead of it ends.
         """
         driver = load_driver()
-        self._enqueue = _cooperatively(driver) if cooperative else driver.cuLaunchKernel
-        if cluster or overlaps:
-            self._enqueue = _with_attributes(driver, cluster, overlaps, cooperative)
-        self.name, self.function, self.shared_bytes = name, function, shared_bytes
-        self.grid = (*grid, 1, 1)[:3]
-        self.block = (*block, 1, 1)[:3]
+        self._enqueue = _cooperatively(driver) if launch.cooperative else driver.cuLaunchKernel
+        if launch.cluster or launch.overlaps:
+            self._enqueue = _with_attributes(driver, launch)
+        self.name, self.function, self.shared_bytes = launch.kernel, function, launch.shared_bytes
+        self.grid = (*launch.grid, 1, 1)[:3]
+        self.block = (*launch.block, 1, 1)[:3]
         cells = [
             ctypes.create_string_buffer((np.uint64(value) if isinstance(value, int) else value).tobytes())
             for value in arguments
@@ -139,21 +133,19 @@ def _cooperatively(driver: Any) -> Callable[..., tuple[Any, ...]]:
     return lambda *arguments: driver.cuLaunchCooperativeKernel(*arguments[:-1])
 
 
-def _with_attributes(
-    driver: Any, cluster: Sequence[int], overlaps: bool, cooperative: bool
-) -> Callable[..., tuple[Any, ...]]:
+def _with_attributes(driver: Any, launch: Launch) -> Callable[..., tuple[Any, ...]]:
     """Return the launch with attributes, with the plain one's parameters."""
     kinds, attributes = driver.CUlaunchAttributeID, []
-    if cluster:
+    if launch.cluster:
         attributes.append(driver.CUlaunchAttribute())
         attributes[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
         size = attributes[-1].value.clusterDim
-        size.x, size.y, size.z = (*cluster, 1, 1)[:3]
-    if overlaps:
+        size.x, size.y, size.z = (*launch.cluster, 1, 1)[:3]
+    if launch.overlaps:
         attributes.append(driver.CUlaunchAttribute())
         attributes[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
         attributes[-1].value.programmaticStreamSerializationAllowed = 1
-    if cooperative:
+    if launch.cooperative:
         attributes.append(driver.CUlaunchAttribute())
         attributes[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
         attributes[-1].value.cooperative = 1
@@ -167,11 +159,6 @@ def _with_attributes(
         return answer
 
     return enqueue
-
-
-def on_stream(launch: PackedLaunch, stream: int) -> Callable[[], None]:
-    """Return a function that enqueues the launch."""
-    return lambda: launch(stream)
 
 
 class MappedMemory:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import platform
-from importlib import metadata
-from typing import Any
 
-from cuprof.backends.cuda.driver import call, load_driver
+from cuprof.backends.cuda.driver import call, load_driver, read_attribute
 from cuprof.backends.cuda.nvrtc import nvrtc_version
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.spec import SPEC
+from cuprof.backends.device_state import ask, find_nvml
+from cuprof.family.requirements import get_version
 from cuprof.records import DeviceFacts
-
-CUPY_DISTRIBUTIONS = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 
 
 def find_facts(index: int | None = None) -> DeviceFacts:
@@ -31,8 +29,9 @@ def read_facts(index: int) -> DeviceFacts:
     driver = load_driver()
     call(driver.cuInit(0), "start the driver")
     name = call(driver.cuDeviceGetName(256, index), "read the device's name").split(b"\0")[0].decode()
-    capability = f"{_read(index, 'COMPUTE_CAPABILITY_MAJOR')}.{_read(index, 'COMPUTE_CAPABILITY_MINOR')}"
-    multiprocessors = _read(index, "MULTIPROCESSOR_COUNT")
+    major, minor = (read_attribute(index, f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
+    capability = f"{major}.{minor}"
+    multiprocessors = read_attribute(index, "MULTIPROCESSOR_COUNT")
     api = str(call(driver.cuDriverGetVersion(), "read the driver's version"))
     version, nvrtc = _driver_version() or f"CUDA {api}", nvrtc_version()
     return DeviceFacts(
@@ -51,38 +50,21 @@ def read_facts(index: int) -> DeviceFacts:
         details={
             "compute_capability": capability,
             "multiprocessors": multiprocessors,
-            "l2_bytes": _read(index, "L2_CACHE_SIZE"),
-            "shared_bytes_per_block_optin": _read(index, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-            "max_sm_clock_mhz": _read(index, "CLOCK_RATE") / 1000,
-            "max_memory_clock_mhz": _read(index, "MEMORY_CLOCK_RATE") / 1000,
+            "l2_bytes": read_attribute(index, "L2_CACHE_SIZE"),
+            "shared_bytes_per_block_optin": read_attribute(index, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+            "max_sm_clock_mhz": read_attribute(index, "CLOCK_RATE") / 1000,
+            "max_memory_clock_mhz": read_attribute(index, "MEMORY_CLOCK_RATE") / 1000,
             "driver": version,
             "cuda_driver_api": api,
             "nvrtc": nvrtc,
-            "cupy": next(filter(None, map(_version, CUPY_DISTRIBUTIONS)), "unknown"),
-            "cuda_bindings": _version("cuda-bindings"),
+            "cupy": get_version("cupy"),
+            "cuda_bindings": get_version("cuda.bindings"),
             "host": platform.node(),
         },
     )
 
 
-def _read(index: int, attribute: str) -> int:
-    name: Any = getattr(load_driver().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{attribute}")
-    return int(call(load_driver().cuDeviceGetAttribute(name, index), f"read device attribute {attribute}"))
-
-
-def _version(distribution: str) -> str:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return ""
-
-
 def _driver_version() -> str:
     """Return the driver's version, or nothing where NVML is absent: containers may lack it while CUDA works."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except Exception:
-        return ""
+    nvml = find_nvml()
+    return str(ask(nvml.nvmlSystemGetDriverVersion) or "") if nvml else ""

@@ -44,18 +44,13 @@ def describe_outside(records: Sequence[Record]) -> str:
     began_ns, ended_ns = marks[0].end_ns - SLACK_NS, marks[-1].start_ns + SLACK_NS
     own = Counter(OWN)
     for each in sorted(records, key=lambda each: each.start_ns):
+        told = ""
         if own[each.name]:
             own[each.name] -= 1
         elif each.start_ns < began_ns:
-            early_us = (marks[0].end_ns - each.start_ns) / 1e3
-            return (
-                f"it works outside of its frame: {each.name} begins {early_us:.1f} µs before it, {_place(each)}; {MEND}"
-            )
+            told = f"begins {(marks[0].end_ns - each.start_ns) / 1e3:.1f} µs before"
         elif each.end_ns > ended_ns:
-            late_us = (each.end_ns - marks[-1].start_ns) / 1e3
-            return f"it works outside of its frame: {each.name} ends {late_us:.1f} µs after it, {_place(each)}; {MEND}"
+            told = f"ends {(each.end_ns - marks[-1].start_ns) / 1e3:.1f} µs after"
+        if told:
+            return f"it works outside of its frame: {each.name} {told} it, on stream {each.stream}; {MEND}"
     return ""
-
-
-def _place(record: Record) -> str:
-    return f"on stream {record.stream}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.cuda.driver import PackedLaunch, call, load_driver
+from cuprof.family import Launch
 
 CHECKSUM_THREADS = 512
 
@@ -29,7 +30,7 @@ class DeviceKernels:
         """Return a launch of the kernel `cuprof_NAME`; addresses are integers, other numbers NumPy scalars."""
         symbol = f"cuprof_{name}"
         function = call(load_driver().cuModuleGetFunction(self.module, symbol.encode()), f"find kernel {symbol}")
-        return PackedLaunch(symbol, function, (blocks,), (threads,), arguments)
+        return PackedLaunch(Launch(symbol, (blocks,), (threads,)), function, arguments)
 
     def checksums(self, arrays: Sequence[Any]) -> list[int]:
         """Return a hash of the bytes of each CuPy array.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cuprof.errors import ImpossibleError
@@ -37,14 +36,12 @@ class Limits:
 
 def check_launch(launch: Launch, needs: Needs, limits: Limits) -> None:
     """Raise `ImpossibleError` where a launch asks for more than the device has, naming what of."""
-    for excess in _list_excesses(launch, needs, limits):
+    threads = math.prod(int(size) for size in launch.block)
+    for excess in (
+        compare("threads a block", threads, limits.threads),
+        compare("shared memory a block", needs.shared_bytes + launch.shared_bytes, limits.shared_bytes, "bytes"),
+        compare("registers a block", needs.registers * threads, limits.registers),
+        compare("threads a block for its registers or __launch_bounds__", threads, needs.threads),
+    ):
         if excess is not None:
             raise ImpossibleError(f"{excess} of kernel {launch.kernel}")
-
-
-def _list_excesses(launch: Launch, needs: Needs, limits: Limits) -> Iterator[str | None]:
-    threads = math.prod(int(size) for size in launch.block)
-    yield compare("threads a block", threads, limits.threads)
-    yield compare("shared memory a block", needs.shared_bytes + launch.shared_bytes, limits.shared_bytes, "bytes")
-    yield compare("registers a block", needs.registers * threads, limits.registers)
-    yield compare("threads a block for its registers or __launch_bounds__", threads, needs.threads)

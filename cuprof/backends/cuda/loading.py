@@ -127,7 +127,8 @@ def _load_image(device: CudaDevice, loaded: Loaded, image: bytes) -> None:
 
 def link(image: bytes, name: str) -> bytes:
     """Return a relocatable cubin linked with the device's runtime, with which kernels launch kernels."""
-    runtime = next((found for folder in find_headers().folders if (found := _runtime_beside(folder))), None)
+    places = (folder.parent / lib / "libcudadevrt.a" for folder in find_headers().folders for lib in ("lib", "lib64"))
+    runtime = next((place for place in places if place.is_file()), None)
     if runtime is None:
         raise BuildError(f"{name}: -rdc=true needs libcudadevrt.a, which is not beside CUDA's headers; {REMEDY}")
     return _link("CUBIN", image, name, runtime)[0]
@@ -165,14 +166,6 @@ def _link(kind: str, image: bytes, name: str, runtime: Path | None = None) -> tu
         return ctypes.string_at(int(cubin), int(size)), log.rstrip(b"\0").decode(errors="replace").strip()
     finally:
         driver.cuLinkDestroy(state)
-
-
-def _runtime_beside(folder: Path) -> Path | None:
-    for place in ("lib", "lib64"):
-        found = folder.parent / place / "libcudadevrt.a"
-        if found.is_file():
-            return found
-    return None
 
 
 def _functions(module: Any) -> Iterator[Any]:

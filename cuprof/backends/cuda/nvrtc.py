@@ -58,17 +58,20 @@ class NvrtcBuild:
         arguments = [f"-arch={self.arch}", *STANDARD_OPTIONS]
         arguments += [f"-D{macro}={value}" for macro, value in self.defines.items()]
         arguments += [f"-I{folder}" for folder in folders]
-        with _program(nvrtc, self.text, self.name) as program:
+        with _program(self.text, self.name) as program:
             for expression in self.expressions:
-                _succeed(nvrtc, *nvrtc.nvrtcAddNameExpression(program, expression.encode()))
-            result = _compile(nvrtc, program, [*arguments, *self.options])
-            log = _text(nvrtc, program, "ProgramLog")
-            if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+                _answer(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
+            result = _compile(program, [*arguments, *self.options])
+            log = _read(program, "ProgramLog").rstrip(b"\0").decode(errors="replace").strip()
+            if int(result):
                 first = _first_error(log) or result.name
                 hint = _hint(first, folders) or _broken_header(self.text, first, self.arch, folders, self.defines)
                 raise refusal(f"NVRTC refused {self.name} for {self.arch}: {first}{hint}", log)
-            image = _bytes(nvrtc, program, "CUBIN")
-            symbols = {expression: _symbol(nvrtc, program, expression) for expression in self.expressions}
+            image = _read(program, "CUBIN")
+            symbols = {
+                expression: str(_answer(nvrtc.nvrtcGetLoweredName(program, expression.encode())).decode())
+                for expression in self.expressions
+            }
         return Built(image, log, read_resources(log), symbols)
 
 
@@ -80,10 +83,10 @@ def load_nvrtc() -> ModuleType:
     except ImportError:
         raise MissingDependencyError("cuda-bindings, through which NVRTC is called,", INSTALL) from None
     try:
-        result, _, _ = nvrtc.nvrtcVersion()
+        answer = nvrtc.nvrtcVersion()
     except Exception as error:  # cuda-bindings raises several unrelated types where the shared library is absent
         raise MissingDependencyError(f"the NVRTC library ({type(error).__name__})", INSTALL) from error
-    _succeed(nvrtc, result)
+    _answer(answer)
     return nvrtc  # type: ignore[no-any-return]
 
 
@@ -165,24 +168,22 @@ def _broken_header(text: str, error: str, arch: str, folders: Sequence[Path], de
 
 
 def _compiles(text: str, arguments: Sequence[str]) -> bool:
-    nvrtc = load_nvrtc()
-    with _program(nvrtc, text, "headers.cu") as program:
-        return bool(_compile(nvrtc, program, arguments) == nvrtc.nvrtcResult.NVRTC_SUCCESS)
+    with _program(text, "headers.cu") as program:
+        return not int(_compile(program, arguments))
 
 
 @contextmanager
-def _program(nvrtc: ModuleType, text: str, name: str) -> Iterator[object]:
-    result, program = nvrtc.nvrtcCreateProgram(text.encode(), name.encode(), 0, [], [])
-    _succeed(nvrtc, result)
+def _program(text: str, name: str) -> Iterator[object]:
+    program = _answer(load_nvrtc().nvrtcCreateProgram(text.encode(), name.encode(), 0, [], []))
     try:
         yield program
     finally:
-        nvrtc.nvrtcDestroyProgram(program)
+        load_nvrtc().nvrtcDestroyProgram(program)
 
 
-def _compile(nvrtc: ModuleType, program: object, arguments: Sequence[str]) -> Any:
-    (result,) = nvrtc.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
-    return result
+def _compile(program: object, arguments: Sequence[str]) -> Any:
+    """Return the compiler's verdict, an `nvrtcResult`."""
+    return load_nvrtc().nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])[0]
 
 
 def _first_error(log: str) -> str:
@@ -190,25 +191,15 @@ def _first_error(log: str) -> str:
     return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
 
 
-def _symbol(nvrtc: ModuleType, program: object, expression: str) -> str:
-    result, symbol = nvrtc.nvrtcGetLoweredName(program, expression.encode())
-    _succeed(nvrtc, result)
-    return str(symbol.decode())
-
-
-def _bytes(nvrtc: ModuleType, program: object, what: str) -> bytes:
-    result, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
-    _succeed(nvrtc, result)
-    content = bytearray(size)
-    (result,) = getattr(nvrtc, f"nvrtcGet{what}")(program, content)
-    _succeed(nvrtc, result)
+def _read(program: object, what: str) -> bytes:
+    nvrtc = load_nvrtc()
+    content = bytearray(_answer(getattr(nvrtc, f"nvrtcGet{what}Size")(program)))
+    _answer(getattr(nvrtc, f"nvrtcGet{what}")(program, content))
     return bytes(content)
 
 
-def _text(nvrtc: ModuleType, program: object, what: str) -> str:
-    return _bytes(nvrtc, program, what).rstrip(b"\0").decode(errors="replace").strip()
-
-
-def _succeed(nvrtc: ModuleType, result: object) -> None:
-    if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise BuildError(f"NVRTC failed: {getattr(result, 'name', result)}")
+def _answer(answer: tuple[Any, ...]) -> Any:
+    """Return what a call of NVRTC gave beside its status; nothing where it gives no more, or raise."""
+    if int(answer[0]):
+        raise BuildError(f"NVRTC failed: {getattr(answer[0], 'name', answer[0])}")
+    return answer[1] if len(answer) > 1 else None

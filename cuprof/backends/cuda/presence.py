@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from cuprof.backends.device_state import find_nvml
 from cuprof.backends.spec import ListedDevice
 from cuprof.errors import CuprofError, MissingDependencyError
 
@@ -38,20 +39,17 @@ class Driver:
 
 def find_driver() -> Driver | None:
     """Return the NVIDIA driver and its GPUs, or None when there is none."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+    nvml = find_nvml()
+    if nvml is None:
         return None
     try:
-        number = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
-        gpus = tuple(_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
-        return Driver(str(pynvml.nvmlSystemGetDriverVersion()), (number // 1000, number % 1000 // 10), gpus)
-    except pynvml.NVMLError:
+        number = int(nvml.nvmlSystemGetCudaDriverVersion_v2())
+        gpus = tuple(_gpu(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
+        return Driver(str(nvml.nvmlSystemGetDriverVersion()), (number // 1000, number % 1000 // 10), gpus)
+    except nvml.NVMLError:
         return None
     finally:
-        pynvml.nvmlShutdown()
+        nvml.nvmlShutdown()
 
 
 def list_devices() -> Iterator[ListedDevice]:

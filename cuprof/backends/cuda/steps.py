@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,11 @@ import numpy as np
 from cuprof.backends.cuda.arguments import check_arguments, count_parameters
 from cuprof.backends.cuda.descriptors import make_tensor_map, make_texture
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.backends.cuda.driver import PackedLaunch, call, on_stream
+from cuprof.backends.cuda.driver import PackedLaunch, call
 from cuprof.backends.cuda.limits import Needs, check_launch
 from cuprof.backends.cuda.loading import Loaded
 from cuprof.backends.invoke import bind
-from cuprof.backends.ptxas import KernelFacts
+from cuprof.backends.ptxas import most_of
 from cuprof.family import Array, Copy, Fill, Invoke, Launch, Repeat, TensorMap, Texture
 from cuprof.family.program import Argument, Step, as_scalar
 from cuprof.records import BuildFacts
@@ -69,14 +70,7 @@ class StepBinder:
         Of a library's functions they are those of all of its kernels.
         """
         kernels = dict.fromkeys(launch.kernel for launch in self._launches)
-        found: list[BuildFacts | KernelFacts] = [self._resources(kernel) for kernel in kernels]
-        found = found or list(self.loaded.resources.values())
-        spills = [each.spill_bytes for each in found if each.spill_bytes is not None]
-        return BuildFacts(
-            registers=max((each.registers for each in found if each.registers is not None), default=None),
-            shared_bytes=max((each.shared_bytes for each in found if each.shared_bytes is not None), default=None),
-            spill_bytes=max(spills, default=None),
-        )
+        return most_of([self._resources(kernel) for kernel in kernels] or self.loaded.resources.values())
 
     def _resources(self, kernel: str) -> BuildFacts:
         built = self.loaded.built(kernel)
@@ -109,19 +103,9 @@ class StepBinder:
             larger = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             call(driver.cuFuncSetAttribute(function, larger, 1), f"ask for a cluster of {step.cluster}")
         self._launches.append(step)
-        launch = PackedLaunch(
-            step.kernel,
-            function,
-            step.grid,
-            step.block,
-            arguments,
-            step.shared_bytes,
-            step.cooperative,
-            step.cluster,
-            step.overlaps,
-        )
+        launch = PackedLaunch(step, function, arguments)
         launch.keep(keep)
-        return on_stream(launch, self.stream)
+        return partial(launch, self.stream)
 
     def _bind_rounds(self, step: Repeat) -> Callable[[], None]:
         driver, stream = self.device.driver, self.stream

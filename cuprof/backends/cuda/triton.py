@@ -26,9 +26,11 @@ from cuprof.family import Array, Launch
 from cuprof.family.program import as_scalar
 from cuprof.family.requirements import get_version
 
-SCALARS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "bool": "i1"}
+TYPES = {
+    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "bool": "i1",
+    "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5", "float8_e4m3b11fnuz": "fp8e4b15",
+}  # fmt: skip
 """NumPy's name of a type → Triton's; whole numbers are i32, u8 and so on."""
-FLOAT8 = {"float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5", "float8_e4m3b11fnuz": "fp8e4b15"}
 
 
 @dataclass(frozen=True)
@@ -148,8 +150,8 @@ def _describe(argument: object, buffers: Mapping[str, Array]) -> tuple[str, bool
 
 
 def _name(dtype: np.dtype) -> str:
-    if dtype.name in SCALARS or dtype.name in FLOAT8:
-        return SCALARS.get(dtype.name) or FLOAT8[dtype.name]
+    if dtype.name in TYPES:
+        return TYPES[dtype.name]
     if dtype.kind not in "iu":
         raise BuildError(f"Triton has no type for NumPy's {dtype}")
     return f"{dtype.kind}{8 * dtype.itemsize}"

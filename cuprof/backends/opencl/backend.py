@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 import statistics
+from functools import cached_property
 
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.device_state import find_other_processes, find_uuid
@@ -25,17 +26,15 @@ class OpenClBackend(Backend[OpenClRunnable]):
 
     spec = SPEC
 
-    def __init__(self, index: int = 0) -> None:
-        self.device = OpenClDevice(index)
-        self._facts: DeviceFacts | None = None
+    def __init__(self, index: int | None = None) -> None:
+        self.device = OpenClDevice(index or 0)
 
     def facts(self) -> DeviceFacts:
         """Return the device's name, memory and the versions that its timings depend on."""
-        if self._facts is None:
-            self._facts = self._read_facts()
         return self._facts
 
-    def _read_facts(self) -> DeviceFacts:
+    @cached_property
+    def _facts(self) -> DeviceFacts:
         device = self.device.handle
         name = " ".join(device.name.split())
         identity = {
@@ -104,8 +103,3 @@ class OpenClBackend(Backend[OpenClRunnable]):
         """Copy the inputs to the device and allocate outputs and the scratch arena."""
         with self.device.errors("set up the buffers"):
             return OpenClSession(self.device, signature, inputs, options, scratch_bytes)
-
-
-def open_backend(index: int | None = None) -> OpenClBackend:
-    """Open a device by its ordinal in `find_devices`, the first by default."""
-    return OpenClBackend(index or 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
-from cuprof.backends.ptxas import KernelFacts, read_resources
+from cuprof.backends.ptxas import most_of, read_resources
 from cuprof.errors import ImpossibleError, LaunchError
 from cuprof.excess import compare
 from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
@@ -87,10 +87,8 @@ class OpenClSession(Session[OpenClRunnable]):
         """Keep the contents of the sets in device memory, as many as it takes."""
         self._contents, self._sets = [], []
         is_in_place = len(self.restored) > len(self.inputs)
-        if (
-            self.options.flush == "none" and not is_in_place
-        ):  # writing the inputs would bring into the caches what is not to be there
-            return 0
+        if self.options.flush == "none" and not is_in_place:
+            return 0  # writing the inputs would bring into the caches what is not to be there
         cl = self.device.cl
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         for each in sets:
@@ -139,17 +137,18 @@ class OpenClSession(Session[OpenClRunnable]):
         for name, buffer in self._contents[draw.inputs].items():
             cl.enqueue_copy(queue, self.restored[name], buffer, byte_count=host[name].nbytes)
         self._in_place = host
-        self._fill(draw.fill)
-        if runnable is not None:
-            runnable.arena.fill(draw.fill)
-            for step in runnable.setup:
-                step([])
+        self._fill(draw.fill, runnable)
         queue.finish()
 
-    def _fill(self, byte: int) -> None:
+    def _fill(self, byte: int, runnable: OpenClRunnable | None) -> None:
+        """Enqueue the overwriting of outputs with a byte, and of a runnable's scratch, which is then set up."""
         for name, buffer in self.outputs.items():
             if name not in self.restored:
                 self.device.cl.enqueue_fill_buffer(self.device.queue, buffer, np.uint8(byte), 0, buffer.size)
+        if runnable is not None:
+            runnable.arena.fill(byte)
+            for step in runnable.setup:
+                step([])
 
     def damaged_inputs(self) -> tuple[str, ...]:
         """Return the inputs that were overwritten, by comparing with the host's copy."""
@@ -208,10 +207,7 @@ class OpenClSession(Session[OpenClRunnable]):
         """Overwrite outputs and scratch."""
         with self.device.errors("poison the buffers", waiting=True):
             self._upload({name: array for name, array in self._in_place.items() if name in self.outputs})
-            self._fill(byte)
-            runnable.arena.fill(byte)
-            for step in runnable.setup:
-                step([])
+            self._fill(byte, runnable)
             self.device.queue.finish()
 
     def spoil(self, runnable: OpenClRunnable, share: float, byte: int) -> None:
@@ -299,11 +295,8 @@ class OpenClSession(Session[OpenClRunnable]):
             buffer, size, pattern = buffers[step.buffer], sizes[step.buffer], np.uint8(step.value)
             return lambda after: cl.enqueue_fill_buffer(queue, buffer, pattern, 0, size, wait_for=after)
         if isinstance(step, Copy):
-            source, target, count = (
-                buffers[step.source],
-                buffers[step.target],
-                min(sizes[step.source], sizes[step.target]),
-            )
+            source, target = buffers[step.source], buffers[step.target]
+            count = min(sizes[step.source], sizes[step.target])
             return lambda after: cl.enqueue_copy(queue, target, source, byte_count=count, wait_for=after)
         assert isinstance(step, Launch)
         if step.shared_bytes:
@@ -318,8 +311,8 @@ class OpenClSession(Session[OpenClRunnable]):
         kernel.set_args(*(buffers[value] if isinstance(value, str) else as_scalar(value) for value in step.args))
         self._check_group(kernel, step)
         kernels.append(kernel)
-        items = tuple(groups * size for groups, size in zip(*_same_length(step.grid, step.block), strict=True))
-        block = _same_length(step.grid, step.block)[1]
+        grid, block = _same_length(step.grid, step.block)
+        items = tuple(groups * size for groups, size in zip(grid, block, strict=True))
         return lambda after: cl.enqueue_nd_range_kernel(queue, kernel, items, block, wait_for=after)
 
     def _check_group(self, kernel: Any, step: Launch) -> None:
@@ -341,17 +334,11 @@ class OpenClSession(Session[OpenClRunnable]):
 
     def _build_facts(self, kernels: Sequence[Any], log: str, build_ns: int) -> BuildFacts:
         """Return the resources: registers and spills as NVIDIA's compiler logs them, local memory as OpenCL tells."""
-        logged: Mapping[str, KernelFacts] = read_resources(log)
+        logged = read_resources(log)
         used = [logged[kernel.function_name] for kernel in kernels if kernel.function_name in logged]
         info = self.device.cl.kernel_work_group_info.LOCAL_MEM_SIZE
         local = [kernel.get_work_group_info(info, self.device.handle) for kernel in kernels]
-        return BuildFacts(
-            registers=max((each.registers for each in used), default=None),
-            shared_bytes=max(local, default=None),
-            spill_bytes=max((each.spill_bytes for each in used), default=None),
-            build_ns=build_ns,
-            log=log,
-        )
+        return replace(most_of(used), shared_bytes=max(local, default=None), build_ns=build_ns, log=log)
 
     def _host_buffers(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Return host arrays to transfer from and to, page-locked if the options say so."""

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import Backend, ReadingOptions
-from cuprof.backends.program.build import program_build
+from cuprof.backends.native import NativeBuild
 from cuprof.backends.program.kernel_clock import KernelClock
 from cuprof.backends.program.session import ProgramRunnable, ProgramSession
 from cuprof.backends.program.spec import SPEC
-from cuprof.backends.registry import find_facts
+from cuprof.backends.registry import find_facts, open_backend
 from cuprof.backends.registry import list_devices as list_devices_of
-from cuprof.backends.registry import open_backend as open_other
 from cuprof.backends.spec import ListedDevice
 from cuprof.errors import CuprofError
 from cuprof.family import Arrays, Program, Signature, Variant
@@ -48,13 +47,13 @@ class ProgramBackend(Backend[ProgramRunnable]):
 
     def calibrate(self) -> Calibration:
         """Let the back end that drives the device measure it."""
-        return replace(open_other(*self._driven_by).calibrate(), backend=SPEC.name)
+        return replace(open_backend(*self._driven_by).calibrate(), backend=SPEC.name)
 
     def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
         """Begin to compile sources that become executables."""
         for variant, program, text in builds:
             if variant.compiler:
-                self.cache.start(program_build(variant, program, text, self.arch))
+                self.cache.start(NativeBuild.of(variant, program, text, "program", self.arch))
 
     def open(
         self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
@@ -73,15 +72,10 @@ def _device_facts(index: int | None) -> DeviceFacts:
         facts = None
     if facts is not None:
         return facts
-    host = open_other("cpu").facts()
+    host = open_backend("cpu").facts()
     return replace(host, details={**host.details, "type": "CPU"})
 
 
 def list_devices() -> Iterator[ListedDevice]:
     """Yield what programs may run on: the GPUs, or the host."""
     yield from list_devices_of("cuda") or list_devices_of("cpu")
-
-
-def open_backend(index: int | None = None) -> ProgramBackend:
-    """Let programs see one GPU, all of them by default."""
-    return ProgramBackend(index)

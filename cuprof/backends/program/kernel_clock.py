@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuprof.backends.build_cache import BuildCache
-from cuprof.backends.program.build import TOOLKIT, kernel_times_build
+from cuprof.backends.program.build import TOOLKIT, own_build
 from cuprof.errors import MissingDependencyError
 from cuprof.family.headers import find_headers
 
@@ -42,7 +42,7 @@ class KernelClock:
             MissingDependencyError: CUPTI or a C++ compiler is not installed.
         """
         include, library = find_cupti()
-        built, _ = self.cache.compile(kernel_times_build(include))
+        built, _ = self.cache.compile(own_build("kernel_times.cpp", "g++", include))
         place = folder / "libkernel_times.so"
         place.write_bytes(built.image)
         return {

@@ -9,8 +9,9 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -18,8 +19,10 @@ import numpy as np
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import POISON_BYTE, Draw, Draws, InputSet, Reading, Session, first_draw
-from cuprof.backends.program.build import mark_build, program_build
+from cuprof.backends.native import NativeBuild
+from cuprof.backends.program.build import own_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
+from cuprof.backends.ptxas import most_of
 from cuprof.backends.spec import MARK_VARIABLE
 from cuprof.errors import LaunchError
 from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Variant
@@ -51,6 +54,11 @@ class ProgramRunnable:
     def steps(self) -> int:
         """Return how many processes one execution starts."""
         return len(self.processes)
+
+    def files(self, buffers: Container[str]) -> list[File]:
+        """Return the files among its arguments that stand for one of these buffers."""
+        words = chain.from_iterable(step.arguments for step in self.processes)
+        return [word for word in words if isinstance(word, File) and word.buffer in buffers]
 
 
 class ProgramSession(Session[ProgramRunnable]):
@@ -89,15 +97,9 @@ class ProgramSession(Session[ProgramRunnable]):
         build = BuildFacts()
         image = to_bytes(text)
         if variant.compiler:
-            built, cached = self.cache.compile(program_build(variant, program, text, self.arch))
+            built, cached = self.cache.compile(NativeBuild.of(variant, program, text, "program", self.arch))
             image = built.image
-            build = BuildFacts(
-                registers=max((each.registers for each in built.kernels.values()), default=None),
-                shared_bytes=max((each.shared_bytes for each in built.kernels.values()), default=None),
-                spill_bytes=max((each.spill_bytes for each in built.kernels.values()), default=None),
-                cached=cached,
-                log=built.log,
-            )
+            build = replace(most_of(built.kernels.values()), cached=cached, log=built.log)
         executable = Path(tempfile.mkdtemp(dir=self.folder), Path(variant.source or variant.name).stem)
         executable.write_bytes(image)
         executable.chmod(0o755)
@@ -107,12 +109,11 @@ class ProgramSession(Session[ProgramRunnable]):
     def poison(self, runnable: ProgramRunnable, byte: int = POISON_BYTE) -> None:
         """Fill the files of the outputs, and take away what was printed."""
         runnable.printed = []
-        for step in runnable.processes:
-            for file in _files(step):
-                if file.buffer in self.signature.outputs and file.buffer in self._in_place:
-                    self._path(file).write_bytes(_encode(np.asarray(self._in_place[file.buffer]), file.format))
-                elif file.buffer in self.signature.outputs:
-                    self._path(file).write_bytes(bytes([byte]) * self.signature.outputs[file.buffer].nbytes)
+        for file in runnable.files(self.signature.outputs):
+            if file.buffer in self._in_place:
+                self._path(file).write_bytes(_encode(np.asarray(self._in_place[file.buffer]), file.format))
+            else:
+                self._path(file).write_bytes(bytes([byte]) * self.signature.outputs[file.buffer].nbytes)
 
     def repeat(self, runnable: ProgramRunnable, count: int) -> None:
         """Run the program so many times."""
@@ -139,16 +140,13 @@ class ProgramSession(Session[ProgramRunnable]):
         Raises:
             LaunchError: a file is missing or has another size, or too few numbers were printed.
         """
-        found: dict[str, np.ndarray] = {}
-        for number, step in enumerate(runnable.processes):
-            for file in _files(step):
-                if file.buffer in self.signature.outputs:
-                    found[file.buffer] = self._read_file(file, self.signature.outputs[file.buffer], runnable.name)
-            if step.stdout and number < len(runnable.printed):
-                array = self.signature.outputs[step.stdout]
-                found[step.stdout] = _read_numbers(runnable.printed[number], array, f"{runnable.name} printed")
-        if absent := [name for name in self.signature.outputs if name not in found]:
-            raise LaunchError(f"{runnable.name} has not run, and gives no {', '.join(absent)}")
+        outputs, name = self.signature.outputs, runnable.name
+        found = {file.buffer: self._read_file(file, outputs[file.buffer], name) for file in runnable.files(outputs)}
+        for step, printed in zip(runnable.processes, runnable.printed, strict=False):  # nothing before it has run
+            if step.stdout:
+                found[step.stdout] = _read_numbers(printed, outputs[step.stdout], f"{name} printed")
+        if absent := [each for each in outputs if each not in found]:
+            raise LaunchError(f"{name} has not run, and gives no {', '.join(absent)}")
         return found
 
     def stock(self, sets: Sequence[InputSet]) -> int:
@@ -206,13 +204,11 @@ class ProgramSession(Session[ProgramRunnable]):
 
     def _provide(self, runnable: ProgramRunnable) -> None:
         """Write the inputs that are in place into the files that the program reads."""
-        for step in runnable.processes:
-            for file in _files(step):
-                if file.buffer in self.signature.inputs:
-                    path, array = self._path(file), self._in_place[file.buffer]
-                    if path not in self._written or self._written[path][0] is not array:
-                        self._written[path] = (array, _encode(array, file.format))
-                        path.write_bytes(self._written[path][1])
+        for file in runnable.files(self.signature.inputs):
+            path, array = self._path(file), self._in_place[file.buffer]
+            if path not in self._written or self._written[path][0] is not array:
+                self._written[path] = (array, _encode(array, file.format))
+                path.write_bytes(self._written[path][1])
 
     def _run(self, runnable: ProgramRunnable, environment: Mapping[str, str]) -> float:
         """Run each step's process to its end; return nanoseconds of the host's clock in all.
@@ -248,7 +244,7 @@ class ProgramSession(Session[ProgramRunnable]):
             return {}
         place = self.folder / "mark.so"
         if not place.exists():
-            place.write_bytes(self.cache.compile(mark_build())[0].image)
+            place.write_bytes(self.cache.compile(own_build("mark.c", "gcc"))[0].image)
         return {MARK_VARIABLE: os.environ[MARK_VARIABLE], "LD_PRELOAD": str(place)}
 
     def _path(self, file: File) -> Path:
@@ -274,10 +270,6 @@ class ProgramSession(Session[ProgramRunnable]):
         if len(content) != array.nbytes:
             raise LaunchError(f"{where} {len(content)} bytes, not {array.nbytes} ({array.size} × {array.dtype})")
         return np.frombuffer(content, array.type).reshape(array.shape).copy()
-
-
-def _files(step: Execute) -> list[File]:
-    return [word for word in step.arguments if isinstance(word, File)]
 
 
 def _encode(array: np.ndarray, format: str) -> bytes:

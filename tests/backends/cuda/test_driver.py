@@ -13,7 +13,10 @@ from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda import driver as cuda_driver
 from cuprof.backends.cuda.driver import CONTEXT_LOST, PackedLaunch, call
 from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError
+from cuprof.family import Launch
 from cuprof.family.program import as_scalar
+
+ONE = Launch("k", (1,))
 
 
 class FakeDriver:
@@ -62,7 +65,7 @@ SCALARS = (
 
 def test_arguments_lie_in_memory_as_the_kernel_reads_them(driver: FakeDriver) -> None:
     address = 0x7F00_1234_5678_9A00
-    launch = PackedLaunch("k", "function", (3,), (64, 2), [address, *SCALARS], 4096)
+    launch = PackedLaunch(Launch("k", (3,), (64, 2), shared_bytes=4096), "function", [address, *SCALARS])
     launch(77)
     ((function, *rest),) = driver.launches
     assert function == "function"
@@ -74,24 +77,24 @@ def test_arguments_lie_in_memory_as_the_kernel_reads_them(driver: FakeDriver) ->
 
 
 def test_each_argument_is_aligned_for_its_type(driver: FakeDriver) -> None:
-    launch = PackedLaunch("k", None, (1,), (1,), list(SCALARS))
+    launch = PackedLaunch(ONE, None, list(SCALARS))
     table = (ctypes.c_void_p * len(SCALARS)).from_address(launch.params)
     assert all(table[index] % value.itemsize == 0 for index, value in enumerate(SCALARS))
 
 
 def test_a_kernel_without_arguments(driver: FakeDriver) -> None:
-    PackedLaunch("k", None, (1,), (1,), [])(0)
+    PackedLaunch(ONE, None, [])(0)
     assert len(driver.launches) == 1
 
 
 def test_a_cooperative_launch_takes_the_same_arguments(driver: FakeDriver) -> None:
-    launch = PackedLaunch("k", "function", (3,), (64,), [np.int32(5)], 16, cooperative=True)
+    launch = PackedLaunch(Launch("k", (3,), (64,), (), 16, cooperative=True), "function", [np.int32(5)])
     launch(77)
     assert driver.launches == [("cooperative", "function", 3, 1, 1, 64, 1, 1, 16, 77, launch.params)]
 
 
 def test_repeated_launches_share_the_arguments_and_one_can_be_replaced(driver: FakeDriver) -> None:
-    launch = PackedLaunch("k", None, (1,), (1,), [1, np.uint32(7), np.uint64(9)])
+    launch = PackedLaunch(ONE, None, [1, np.uint32(7), np.uint64(9)])
     launch(0)
     launch.set_argument(1, np.uint32(8))
     launch(0)
@@ -103,7 +106,7 @@ def test_repeated_launches_share_the_arguments_and_one_can_be_replaced(driver: F
 
 
 def test_arguments_outlive_what_they_were_made_from(driver: FakeDriver) -> None:
-    launches = [PackedLaunch("k", None, (1,), (1,), [np.int64(number)]) for number in range(200)]
+    launches = [PackedLaunch(ONE, None, [np.int64(number)]) for number in range(200)]
     values = [int.from_bytes(argument_bytes(launch.params, (8,))[0], "little") for launch in launches]
     assert values == list(range(200))
 
@@ -111,7 +114,7 @@ def test_arguments_outlive_what_they_were_made_from(driver: FakeDriver) -> None:
 def test_a_refused_launch_names_the_kernel(driver: FakeDriver) -> None:
     driver.status = 701
     with pytest.raises(LaunchError, match="launch scale: CUDA_ERROR_701: what it means") as raised:
-        PackedLaunch("scale", None, (1,), (1,), [])(0)
+        PackedLaunch(Launch("scale", (1,)), None, [])(0)
     assert not isinstance(raised.value, DeviceLostError)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import Draw, InputSet
-from cuprof.backends.program.build import mark_build
+from cuprof.backends.program.build import own_build
 from cuprof.backends.program.kernel_clock import KernelClock, KernelRecord, busy_ns, find_cupti
 from cuprof.backends.program.session import ProgramRunnable, ProgramSession
 from cuprof.errors import LaunchError
@@ -170,4 +170,4 @@ def test_the_libraries_that_are_loaded_into_programs_compile(tmp_path: Path) -> 
         pytest.skip(str(error))
     variables = KernelClock(BuildCache(tmp_path / "cache")).install(tmp_path)
     assert Path(variables["CUDA_INJECTION64_PATH"]).read_bytes().startswith(b"\x7fELF")
-    assert mark_build().run().image.startswith(b"\x7fELF")
+    assert own_build("mark.c", "gcc").run().image.startswith(b"\x7fELF")
