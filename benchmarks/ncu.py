@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 
@@ -28,9 +29,9 @@ def median_durations(report: Path) -> dict[str, float]:
     from cuprof.ncu.report_file import read_report
 
     found: dict[str, list[float]] = {}
-    for launch in read_report(report, ["gpu__time_duration.sum"]).launches:
-        if launch.record.duration_ns is not None:
-            found.setdefault(launch.record.kernel, []).append(launch.record.duration_ns)
+    for launch in chain.from_iterable(read_report(report, ["gpu__time_duration.sum"]).values()):
+        if launch.duration_ns is not None:
+            found.setdefault(launch.kernel, []).append(launch.duration_ns)
     return {kernel: statistics.median(durations) for kernel, durations in found.items()}
 
 
@@ -38,4 +39,4 @@ def count_launches(report: Path) -> int:
     """Return how many launches a report holds."""
     from cuprof.ncu.report_file import read_report
 
-    return len(read_report(report, []).launches)
+    return sum(map(len, read_report(report, []).values()))
