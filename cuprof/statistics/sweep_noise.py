@@ -56,10 +56,11 @@ class SweepNoise:
 
     def of(self, base: NoiseModel, new: NoiseModel, base_ns: float, new_ns: float) -> Noise:
         """Return the noise of either of two times; where theirs differ, the root mean square."""
-        models = [self.models[0] if self.source == "stated" else model for model in (base, new)]
-        squares = [model.deviation(time) ** 2 for model, time in zip(models, (base_ns, new_ns), strict=True)]
-        scale = max(map(self._scale, models), key=lambda each: each.value)
-        return scale.times(math.sqrt(sum(squares) / 2))
+        if self.source == "stated":
+            base = new = self.models[0]
+        mean_square = (base.deviation(base_ns) ** 2 + new.deviation(new_ns) ** 2) / 2
+        scale = self._scale(base) if base == new else max(map(self._scale, (base, new)), key=lambda each: each.value)
+        return scale.times(math.sqrt(mean_square))
 
     @property
     def text(self) -> str:

@@ -78,6 +78,13 @@ def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.Colu
     return column.in_(sa.select(listed.c.value))  # type: ignore[no-any-return]
 
 
+def plain_rows(connection: Connection, query: sa.Select[*tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return rows as the driver has them: for very many, whose values need no conversion, in half of the time."""
+    with connection.execute(query) as result:
+        assert result.cursor is not None  # of a query that returns rows
+        return list(result.cursor.fetchall())
+
+
 def chunks(items: Sequence[Item], size: int = CHUNK) -> Iterator[Sequence[Item]]:
     """Yield the items in pieces of at most `size`."""
     for start in range(0, len(items), size):
