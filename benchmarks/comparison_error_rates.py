@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -174,7 +174,7 @@ def estimated_noise_errors(between: float, controls: int, count: int, seed: int 
         pairs = [draw_pair(rng, scenario, 1.0) for _ in range(controls + others)]
         contrasts = [contrast(*pair) for pair in pairs]
         noise = estimate_scale(contrasts[:controls], [ASSUMED] * controls, controls).times(ASSUMED)
-        found = judge([replace(each, noise=noise) for each in contrasts], Rule())
+        found = judge([each._replace(noise=noise) for each in contrasts], Rule())
         wrong += any(each.verdict in (Verdict.SLOWER, Verdict.FASTER) for each in found)
     return wrong / count
 

@@ -38,7 +38,8 @@ class Match:
     @property
     def device(self) -> str:
         """Return the device's name, or both where the sides ran on two."""
-        return " and ".join(dict.fromkeys((self.base.device, self.new.device)))
+        base, new = self.base.device, self.new.device
+        return base if base == new else f"{base} and {new}"
 
     @property
     def is_one_run(self) -> bool:

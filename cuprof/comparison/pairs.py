@@ -11,7 +11,6 @@ from cuprof.comparison.matching import Match
 from cuprof.comparison.noise import noise_within
 from cuprof.errors import SelectionError
 from cuprof.records import Measure
-from cuprof.statistics.contrast import foresee
 
 
 class Contender(NamedTuple):
@@ -101,7 +100,6 @@ class VariantComparisons:
                 else:
                     left[key] = pair, measure
         contrasts = contrast_matched(list(left.values()), noise_within)
-        foresee(contrasts)
         self._ratios |= {key: contrast.ratio for key, contrast in zip(left, contrasts, strict=True)}
 
     def _side(self, contender: Contender) -> Side:

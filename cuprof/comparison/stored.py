@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
@@ -106,12 +105,12 @@ def read_entries(
 
 def read_samples(series: Iterable[Series]) -> None:
     """Read what is not read yet of the samples of many series, in few queries."""
-    wanted: dict[Shelf, list[int]] = defaultdict(list)
+    wanted: dict[Shelf, list[StoredSeries]] = defaultdict(list)
     for each in series:
         if isinstance(each, StoredSeries):
-            wanted[each.shelf].append(each.timing_id)
-    for shelf, timing_ids in wanted.items():
-        shelf.read(timing_ids)
+            wanted[each.shelf].append(each)
+    for shelf, of_shelf in wanted.items():
+        shelf.read(of_shelf)
 
 
 def forget_samples(series: Iterable[Series]) -> None:
@@ -122,28 +121,23 @@ def forget_samples(series: Iterable[Series]) -> None:
 
 
 class Shelf:
-    """The samples of stored timings, read once; those of a timing never change."""
+    """The samples of stored timings; those of a timing never change."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._found: dict[int, SampleArrays] = {}
         finalize(self, engine.dispose)
 
-    def read(self, timing_ids: Iterable[int]) -> None:
-        """Read the samples of these timings."""
-        missing = [each for each in timing_ids if each not in self._found]
-        if missing:
-            with explained(self._engine.url), self._engine.connect() as connection:
-                self._found.update(iter_samples(connection.execution_options(**{READING: True}), missing))
-
-    def take(self, timing_id: int) -> SampleArrays:
-        """Return the samples of a timing, which are then forgotten here."""
-        found = self._found.pop(timing_id, None)
-        if found is None:
-            self.read([timing_id])
-            with checking(self._engine.url):
-                found = self._found.pop(timing_id)
-        return found
+    def read(self, series: Iterable[StoredSeries]) -> None:
+        """Read the samples of those series that have none."""
+        missing = [each for each in series if not each.is_read]
+        if not missing:
+            return
+        with explained(self._engine.url), self._engine.connect() as connection:
+            reading = connection.execution_options(**{READING: True})
+            found = dict(iter_samples(reading, [each.timing_id for each in missing]))
+        with checking(self._engine.url):
+            for each in missing:
+                each.keep(found[each.timing_id])
 
 
 class StoredSeries(Series):
@@ -154,41 +148,45 @@ class StoredSeries(Series):
     """
 
     # Without a dictionary of its own, unless its quartiles are asked for: there may be some hundred thousand.
-    __slots__ = ("durations", "rounds", "shelf", "stored_ns", "tick_ns", "timing_id", "together")
+    __slots__ = ("durations", "is_read", "rounds", "shelf", "stored_ns", "tick_ns", "timing_id", "together")
 
     def __init__(
         self, shelf: Shelf, timing_id: int, median_ns: float, together: str = "", tick_ns: float = 0.0
     ) -> None:
-        known = {
-            "shelf": shelf,
-            "timing_id": timing_id,
-            "stored_ns": median_ns,
-            "together": together,
-            "tick_ns": tick_ns,
-        }
-        for name, value in known.items():
-            object.__setattr__(self, name, value)
+        _set(self, "shelf", shelf)
+        _set(self, "timing_id", timing_id)
+        _set(self, "stored_ns", median_ns)
+        _set(self, "together", together)
+        _set(self, "tick_ns", tick_ns)
+        _set(self, "is_read", False)
 
     if TYPE_CHECKING:
         shelf: Shelf
         timing_id: int
         stored_ns: float
+        is_read: bool
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("durations", "rounds"):
             raise AttributeError(name)
-        samples = self.shelf.take(self.timing_id)
-        chosen = slice(None) if samples.durations_ns.min() > 0 else samples.durations_ns > 0
-        found = {"durations": samples.durations_ns[chosen], "rounds": samples.rounds[chosen]}
-        for each, values in found.items():
-            object.__setattr__(self, each, values)
-        return found[name]
+        self.shelf.read([self])
+        return getattr(self, name)
+
+    def keep(self, samples: SampleArrays) -> None:
+        """Take its samples."""
+        rounds, durations = samples
+        if not durations[durations.argmin()] > 0:
+            rounds, durations = rounds[durations > 0], durations[durations > 0]
+        _set(self, "durations", durations)
+        _set(self, "rounds", rounds)
+        _set(self, "is_read", True)
 
     def forget(self) -> None:
         """Forget the samples."""
-        with suppress(AttributeError):  # at the first that is not there: each is made of the one before it
-            for name in ("durations", "rounds", "spread", "quartiles"):
-                object.__delattr__(self, name)
+        if self.is_read:
+            _set(self, "is_read", False)
+            object.__delattr__(self, "durations")
+            object.__delattr__(self, "rounds")
 
     @property
     def median_ns(self) -> float:
@@ -197,6 +195,7 @@ class StoredSeries(Series):
 
 
 _NO_REFERENCE = ("", NONE)
+_set = object.__setattr__
 
 
 def _is_told(timing: MeasuredTiming) -> bool:

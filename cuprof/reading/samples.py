@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,14 +13,13 @@ from sqlalchemy.engine import Connection
 
 from cuprof.store.connection import checking
 from cuprof.store.models import Samples
-from cuprof.store.rows import chunks
+from cuprof.store.rows import among, chunks, plain_rows
 
 TOGETHER = 1000
 """Timings whose lists are read at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleArrays:
+class SampleArrays(NamedTuple):
     """The samples of one timing that count, in the order in which they were taken.
 
     Args:
@@ -36,7 +34,7 @@ class SampleArrays:
 def iter_samples(connection: Connection, timing_ids: Iterable[int]) -> Iterator[tuple[int, SampleArrays]]:
     """Yield (timing, its samples) by rising number of the timing; those without a counted sample are left out."""
     for chunk in chunks(sorted(set(timing_ids)), TOGETHER):
-        rows = connection.execute(_LISTS.where(Samples.timing_id.in_(chunk))).all()
+        rows = plain_rows(connection, _LISTS.where(among(connection, Samples.timing_id, chunk)))
         with checking(connection.engine.url):
             yield from _arrays([row for row in rows if row[1] != "[]"])
 

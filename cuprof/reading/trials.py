@@ -17,7 +17,7 @@ from cuprof.point import Point
 from cuprof.reading.intact import intact
 from cuprof.records import BuildFacts, Check, Energy, Measure, State, Summary, Unavailable
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Trial, Variant
-from cuprof.store.rows import CHUNK, among
+from cuprof.store.rows import CHUNK, among, plain_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def iter_members(
     Args:
         variants: only those of these names, all when empty.
         runs: what is selected of runs, the key first.
-        timings: what is selected of timings, the run's key second.
+        timings: what is selected of timings, the run's key second, of types that the driver has.
     """
     chosen = [SweepTrial.sweep_id.in_(sweep_ids), *([Variant.name.in_(variants)] if variants else [])]
     facts = {
@@ -174,7 +174,7 @@ def iter_members(
             run_ids = [member.run_id for member in members if member.run_id is not None]
             ran = {row[0]: row for row in connection.execute(runs.where(among(connection, Run.id, run_ids))).all()}
             timed: dict[int, list[Any]] = defaultdict(list)
-            for row in connection.execute(timings.where(among(connection, Timing.run_id, run_ids))).all():
+            for row in plain_rows(connection, timings.where(among(connection, Timing.run_id, run_ids))):
                 timed[row[1]].append(row)
             for member in members:
                 run_id = member.run_id
@@ -224,7 +224,7 @@ _RUNS = sa.select(
 _TIMINGS = sa.select(
     *(Timing.id, Timing.run_id, Timing.measure, Timing.method, Timing.stopped_by),
     *(Timing.sample_count, Timing.excluded_count, *(getattr(Timing, field.name) for field in fields(Summary)[2:])),
-    *(Timing.details, Timing.rotation, Timing.energy_j, Timing.mean_w, Timing.idle_w),
+    *(sa.cast(Timing.details, sa.Text), Timing.rotation, Timing.energy_j, Timing.mean_w, Timing.idle_w),
 ).order_by(Timing.id)
 _MEMBERS = (
     sa.select(
@@ -272,7 +272,8 @@ def _timing(row: Any) -> TimingRow:
      energy_j, mean_w, idle_w) = row  # fmt: skip
     summary = Summary(count, excluded, *map(_number, figures))
     energy = None if energy_j is None else Energy(energy_j, _number(mean_w), _number(idle_w))
-    return TimingRow(key, run_id, _measure(measure), method, stopped_by, summary, details or {}, rotation or "", energy)
+    told = json.decode(details) or {}
+    return TimingRow(key, run_id, _measure(measure), method, stopped_by, summary, told, rotation or "", energy)
 
 
 def _number(value: float | None) -> float:

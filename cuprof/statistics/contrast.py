@@ -6,18 +6,16 @@ Everything is done on logarithms, so that a ratio and its inverse are treated al
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from cuprof.statistics.critical import critical
+from cuprof.statistics.critical import critical, criticals
 from cuprof.statistics.noise import NO_NOISE, Noise
 from cuprof.statistics.series import Series, are_together
-from cuprof.statistics.shift import Shift, shifts_between, shifts_of_pairs
-from cuprof.statistics.sums import Sums, find_quantiles
+from cuprof.statistics.shift import Shift, Shifts, shifts_between, shifts_of_pairs
+from cuprof.statistics.sums import Sums, find_quantiles, ranks_of
 from cuprof.statistics.ticks import spread_all
 
 LEAST_SHARED = 0.25
@@ -39,8 +37,7 @@ BASE_SEED, NEW_SEED = 20231, 20232
 """Fixed, so that the same samples always give the same interval."""
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """How many times as long NEW takes as BASE.
 
     Args:
@@ -61,44 +58,76 @@ class Contrast:
     bridge: Contrast | None = None
 
     @property
-    def shifts(self) -> tuple[Shift, ...]:
-        """Return what its estimate and its intervals are made of."""
-        return (self.shift, *(self.bridge.shifts if self.bridge else ()))
-
-    @property
     def ratio(self) -> float:
         """Return the ratio NEW / BASE."""
         return math.exp(self.log_ratio)
 
-    @cached_property
+    @property
     def log_ratio(self) -> float:
         """Return the natural logarithm of the ratio NEW / BASE."""
         return self.shift.estimate - (self.bridge.log_ratio if self.bridge else 0.0)
 
     def log_bounds(self, error_rate: float) -> tuple[float, float]:
-        """Return the interval of the log ratio that misses the truth with a chance of `error_rate`.
+        """Return the interval of the log ratio that misses the truth with a chance of `error_rate`."""
+        low, high = Contrasts([self]).log_bounds(error_rate)
+        return float(low[0]), float(high[0])
+
+
+class Contrasts:
+    """Many contrasts, whose intervals are found together."""
+
+    def __init__(self, contrasts: Sequence[Contrast]) -> None:
+        self._shifts = Shifts([each.shift for each in contrasts])
+        self.log_ratios = np.array([each.log_ratio for each in contrasts])
+        self._known_error = np.array([each.known_error for each in contrasts])
+        self._resolution = np.array([each.resolution for each in contrasts])
+        noises = [(each.noise.deviation, each.noise.freedom, each.noise.least) for each in contrasts]
+        self._deviation, self._freedom, self._least = np.array(noises).reshape(-1, 3).T
+        bridges = {id(each.bridge): each.bridge for each in contrasts if each.bridge}  # one of very many
+        self._bridges = Contrasts(list(bridges.values())) if bridges else None
+        numbers = dict(zip(bridges, range(len(bridges)), strict=True))
+        self._bridge = np.array([numbers.get(id(each.bridge), -1) for each in contrasts], dtype=np.intp)
+
+    def log_bounds(self, error_rate: float, places: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return both ends of the intervals of the contrasts at some places, else of all; see `Contrast.log_bounds`.
 
         The distances of independent sources of error from the estimate add up by squares, each side by itself (MOVER:
         Zou & Donner, Statistics in Medicine 27, 2008).
         """
-        low, high = self.shift.bounds(error_rate)
-        down, up = self.shift.estimate - low, high - self.shift.estimate
-        if self.bridge:
-            farther = self.bridge.log_bounds(error_rate)
-            down = math.hypot(down, farther[1] - self.bridge.log_ratio)
-            up = math.hypot(up, self.bridge.log_ratio - farther[0])
-        known = self._known(error_rate)
-        below, above = math.hypot(down, known), math.hypot(up, known)
-        return self.log_ratio - below - self.resolution, self.log_ratio + above + self.resolution
+        places = np.arange(self.log_ratios.size) if places is None else places
+        low, high = self._shifts.bounds(error_rate, places)
+        estimates, log_ratios = self._shifts.estimates[places], self.log_ratios[places]
+        down, up = estimates - low, high - estimates
+        bridged = np.flatnonzero(self._bridge[places] >= 0)
+        if self._bridges is not None and bridged.size:
+            of_bridge = self._bridge[places[bridged]]
+            low, high = self._bridges.log_bounds(error_rate)
+            middle = self._bridges.log_ratios
+            down[bridged] = _hypot(down[bridged], (high - middle)[of_bridge])
+            up[bridged] = _hypot(up[bridged], (middle - low)[of_bridge])
+        known, resolution = self._known(error_rate, places), self._resolution[places]
+        return log_ratios - _hypot(down, known) - resolution, log_ratios + _hypot(up, known) + resolution
 
-    def may_differ(self, error_rate: float) -> bool:
-        """Return whether the interval may exclude equal times: not where it is too wide even without the samples."""
-        return abs(self.log_ratio) * NEARLY > self._known(error_rate) + self.resolution
+    def find_differing(self, error_rate: float, places: np.ndarray) -> np.ndarray:
+        """Return those places at which the interval excludes equal times."""
+        # It does not where it is too wide even without the samples.
+        least = self._known(error_rate, places) + self._resolution[places]
+        places = places[np.abs(self.log_ratios[places]) * NEARLY > least]
+        low, high = self.log_bounds(error_rate, places)
+        found: np.ndarray = places[~((low <= 0) & (high >= 0))]
+        return found
 
-    def _known(self, error_rate: float) -> float:
-        """Return how far the interval reaches for what is known without samples."""
-        summaries = critical(error_rate, math.inf) * self.known_error if self.known_error else 0.0
-        return math.hypot(summaries, math.sqrt(2.0) * self.noise.reach(error_rate))
+    def _known(self, error_rate: float, places: np.ndarray) -> np.ndarray:
+        """Return how far the intervals reach for what is known without samples."""
+        normal = critical(error_rate, math.inf)
+        reach = criticals(error_rate, self._freedom[places]) * self._deviation[places]
+        reach = np.maximum(reach, normal * self._least[places])
+        return _hypot(normal * self._known_error[places], math.sqrt(2.0) * reach)
+
+
+def _hypot(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return what `math.hypot` does, which differs from NumPy's in the last digit."""
+    return np.array(list(map(math.hypot, first.tolist(), second.tolist())))
 
 
 class Pair(NamedTuple):
@@ -154,20 +183,10 @@ def contrast_all(pairs: Sequence[Pair]) -> list[Contrast]:
         else:
             shift = next(paired)
             if all(errors):  # two values, whose errors are known and not from samples
-                shift = Shift(Sums(new, -base), 0.0, math.inf)
+                sums = Sums(new, -base)
+                shift = Shift(sums, float(find_quantiles([sums], ranks_of(0.5, np.ones(1)))[0]), 0.0, math.inf)
         found.append((Contrast(False, shift, math.hypot(*errors), resolution, pair.noise, pair.bridge),))
-    foresee((each for ways in found if len(ways) > 1 for each in ways), ONE_SIGMA)
-    return [_narrower(*ways) for ways in found]
-
-
-def foresee(contrasts: Iterable[Contrast], error_rate: float | None = None) -> None:
-    """Find what ratios and, at an error rate, intervals of many contrasts need at once; both then take little time."""
-    find_quantiles(
-        (shift.sums, rank)
-        for each in contrasts
-        for shift in each.shifts
-        for rank in (shift.sums.rank(0.5), *(() if error_rate is None else shift.ranks(error_rate)))
-    )
+    return _narrowest(found)
 
 
 def _find_shared(pair: Pair) -> tuple[np.ndarray, np.ndarray] | None:
@@ -184,14 +203,13 @@ def _find_shared(pair: Pair) -> tuple[np.ndarray, np.ndarray] | None:
     return ours, theirs
 
 
-def _narrower(paired: Contrast, apart: Contrast | None = None) -> Contrast:
-    """Return the narrower of two contrasts; a drift that both share can bias neither, as both saw all of it."""
-    return apart if apart and _width(apart) < CLEARLY_NARROWER * _width(paired) else paired
-
-
-def _width(each: Contrast) -> float:
-    low, high = each.log_bounds(ONE_SIGMA)
-    return high - low
+def _narrowest(found: Sequence[tuple[Contrast, ...]]) -> list[Contrast]:
+    """Return the narrower of a paired contrast and one apart; a drift of both biases neither, as both saw all of it."""
+    both = [place for place, ways in enumerate(found) if len(ways) > 1]
+    low, high = Contrasts([each for place in both for each in found[place]]).log_bounds(ONE_SIGMA)
+    paired, apart = (high - low).reshape(-1, 2).T
+    is_apart = dict(zip(both, (apart < CLEARLY_NARROWER * paired).tolist(), strict=True))
+    return [ways[is_apart.get(place, False)] for place, ways in enumerate(found)]
 
 
 def _logarithms(series: Sequence[Series], seed: int) -> list[tuple[np.ndarray, float]]:

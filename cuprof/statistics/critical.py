@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+import numpy as np
+
 MOST_FREEDOM = 1e6
 """Above it, Student's t is the normal distribution."""
 
@@ -15,6 +17,13 @@ def critical(error_rate: float, freedom: float) -> float:
     Of freedoms that are no whole number, the next whole one below is taken.
     """
     return _critical(error_rate, 0 if freedom > MOST_FREEDOM else max(1, math.floor(freedom + 1e-9)))
+
+
+def criticals(error_rate: float, freedoms: np.ndarray) -> np.ndarray:
+    """Return the critical value of each of many freedoms; see `critical`."""
+    distinct, places = np.unique(freedoms, return_inverse=True)
+    found: np.ndarray = np.array([critical(error_rate, freedom) for freedom in distinct.tolist()])[places]
+    return found
 
 
 @lru_cache(maxsize=4096)

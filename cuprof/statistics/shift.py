@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from cuprof.statistics.critical import critical
-from cuprof.statistics.sums import Sums, blocks, find_quantiles, stack
+from cuprof.statistics.critical import criticals
+from cuprof.statistics.sums import Sums, blocks, find_quantiles, ranks_of, stack
 from cuprof.statistics.ticks import by_size
 
 MOST_LAGS = 400
@@ -31,8 +30,7 @@ step within a short series leaves 2 of 20, one degree of freedom, and a critical
 data: with 4, simulated steps and correlations of up to 0.9 cause no more false differences, with 6 they do."""
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(NamedTuple):
     """The middle of all sums of one element of `first` and one of `second`, and bounds of the truth behind it.
 
     For two samples x and y, the sums of y and -x are all differences, and their median is the shift by Hodges and
@@ -42,6 +40,7 @@ class Shift:
     then the whole range is taken and stretched by as much as the quantile lies beyond.
 
     Args:
+        estimate: the median of the sums.
         deviation: of the share.
         freedom: degrees of freedom behind `deviation`; infinite where it is known.
         constant: the fewest samples of a series whose samples are all equal; infinite without one. That the median lies
@@ -49,46 +48,49 @@ class Shift:
     """
 
     sums: Sums
+    estimate: float
     deviation: float
     freedom: float
     constant: float = math.inf
 
-    @cached_property
-    def estimate(self) -> float:
-        """Return the median of the sums."""
-        return self.sums.quantile(self.sums.rank(0.5))
-
-    @property
-    def lowest(self) -> float:
-        """Return the smallest of the sums."""
-        return self.sums.factor * self.sums.lowest
-
-    @property
-    def highest(self) -> float:
-        """Return the largest of the sums."""
-        return self.sums.factor * self.sums.highest
-
     def bounds(self, error_rate: float) -> tuple[float, float]:
         """Return the interval that misses the true shift with a chance of `error_rate`."""
-        if not self._tells(error_rate):
-            return -math.inf, math.inf
-        if ranks := self.ranks(error_rate):
-            return self.sums.quantile(ranks[0]), self.sums.quantile(ranks[1])
-        stretch = 2.0 * critical(error_rate, self.freedom) * self.deviation
-        return (
-            self.estimate - stretch * (self.estimate - self.lowest),
-            self.estimate + stretch * (self.highest - self.estimate),
-        )
+        low, high = Shifts([self]).bounds(error_rate, np.zeros(1, dtype=np.intp))
+        return float(low[0]), float(high[0])
 
-    def ranks(self, error_rate: float) -> tuple[int, ...]:
-        """Return the ranks of the sums that bound the interval; none where it is no part of their range."""
-        if not self._tells(error_rate):
-            return ()
-        reach = critical(error_rate, self.freedom) * self.deviation
-        return (self.sums.rank(0.5 - reach), self.sums.rank(0.5 + reach)) if reach < 0.5 else ()
 
-    def _tells(self, error_rate: float) -> bool:
-        return math.isfinite(self.deviation) and 2.0 ** (1.0 - self.constant) <= error_rate
+class Shifts:
+    """Many shifts, whose bounds are found together."""
+
+    def __init__(self, shifts: Sequence[Shift]) -> None:
+        self._sums = [shift.sums for shift in shifts]
+        figures = np.array([shift[1:] for shift in shifts]).reshape(-1, 4)
+        self.estimates, self._deviation, self._freedom, self._constant = figures.T
+        self._size = np.array([sums.size for sums in self._sums])
+        self._ranks = np.zeros(
+            (2, len(shifts)), dtype=np.int64
+        )  # a level is mostly near the one before: the same ranks
+        self._quantiles = np.zeros((2, len(shifts)))
+
+    def bounds(self, error_rate: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return both ends of the intervals of the shifts at some places; see `Shift.bounds`."""
+        deviation, fewest = self._deviation[places], np.minimum(self._constant[places], 2000.0)
+        tells = np.isfinite(deviation) & (np.ldexp(1.0, 1 - fewest.astype(np.int64)) <= error_rate)
+        reach = criticals(error_rate, self._freedom[places]) * np.where(tells, deviation, 0.0)
+        of_range = tells & (reach < 0.5)
+        chosen = places[of_range]
+        for side, shares in enumerate((0.5 - reach, 0.5 + reach)):
+            ranks = ranks_of(shares[of_range], self._size[chosen])
+            other = ranks != self._ranks[side, chosen]
+            anew = chosen[other]
+            self._ranks[side, anew] = ranks[other]
+            self._quantiles[side, anew] = find_quantiles([self._sums[place] for place in anew], ranks[other])
+        low, high = np.where(tells, self._quantiles[:, places], [[-math.inf], [math.inf]])
+        for place in np.flatnonzero(tells & ~of_range).tolist():
+            sums, estimate, stretch = self._sums[places[place]], self.estimates[places[place]], 2.0 * reach[place]
+            low[place] = estimate - stretch * (estimate - sums.factor * sums.lowest)
+            high[place] = estimate + stretch * (sums.factor * sums.highest - estimate)
+        return low, high
 
 
 def shifts_of_pairs(series: Sequence[np.ndarray]) -> list[Shift]:
@@ -97,16 +99,14 @@ def shifts_of_pairs(series: Sequence[np.ndarray]) -> list[Shift]:
     Args:
         series: differences, in the order in which they were taken.
     """
-    shifts = []
-    for ordered, count in zip(sort_all(series), effective_counts(series), strict=True):
-        # The variance of the share of Walsh averages below the centre of a symmetric distribution.
-        variance = (2 * count + 1) / (6 * count * (count + 1))
-        deviation = math.sqrt(variance) if ordered.size >= LEAST_SAMPLES else math.inf
-        # With few samples, or their independent number only estimated, the uncertainty is taken for that of a variance.
-        known = count == ordered.size and count >= LEAST_FOR_NORMAL
-        freedom = math.inf if known else _bounded(count - 1, ordered.size)
-        shifts.append(Shift(Sums(ordered, ordered, 0.5), deviation, freedom, _constant(ordered)))
-    return shifts
+    ordered, count, constant = order_all(series)
+    sizes = np.array([each.size for each in ordered])
+    # The variance of the share of Walsh averages below the centre of a symmetric distribution.
+    deviation = np.where(sizes >= LEAST_SAMPLES, np.sqrt((2 * count + 1) / (6 * count * (count + 1))), math.inf)
+    # With few samples, or their independent number only estimated, the uncertainty is taken for that of a variance.
+    known = (count == sizes) & (count >= LEAST_FOR_NORMAL)
+    freedom = np.where(known, math.inf, _bounded(count - 1, sizes))
+    return _shifts([Sums(each, each, 0.5) for each in ordered], deviation, freedom, constant)
 
 
 def shifts_between(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Shift]:
@@ -115,37 +115,43 @@ def shifts_between(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Shift
     The two may differ in spread and number: the variance is that of the placements, with Satterthwaite's degrees of
     freedom (Brunner & Munzel, Biometrical Journal 42, 2000).
     """
-    bases, news = ([pair[side] for pair in pairs] for side in (0, 1))
-    ordered, news_ordered = sort_all(bases), sort_all(news)
-    counts = list(zip(effective_counts(bases), effective_counts(news), strict=True))
-    found = [Sums(y, -x[::-1]) for x, y in zip(ordered, news_ordered, strict=True)]
-    told = [place for place, sums in enumerate(found) if min(sums.first.size, sums.second.size) >= LEAST_SAMPLES]
-    find_quantiles((found[place], found[place].rank(0.5)) for place in told)
-    middles = [found[place].quantile(found[place].rank(0.5)) for place in told]
-    apart = [(ordered[place], found[place].first) for place in told]
-    variances = dict(zip(told, placement_variances(apart, middles), strict=True))
-    shifts = []
-    for place, sums in enumerate(found):
-        if place not in variances:
-            shifts.append(Shift(sums, math.inf, math.inf))
-            continue
-        count, other_count = counts[place]
-        part, other_part = (variance / each for variance, each in zip(variances[place], counts[place], strict=True))
-        total, fewest = part + other_part, min(sums.first.size, sums.second.size)
-        constant = _constant(ordered[place], sums.first)
-        if total <= 0:
-            shifts.append(Shift(sums, 0.0, math.inf, constant))
-            continue
-        if fewest < FEW:
-            freedom = min(count, other_count) - 1
-        else:
-            freedom = total**2 / (part**2 / (count - 1) + other_part**2 / (other_count - 1))
-        shifts.append(Shift(sums, math.sqrt(total), _bounded(freedom, fewest), constant))
-    return shifts
+    (bases, count, constant), (news, other_count, other_constant) = (
+        order_all([pair[side] for pair in pairs]) for side in (0, 1)
+    )
+    found = [Sums(y, -x[::-1]) for x, y in zip(bases, news, strict=True)]
+    fewest = np.array([min(x.size, y.size) for x, y in zip(bases, news, strict=True)])
+    middles = _middles(found)
+    told = np.flatnonzero(fewest >= LEAST_SAMPLES)
+    part, other_part = np.full((2, len(found)), math.inf)
+    part[told], other_part[told] = placement_variances([(bases[place], news[place]) for place in told], middles[told]).T
+    part, other_part = part / count, other_part / other_count
+    total = part + other_part
+    with np.errstate(invalid="ignore", divide="ignore"):  # where it is not asked for
+        freedom = total**2 / (part**2 / (count - 1) + other_part**2 / (other_count - 1))
+    freedom = _bounded(np.where(fewest < FEW, np.minimum(count, other_count) - 1, freedom), fewest)
+    is_known = (total <= 0) | np.isinf(total)
+    least = np.minimum(constant, other_constant)
+    return _shifts(found, np.sqrt(total), np.where(is_known, math.inf, freedom), least, middles)
 
 
-def placement_variances(pairs: Sequence[tuple[np.ndarray, np.ndarray]], shifts: Sequence[float]) -> list[list[float]]:
-    """Return the variance of the shares of the other series below each sample, for both series of many pairs.
+def _shifts(
+    sums: Sequence[Sums],
+    deviation: np.ndarray,
+    freedom: np.ndarray,
+    constant: np.ndarray,
+    estimates: np.ndarray | None = None,
+) -> list[Shift]:
+    estimates = _middles(sums) if estimates is None else estimates
+    return list(map(Shift, sums, *(each.tolist() for each in (estimates, deviation, freedom, constant))))
+
+
+def _middles(sums: Sequence[Sums]) -> np.ndarray:
+    """Return the median of each of many sums."""
+    return find_quantiles(sums, ranks_of(0.5, np.array([each.size for each in sums])))
+
+
+def placement_variances(pairs: Sequence[tuple[np.ndarray, np.ndarray]], shifts: np.ndarray) -> np.ndarray:
+    """Return the variance of the shares of the other series below each sample, for both series of many pairs: (n, 2).
 
     Args:
         pairs: ascending series.
@@ -155,7 +161,7 @@ def placement_variances(pairs: Sequence[tuple[np.ndarray, np.ndarray]], shifts: 
     sizes = [(first.size, second.size) for first, second in pairs]
     for places in blocks(sizes, [sum(each) for each in sizes]):
         first, second = (stack([pairs[place][side] for place in places]) for side in (0, 1))
-        first += np.array([shifts[place] for place in places])[:, None]
+        first += shifts[places][:, None]
         behind, before = _ranks_among(first, second), _ranks_among(second, first)[::-1]  # of ties, which count by half
         for side in (0, 1):
             others = np.array([sizes[place][1 - side] for place in places])
@@ -166,7 +172,7 @@ def placement_variances(pairs: Sequence[tuple[np.ndarray, np.ndarray]], shifts: 
     for chosen, rows in by_size(shares):
         apart = rows - rows.sum(axis=1, keepdims=True) / rows.shape[1]
         variances[chosen] = (apart * apart).sum(axis=1) / (rows.shape[1] - 1)
-    return variances.reshape(-1, 2).tolist()
+    return variances.reshape(-1, 2)
 
 
 def _ranks_among(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -178,31 +184,41 @@ def _ranks_among(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.
     return place[:, :width] - np.arange(width), place[:, width:] - np.arange(second.shape[1])
 
 
-def effective_counts(series: Sequence[np.ndarray]) -> list[float]:
-    """Return how many independent samples each of many autocorrelated series is worth.
+def order_all(series: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """Return many series ascending, how many independent samples each is worth, and `Shift.constant` of each."""
+    ordered, worth, constant = list(series), np.empty(len(series)), np.full(len(series), math.inf)
+    for places, rows in by_size(series):
+        worth[places] = effective_counts(rows)
+        rows.sort(axis=1)
+        constant[places] = np.where(rows[:, 0] == rows[:, -1], rows.shape[1], math.inf)
+        for place, row in zip(places, rows, strict=True):
+            ordered[place] = row
+    return ordered, worth, constant
+
+
+def effective_counts(rows: np.ndarray) -> np.ndarray:
+    """Return how many independent samples each of many autocorrelated series, of one size, is worth.
 
     Its size is divided by the integrated autocorrelation time of the ranks: the larger of the sum over pairs of lags
     while they stay positive (Geyer, Statistical Science 7, 1992), and of a first-order process with the correlation of
     neighbours, since short series show too little of the further lags. A correlation counts only above its standard
     error: otherwise its noise would widen the intervals of independent samples.
     """
-    found = [float(each.size) for each in series]
-    for places, rows in by_size(series):
-        count = rows.shape[1]
-        if count < LEAST_FOR_LAGS:
-            continue
-        ranks = np.empty(rows.shape)
-        ascending = np.broadcast_to(np.arange(count) - (count - 1) / 2, rows.shape)
-        np.put_along_axis(ranks, np.argsort(rows, axis=1, kind="stable"), ascending, axis=1)
-        total = float(ranks[0] @ ranks[0])
-        neighbours = _unbiased((ranks[:, 1:] * ranks[:, :-1]).sum(axis=1) / total, count)  # exact: halves and quarters
-        alike = np.flatnonzero(neighbours > math.sqrt(1.0 / count))  # few; all lags take long
-        for row, worth in zip(alike, _worth(ranks[alike], total), strict=True):
-            found[places[row]] = worth
+    count = rows.shape[1]
+    found = np.full(len(rows), float(count))
+    if count < LEAST_FOR_LAGS:
+        return found
+    ranks = np.empty(rows.shape)
+    ascending = np.broadcast_to(np.arange(count) - (count - 1) / 2, rows.shape)
+    np.put_along_axis(ranks, np.argsort(rows, axis=1, kind="stable"), ascending, axis=1)
+    total = float(ranks[0] @ ranks[0])
+    neighbours = _unbiased((ranks[:, 1:] * ranks[:, :-1]).sum(axis=1) / total, count)  # exact: halves and quarters
+    alike = neighbours > math.sqrt(1.0 / count)  # few; all lags take long
+    found[alike] = _worth(ranks[alike], total)
     return found
 
 
-def _worth(ranks: np.ndarray, total: float) -> list[float]:
+def _worth(ranks: np.ndarray, total: float) -> np.ndarray:
     """Return how many independent samples the series are worth of which neighbours are alike."""
     count = ranks.shape[1]
     size = 1 << (2 * count - 1).bit_length()
@@ -213,7 +229,7 @@ def _worth(ranks: np.ndarray, total: float) -> list[float]:
     pairs = correlation[:, 2:].reshape(len(ranks), lags // 2, 2).sum(axis=2)
     counted = (pairs > math.sqrt(2.0) * math.sqrt(1.0 / count)).cumprod(axis=1)  # up to the first that does not
     time = np.column_stack([1.0 + 2.0 * neighbours, 2.0 * pairs * counted]).cumsum(axis=1)[:, -1]
-    worth: list[float] = np.maximum(2.0, count / np.maximum(time, (1.0 + neighbours) / (1.0 - neighbours))).tolist()
+    worth: np.ndarray = np.maximum(2.0, count / np.maximum(time, (1.0 + neighbours) / (1.0 - neighbours)))
     return worth
 
 
@@ -225,20 +241,5 @@ def _unbiased(correlation: np.ndarray, count: int) -> np.ndarray:
     return np.minimum((correlation + 1.0 / count) / (1.0 - 3.0 / count), HIGHEST_CORRELATION)
 
 
-def sort_all(series: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return every series ascending."""
-    found = list(series)
-    for places, rows in by_size(series):
-        rows.sort(axis=1)
-        for place, row in zip(places, rows, strict=True):
-            found[place] = row
-    return found
-
-
-def _constant(*ordered: np.ndarray) -> float:
-    """Return the fewest samples of those of the series that are all equal."""
-    return min((float(each.size) for each in ordered if each[0] == each[-1]), default=math.inf)
-
-
-def _bounded(freedom: float, samples: int) -> float:
-    return max(freedom, LEAST_FREEDOM) if samples >= MANY else freedom
+def _bounded(freedom: np.ndarray, samples: np.ndarray) -> np.ndarray:
+    return np.where(samples >= MANY, np.maximum(freedom, LEAST_FREEDOM), freedom)

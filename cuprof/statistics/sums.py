@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,7 @@ AT_ONCE = 1 << 16
 """Numbers that are worked on at once, so that they stay in the processor's cache."""
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(NamedTuple):
     """The sums of one element of `first` and one of `second`, both ascending.
 
     Args:
@@ -36,10 +34,9 @@ class Sums:
     first: np.ndarray
     second: np.ndarray
     factor: float = 1.0
-    _known: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """Return how many there are."""
         return self.first.size * self.second.size
 
@@ -53,44 +50,38 @@ class Sums:
         """Return the largest."""
         return float(self.first[-1] + self.second[-1])
 
-    def rank(self, share: float) -> int:
-        """Return the rank at which a share of the sums is reached; the smallest has rank 1."""
-        return max(1, math.ceil(share * self.count))
 
-    def quantile(self, rank: int) -> float:
-        """Return the factor times the sum of a rank, or what is just beside it; see `find_quantiles`."""
-        if rank not in self._known:
-            find_quantiles([(self, rank)])
-        return self._known[rank]
+def ranks_of(shares: np.ndarray | float, sizes: np.ndarray) -> np.ndarray:
+    """Return the ranks at which shares of so many sums are reached; the smallest has rank 1."""
+    found: np.ndarray = np.maximum(1, np.ceil(shares * sizes)).astype(np.int64)
+    return found
 
 
-def find_quantiles(wanted: Iterable[tuple[Sums, int]]) -> None:
-    """Find the quantiles of some ranks, of many sums in little more time than of one; `Sums.quantile` has them then.
+def find_quantiles(asked: Sequence[Sums], ranks: np.ndarray) -> np.ndarray:
+    """Return the quantile of one rank of each of many sums, in little more time than of one: its factor times a sum.
 
     Each lies beside its sum, so that samples moved by it tie with none: in the middle of what is left of the sums'
     range when that has been halved until it is as narrow as `BESIDE` says.
     """
-    asked = [(sums, rank) for sums, rank in wanted if rank not in sums._known]
     if not asked:
-        return
-    factor = np.array([sums.factor for sums, _ in asked])
-    found, low, high = factor * select(asked)
+        return np.empty(0)
+    found, low, high = np.array([sums.factor for sums in asked]) * select(asked, ranks)
     tolerance = BESIDE * np.maximum(1.0, np.maximum(abs(low), abs(high)))
     while (wide := high - low > tolerance).any():
         middle = (low + high) / 2
         above = found > middle
         low = np.where(wide & above, middle, low)
         high = np.where(wide & ~above, middle, high)
-    for (sums, rank), value in zip(asked, ((low + high) / 2).tolist(), strict=True):
-        sums._known[rank] = value
+    middle_of_the_rest: np.ndarray = (low + high) / 2
+    return middle_of_the_rest
 
 
-def select(asked: Sequence[tuple[Sums, int]]) -> np.ndarray:
+def select(asked: Sequence[Sums], ranks: np.ndarray) -> np.ndarray:
     """Return the sum of each rank, the smallest and the largest of the sums as three rows."""
     found = np.empty((3, len(asked)))
-    sizes = [(sums.first.size, sums.second.size) for sums, _ in asked]
+    sizes = [(sums.first.size, sums.second.size) for sums in asked]
     for places in blocks([max(each) for each in sizes], [sum(each) for each in sizes]):
-        search = _Search([asked[place] for place in places])
+        search = _Search([asked[place] for place in places], ranks[places])
         found[1:, places] = search.low, search.high  # before they are drawn together
         found[0, places] = search.find()
     return found
@@ -104,11 +95,11 @@ class _Search:
     does not.
     """
 
-    def __init__(self, asked: Sequence[tuple[Sums, int]]) -> None:
-        firsts, seconds = zip(*(sorted((sums.first, sums.second), key=len) for sums, _ in asked), strict=True)
+    def __init__(self, asked: Sequence[Sums], ranks: np.ndarray) -> None:
+        firsts, seconds = zip(*[(y, x) if x.size > y.size else (x, y) for x, y, _ in asked], strict=True)
         self.first, self.second = np.concatenate(firsts), np.concatenate(seconds)
         self.sizes, self.widths = (np.array([each.size for each in side]) for side in (firsts, seconds))
-        self.rank = np.array([rank for _, rank in asked])
+        self.rank = ranks
         self.begin, self.begin_second = self.sizes.cumsum() - self.sizes, self.widths.cumsum() - self.widths
         self.low = self.first[self.begin] + self.second[self.begin_second]
         self.high = self.first[self.begin + self.sizes - 1] + self.second[self.begin_second + self.widths - 1]

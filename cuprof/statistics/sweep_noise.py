@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.statistics.contrast import ONE_SIGMA, Contrast, foresee
+from cuprof.statistics.contrast import ONE_SIGMA, Contrast, Contrasts
 from cuprof.statistics.noise import Noise, NoiseModel
 from cuprof.wording import count
 
@@ -56,10 +56,11 @@ class SweepNoise:
 
     def of(self, base: NoiseModel, new: NoiseModel, base_ns: float, new_ns: float) -> Noise:
         """Return the noise of either of two times; where theirs differ, the root mean square."""
-        models = [self.models[0] if self.source == "stated" else model for model in (base, new)]
-        squares = [model.deviation(time) ** 2 for model, time in zip(models, (base_ns, new_ns), strict=True)]
-        scale = max(map(self._scale, models), key=lambda each: each.value)
-        return scale.times(math.sqrt(sum(squares) / 2))
+        if self.source == "stated":
+            base = new = self.models[0]
+        mean_square = (base.deviation(base_ns) ** 2 + new.deviation(new_ns) ** 2) / 2
+        scale = self._scale(base) if base == new else max(map(self._scale, (base, new)), key=lambda each: each.value)
+        return scale.times(math.sqrt(mean_square))
 
     @property
     def text(self) -> str:
@@ -97,11 +98,12 @@ def estimate_scale(contrasts: Sequence[Contrast], deviations: Sequence[float], t
         trials: that the contrasts are of; two measures of one trial vary together and are one degree of freedom.
     """
     units = math.sqrt(2.0) * np.array(deviations)
-    foresee(contrasts, ONE_SIGMA)
-    sizes = np.abs([each.log_ratio for each in contrasts]) / units
+    together = Contrasts(contrasts)
+    sizes = np.abs(together.log_ratios) / units
     if trials < MANY_CONTROLS:
         return Noise(math.sqrt(float(np.mean(np.square(sizes)))), trials, 1.0)
-    within = np.array([(high - low) / 2 for low, high in (each.log_bounds(ONE_SIGMA) for each in contrasts)]) / units
+    low, high = together.log_bounds(ONE_SIGMA)
+    within = (high - low) / 2 / units
     seen = max(NORMAL_MAD * float(np.median(sizes)), float(np.quantile(sizes, TAIL)) / NORMAL_TAIL)
     scale = math.sqrt(max(0.0, seen**2 - float(np.median(np.square(within)))))
     return Noise(scale * (1.0 + CAUTION / math.sqrt(trials)))

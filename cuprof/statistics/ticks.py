@@ -73,7 +73,7 @@ def spread_all(
         yield places, rows, tick
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2048)
 def _shuffled(seed: int, count: int) -> np.ndarray:
     """Return the numbers below a count in an order that the seed decides; not to be written to."""
     return np.random.default_rng(seed).permutation(count)

@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
 
 from cuprof.errors import SelectionError
-from cuprof.statistics.contrast import Contrast, foresee
+from cuprof.statistics.contrast import Contrast, Contrasts
 
 
 class Verdict(StrEnum):
@@ -52,8 +55,7 @@ class Rule:
         return Verdict.UNDECIDED
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """The verdict on one comparison.
 
     Args:
@@ -84,36 +86,20 @@ def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[J
     """
     total = max(choices, len(contrasts), 1)
     level = rule.error_rate / total
-    possible = _differing(contrasts, rule.error_rate)  # no level is higher
-    left = possible
-    while True:
-        found = set(map(id, _differing(left, level)))
-        if not found:
-            break
-        left = [contrast for contrast in left if id(contrast) not in found]
-        level = rule.error_rate / max(1, total - (len(possible) - len(left)))
-    foresee(contrasts, level)
-    bounds = [contrast.log_bounds(level) for contrast in contrasts]
+    all_of_them = Contrasts(contrasts)
+    left = possible = all_of_them.find_differing(rule.error_rate, np.arange(len(contrasts)))  # no level is higher
+    while (found := all_of_them.find_differing(level, left)).size:
+        left = np.setdiff1d(left, found, assume_unique=True)
+        level = rule.error_rate / max(1, total - (possible.size - left.size))
+    low, high = (each.tolist() for each in all_of_them.log_bounds(level))
     return [
         Judgement(
-            rule.decide(contrast.log_ratio, low, high),
-            math.exp(contrast.log_ratio),
-            math.exp(low),
-            math.exp(min(high, 700.0)) if high < math.inf else math.inf,
+            rule.decide(log_ratio, below, above),
+            math.exp(log_ratio),
+            math.exp(below),
+            math.exp(min(above, 700.0)) if above < math.inf else math.inf,
             contrast.paired,
             level,
         )
-        for contrast, (low, high) in zip(contrasts, bounds, strict=True)
+        for contrast, log_ratio, below, above in zip(contrasts, all_of_them.log_ratios.tolist(), low, high, strict=True)
     ]
-
-
-def _differing(contrasts: Sequence[Contrast], error_rate: float) -> list[Contrast]:
-    """Return those whose interval excludes equal times."""
-    foresee(contrasts)
-    open_ = [contrast for contrast in contrasts if contrast.may_differ(error_rate)]
-    foresee(open_, error_rate)
-    return [contrast for contrast in open_ if not _includes_0(*contrast.log_bounds(error_rate))]
-
-
-def _includes_0(low: float, high: float) -> bool:
-    return low <= 0 <= high

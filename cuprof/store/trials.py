@@ -119,16 +119,17 @@ def reuse(connection: Connection, sweep_id: int, reused: Sequence[StoredTrial]) 
     for entry in reused:
         if entry.identity not in members:
             raise StoreError(f"trial {entry.identity} is not among those enlisted for sweep {sweep_id}")
-    statement = (
-        sa.update(SweepTrial)
-        .where(SweepTrial.sweep_id == sweep_id, SweepTrial.trial_id == sa.bindparam("trial"))
-        .values(run_id=sa.bindparam("run"), reused=sa.bindparam("elsewhere"))
-    )
-    values = [
-        {"trial": members[entry.identity], "run": entry.run_id, "elsewhere": entry.sweep_id != sweep_id}
+    rows = [
+        {
+            "sweep_id": sweep_id,
+            "trial_id": members[entry.identity],
+            "ordinal": 0,  # each is there, and keeps its own
+            "run_id": entry.run_id,
+            "reused": entry.sweep_id != sweep_id,
+        }
         for entry in reused
     ]
-    connection.execute(statement, values)
+    upsert(connection, SweepTrial, rows, key=["sweep_id", "trial_id"], update=["run_id", "reused"])
     ranking.refresh_sweep(connection, sweep_id)
 
 

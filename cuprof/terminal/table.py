@@ -88,7 +88,12 @@ def display_width(text: str) -> int:
 
 def _visible(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[Column], list[Row]]:
     """Escape first what is escaped where it is written: the widths are those of what is shown."""
-    shown = [Row(tuple(visible(cell, keep="") for cell in row.cells), row.style) for row in rows]
+    shown = [
+        row
+        if "".join(row.cells).isprintable()  # nearly every one
+        else Row(tuple(visible(cell, keep="") for cell in row.cells), row.style)
+        for row in rows
+    ]
     return [Column(visible(column.heading, keep=""), column.align) for column in columns], shown
 
 
@@ -98,7 +103,10 @@ def _cells(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _natural_widths(columns: Sequence[Column], rows: Sequence[Row]) -> list[int]:
-    return [max(map(display_width, set(each))) for each in _cells(columns, rows)]
+    return [
+        max(map(len, each)) if _NARROW("".join(each)) else max(map(display_width, set(each)))
+        for each in _cells(columns, rows)
+    ]
 
 
 def _fit(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[int]:

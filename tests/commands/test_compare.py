@@ -148,7 +148,7 @@ def test_undecided_variants_are_timed_again_side_by_side(
     assert swept.exit_code == 0, swept.err
     sides = load_sides("reduction/cpu_numpy", "reduction/cpu_serial", url)
     first = compare(*sides, Options(Rule(0.1, 0.025)))
-    open_rows = [replace(row, judgement=replace(row.judgement, verdict=Verdict.UNDECIDED)) for row in first.rows]
+    open_rows = [replace(row, judgement=row.judgement._replace(verdict=Verdict.UNDECIDED)) for row in first.rows]
     first = replace(first, rows=tuple(open_rows))
     again = sample_more(first, project, lambda: nullcontext(Observer()))
     (row,) = again.rows

@@ -40,7 +40,7 @@ def run(url: str, options: Options | None = None) -> Comparison:
 
 def seen(log_ratio: float) -> Contrast:
     """Return what two sweeps showed of one trial, with nothing left unknown of their samples."""
-    return Contrast(False, Shift(Sums(np.array([log_ratio]), np.zeros(1)), 0.0, math.inf))
+    return Contrast(False, Shift(Sums(np.array([log_ratio]), np.zeros(1)), log_ratio, 0.0, math.inf))
 
 
 def entry(time_ns: float, measure: Measure = Measure.COLD, **changes: object) -> Entry:

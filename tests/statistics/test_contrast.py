@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cuprof.statistics import Noise, Series, contrast
-from cuprof.statistics.contrast import Pair, contrast_all
+from cuprof.statistics.contrast import Contrasts, Pair, contrast_all
 
 ROUNDS = np.arange(60)
 
@@ -93,7 +92,7 @@ def test_a_bridge_frees_a_ratio_of_what_two_cards_differ_by_and_adds_its_error()
     for _ in range(300):
         bridge = contrast(times(1.0), times(1.03))
         plain = contrast(times(1.0), times(1.03 * 1.02))
-        bridged = replace(plain, bridge=bridge)
+        bridged = plain._replace(bridge=bridge)
         low, high = bridged.log_bounds(0.05)
         covered += low <= math.log(1.02) <= high
         bounds = plain.log_bounds(0.05)
@@ -134,9 +133,11 @@ def test_many_contrasts_at_once_are_what_each_is_by_itself() -> None:
         assert (found.log_ratio, found.paired, found.resolution) == (alone.log_ratio, alone.paired, alone.resolution)
 
 
-def test_what_cannot_differ_for_its_noise_alone_does_not() -> None:
+def test_those_differ_whose_interval_excludes_equal_times() -> None:
     found = contrast_all(draw_pairs(300))
-    for rate in (0.3, 0.05, 1e-4):
-        hidden = [each.log_bounds(rate) for each in found if not each.may_differ(rate)]
-        assert len(hidden) > 50
-        assert all(low <= 0 <= high for low, high in hidden)
+    together = Contrasts(found)
+    for rate in (0.3, 0.05, 1e-4, 0.3):
+        for asked in (range(300), range(20, 300, 7)):
+            differing = [place for place in asked if not np.prod(np.sign(found[place].log_bounds(rate))) <= 0]
+            assert differing
+            assert together.find_differing(rate, np.array(asked)).tolist() == differing

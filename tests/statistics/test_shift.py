@@ -26,7 +26,7 @@ def shift_of_pairs(differences: np.ndarray) -> Shift:
 
 
 def effective_count(series: np.ndarray) -> float:
-    return effective_counts([series])[0]
+    return float(effective_counts(series[None])[0])
 
 
 def test_the_estimates_are_those_of_hodges_and_lehmann() -> None:
@@ -130,7 +130,7 @@ def test_placements_are_shares_of_the_other_series_ties_by_half() -> None:
         (np.sort(rng.integers(0, 6, one).astype(float)), np.sort(rng.integers(0, 6, other).astype(float)))
         for one, other in ((3, 3), (20, 20), (7, 90), (90, 7), (500, 20))
     ]
-    for (first, second), found in zip(pairs, placement_variances(pairs, [0.0] * len(pairs)), strict=True):
+    for (first, second), found in zip(pairs, placement_variances(pairs, np.zeros(len(pairs))), strict=True):
         for samples, others, variance in zip((first, second), (second, first), found, strict=True):
             below = (others < samples[:, None]).mean(axis=1) + (others == samples[:, None]).mean(axis=1) / 2
             assert variance == pytest.approx(np.var(below, ddof=1))

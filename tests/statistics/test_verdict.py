@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 from cuprof.errors import SelectionError
-from cuprof.statistics import Rule, Series, Verdict, contrast, judge
+from cuprof.statistics import Contrast, Noise, Rule, Series, Verdict, contrast, judge
+from cuprof.statistics.shift import Shift
+from cuprof.statistics.sums import Sums
 
 
 @pytest.mark.parametrize(
@@ -35,21 +36,11 @@ def test_shares_out_of_range_are_refused(changes: dict[str, float]) -> None:
         Rule(**changes)
 
 
-@dataclass
-class Fixed:
-    """A contrast with a normal interval of known p-value."""
-
-    p_value: float
-    paired: bool = True
-    log_ratio: float = 0.02
-    shifts: tuple[Any, ...] = ()
-
-    def may_differ(self, error_rate: float) -> bool:
-        return True
-
-    def log_bounds(self, error_rate: float) -> tuple[float, float]:
-        width = self.log_ratio * (1 + (self.p_value - error_rate))
-        return self.log_ratio - width, self.log_ratio + width
+def fixed(p_value: float, log_ratio: float = 0.02) -> Contrast:
+    """Return a contrast with a normal interval of known p-value."""
+    deviation = log_ratio / -float(special.ndtri(p_value / 2)) / math.sqrt(2)
+    sums = Sums(np.array([log_ratio]), np.zeros(1))
+    return Contrast(True, Shift(sums, log_ratio, 0.0, math.inf), noise=Noise(deviation))
 
 
 def holm(p_values: list[float], error_rate: float) -> list[bool]:
@@ -65,15 +56,15 @@ def test_intervals_exclude_1_exactly_where_holm_rejects() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         p_values = list(rng.random(8) ** 4)
-        found = judge([Fixed(p) for p in p_values], Rule(0.0))  # type: ignore[misc]
+        found = judge([fixed(p) for p in p_values], Rule(0.0))
         assert [each.low > 1 for each in found] == holm(p_values, 0.05)
         assert len({each.error_rate for each in found}) == 1
 
 
 def test_choices_count_as_comparisons() -> None:
-    contrasts = [Fixed(0.02)]
-    assert judge(contrasts, Rule())[0].verdict is Verdict.SLOWER  # type: ignore[arg-type]
-    assert judge(contrasts, Rule(), choices=6)[0].verdict is Verdict.UNDECIDED  # type: ignore[arg-type]
+    contrasts = [fixed(0.02)]
+    assert judge(contrasts, Rule())[0].verdict is Verdict.SLOWER
+    assert judge(contrasts, Rule(), choices=6)[0].verdict is Verdict.UNDECIDED
 
 
 def test_nothing_to_judge_and_a_single_sample() -> None:
