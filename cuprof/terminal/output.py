@@ -7,6 +7,7 @@ import math
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from cuprof.passwords import hide_passwords
@@ -16,6 +17,9 @@ from cuprof.visible import visible, visible_json
 
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
+
+PIECES = 100_000
+"""Pieces of JSON, a few characters each, that are written at once: of very many rows the text is never whole."""
 
 
 def terminal_width() -> int:
@@ -44,7 +48,10 @@ def print_message(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Write plain data as JSON; NaN and infinities become null."""
-    print(visible_json(json.dumps(plain(value), ensure_ascii=False, indent=2)))
+    pieces = json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(plain(value))
+    while text := "".join(islice(pieces, PIECES)):
+        print(visible_json(text), end="")
+    print()
 
 
 def plain(value: Any) -> Any:

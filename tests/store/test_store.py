@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 from store_samples import (
     CALIBRATION,
     CPU,
@@ -25,6 +26,8 @@ from cuprof.point import Point
 from cuprof.reading.queries import query
 from cuprof.records import Check, Measure, Outcome, State
 from cuprof.store import Store, StoredTrial
+from cuprof.store.counter_models import Metric
+from cuprof.store.rows import upsert
 
 COLD = {Measure.COLD: METHOD}
 
@@ -258,3 +261,13 @@ def test_a_store_refuses_to_work_in_a_forked_process(store: Store, monkeypatch: 
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(StoreError, match="does not survive a fork"):
         store.begin_sweep(FACTS)
+
+
+def test_of_rows_of_one_key_the_last_counts(store: Store) -> None:
+    rows = [
+        {"name": name, "unit": "", "rollup": "sum", "meaning": meaning} for name, meaning in ("ab", "cd", "ae", "cf")
+    ]
+    with store.engine.begin() as connection:
+        for part in (rows[:2], rows):
+            upsert(connection, Metric, part, key=["name", "unit", "rollup"], update=["meaning"])
+        assert sorted(connection.execute(sa.select(Metric.name, Metric.meaning)).all()) == [("a", "e"), ("c", "f")]
