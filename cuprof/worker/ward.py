@@ -14,11 +14,12 @@ from typing import Any
 from cuprof.worker.opened import OPENED
 
 HOOKS = {
+    "cpython.PyInterpreterState_New": "it starts another interpreter",
     "sys.setprofile": "it hooks the interpreter (sys.setprofile)",
     "sys.settrace": "it hooks the interpreter (sys.settrace)",
     "sys.monitoring.register_callback": "it hooks the interpreter (sys.monitoring)",
 }
-"""With these, code runs between a clock and the look at a result."""
+"""With these, code runs between a clock and the look at a result, or unseen: audit hooks hear one interpreter alone."""
 MEMORY = re.compile(r"/+(\./+)*proc/(.*/)?mem")
 WRITERS = frozenset(
     {"dlsym", "dlvsym", "mprotect", "mremap", "pkey_mprotect", "process_vm_readv", "process_vm_writev", "ptrace",
