@@ -173,6 +173,15 @@ TRICKS = (
     Trick("looks_foreseen", "engine's looks foreseen", APART, GONE, caught_today=True),
     Trick("counter_used_up", "engine's count used up", APART, GONE, caught_today=True),
     Trick("library_slowed", "library's function slowed", APART, (*GONE, IN_FULL), caught_today=True),
+    # On the CPU: what stands behind the judge's functions.
+    Trick("module_class_exchanged", "class of a module exchanged", APART, GONE, caught_today=True),
+    Trick("bases_exchanged", "bases of a judge's class exchanged", APART, GONE, caught_today=True),
+    Trick("type_changed", "method of a built-in class exchanged", APART, GONE, caught_today=True),
+    Trick("chance_by_class", "chance taken away in its class", APART, GONE, caught_today=True),
+    Trick("compared_late", "judge replaced when nobody asks any more", APART, GONE, caught_today=True),
+    Trick("ending_renamed", "endings renamed", APART, GONE, caught_today=True),
+    Trick("queue_replaced", "queue of the judge's threads replaced", APART, GONE, n=2**20, caught_today=True),
+    Trick("damage_unsaid", "code of a library that judges exchanged", APART, GONE, caught_today=True),
     # On the CPU: honest work, and the process left changed.
     Trick("limits_left", "limits left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),
     Trick("alarm_left", "alarm left", PUT_BACK, NO_RANK_OR_TRUE, caught_today=True),

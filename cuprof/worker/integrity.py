@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import inspect
 import operator
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
+
 WATCHED = frozenset(
-    {"builtins", "concurrent", "cuprof", "gc", "hashlib", "json", "math", "msgspec", "numpy", "os", "pynvml",
-     "random", "scipy", "secrets", "statistics", "struct", "time"}
+    {"builtins", "concurrent", "contextlib", "cuprof", "dataclasses", "enum", "gc", "hashlib", "json", "math",
+     "msgspec", "numpy", "os", "pynvml", "queue", "random", "scipy", "secrets", "statistics", "struct", "threading",
+     "time"}
 )  # fmt: skip
 """Packages whose functions stand between a variant's execution and what is stored of it."""
 OWN = "cuprof"
-WHOLE = (OWN, "concurrent")
-"""Of these their classes, methods and constants too; the latter's threads empty the caches."""
+WHOLE = (OWN, "concurrent", "queue", "random", "threading")
+"""Of these their classes, methods and constants too: threads empty the caches and compare, chance draws the inputs."""
+BUILT_IN = (np.ndarray, np.ufunc, np.dtype, dict, list, tuple, str, bytes)
+"""Classes of machine code, whose methods can be exchanged in their dictionaries all the same."""
 PLAIN = (int, float, str, bytes, bool, frozenset, tuple)
 """Types of constants: what is bound to a name of theirs changes only when the name is bound anew."""
 FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType, partial)
-_all, _map, _is = all, map, operator.is_
+_all, _map, _is, _vars, _type, _getattr = all, map, operator.is_, vars, type, getattr
 """Compare tens of thousands of objects in a millisecond or two, whatever these names stand for by then elsewhere."""
 
 
@@ -33,6 +40,8 @@ class Integrity:
     def __init__(self) -> None:
         self._known: list[tuple[Any, list[str], list[Any]]] = []
         self._code: list[tuple[FunctionType, Any, Any, Any]] = []
+        self._classes: list[tuple[object, type]] = []
+        self._bases: list[tuple[type, tuple[type, ...]]] = []
         self._referents: list[Any] = []
         self._names: list[tuple[dict[str, Any], str, Any]] = []
         self._trusted: set[int] = set()
@@ -43,6 +52,8 @@ class Integrity:
         self._held: list[tuple[object, str, Any]] = []
         self._own: list[object] = []
         self._walked = 0, 0, 0
+        for each in BUILT_IN:
+            self._remember_class(each)
         self.learn()
 
     def learn(self) -> None:
@@ -61,6 +72,7 @@ class Integrity:
                 elif isinstance(value, FunctionType) and value.__module__ == name:
                     self._remember_code(value)
             self._known.append((module, [*known], [*known.values()]))
+            self._classes.append((module, type(module)))
 
     def watch(self, *roots: object) -> None:
         """Remember the objects of our own that are reached from these, in the place of those known so far.
@@ -88,6 +100,7 @@ class Integrity:
             if is_dataclass(each) and each.__dataclass_params__.frozen  # type: ignore[union-attr]
             for part in fields(each)
         ]
+        self._frozen += [(each, "_value_", each._value_) for each, _ in self._objects if isinstance(each, Enum)]
 
     def trust(self, function: object, *, constants: bool = False) -> None:
         """Remember a family's own function that judges: its code, what its names stand for, and the code of those.
@@ -120,32 +133,40 @@ class Integrity:
     def mend(self) -> tuple[str, ...]:
         """Put back what has been replaced, and return its names."""
         replaced = []
+        for each, kind in self._classes:  # before anything is asked of them, as a class may answer as it likes
+            if _type(each) is not kind:
+                (_type if issubclass(kind, _type) else object).__setattr__(each, "__class__", kind)
+                replaced.append(f"the class of {each.__name__}")  # type: ignore[attr-defined]
+        for owner, bases in self._bases:
+            if owner.__bases__ is not bases:
+                replaced.append(f"the bases of {owner.__name__}")
+                owner.__bases__ = bases
         for name, module in self._modules.items():
             if sys.modules.get(name) is not module:
                 replaced.append(f"module {name}")
                 sys.modules[name] = module
         for owner, names, values in self._known:
-            get = vars(owner).get
+            get = _vars(owner).get
             if _all(_map(_is, _map(get, names), values)):
                 continue
             for attribute, value in zip(names, values, strict=True):
                 if get(attribute) is not value:
                     replaced.append(f"{owner.__name__}.{attribute}")
-                    setattr(owner, attribute, value)
+                    _put(owner, attribute, value)
         for place, name, value in self._names:
             if place.get(name) is not value:
                 replaced.append(f"{place.get('__name__', 'the family')}.{name}")
                 place[name] = value
         replaced += self._mend_code()
         for each, attribute, value in (*self._frozen, *self._held):
-            if getattr(each, attribute, None) is not value:
+            if _getattr(each, attribute, None) is not value:
                 replaced.append(f"{type(each).__name__}.{attribute}")
                 object.__setattr__(each, attribute, value)
         for each, kind in self._objects:
-            if type(each) is not kind:
+            if _type(each) is not kind:
                 replaced.append(f"the class of a {kind.__name__}")
                 object.__setattr__(each, "__class__", kind)
-            for attribute in self._methods[kind].intersection(getattr(each, "__dict__", ())):
+            for attribute in self._methods[kind].intersection(_getattr(each, "__dict__", ())):
                 replaced.append(f"{kind.__name__}.{attribute}")
                 del vars(each)[attribute]
         return tuple(dict.fromkeys(replaced))
@@ -181,10 +202,21 @@ class Integrity:
             if isinstance(function, FunctionType):
                 self._remember_code(function)
         self._known.append((owner, [*known], [*known.values()]))
+        self._classes.append((owner, type(owner)))
+        self._bases.append((owner, owner.__bases__))
 
     def _remember_code(self, function: FunctionType) -> None:
         self._code.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
         self._referents += gc.get_referents(function)
+
+
+def _put(owner: Any, attribute: str, value: object) -> None:
+    """Give a module or a class an attribute, where need be by the dictionary of a class that refuses it."""
+    try:
+        setattr(owner, attribute, value)
+    except TypeError:
+        gc.get_referents(vars(owner))[0][attribute] = value
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
 
 
 def _walk(roots: Sequence[object], passed_over: Sequence[object] = ()) -> Iterator[object]:

@@ -66,7 +66,7 @@ class Rotation:
             if finished.outcome.state is not State.WRONG_RESULT:  # after that one, the check itself has put it right
                 self.bench.mend_damage()  # done before it raised, and not to be laid at the next one's door
         measures = [measure for measure in self.bench.job.methods if measure in self.rounds.backend.spec.measures]
-        yield from self._time(right, measures) if measures else map(self.bench.recheck, right)
+        yield from self._time(right, measures) if measures else map(self._recheck, right)
 
     def _check(self, candidate: Candidate) -> Finished | None:
         """Build and check; return what is wrong with the candidate, or None."""
@@ -82,6 +82,12 @@ class Rotation:
         if candidate.check and not candidate.check.passed:
             return candidate.finish(State.WRONG_RESULT, candidate.check.message, phase="check")
         return candidate.attempt(Phase.CHECK, self.rounds.executions.enter, bench.enter)
+
+    def _recheck(self, candidate: Candidate) -> Finished:
+        """Answer a candidate that nobody times."""
+        finished = self.bench.recheck(candidate)
+        replaced = self.bench.find_replaced(candidate)
+        return _tampered(candidate, replaced) if replaced else finished
 
     def _put_back(self, candidate: Candidate) -> Finished | None:
         """Undo what the candidate left changed; return its answer where that cannot be done."""
@@ -113,6 +119,9 @@ class Rotation:
                         finished = self._examine(candidate, is_last=len(going) == 1)
                         finished = self._put_back(candidate) or finished
                         self._verify(candidate)
+                        if replaced := self.bench.find_replaced(*going.values()):  # not to be laid at the next one's
+                            yield from self._find_tamperer(list(going.values()), replaced)
+                            return
                         del going[candidate.index]
                         yield finished
                         if finished.lost:

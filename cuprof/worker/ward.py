@@ -5,19 +5,22 @@ Python's audit hooks (PEP 578) see what runs through the interpreter. Machine co
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from cuprof.worker.opened import OPENED
 
 HOOKS = {
+    "cpython.PyInterpreterState_New": "it starts another interpreter",
     "sys.setprofile": "it hooks the interpreter (sys.setprofile)",
     "sys.settrace": "it hooks the interpreter (sys.settrace)",
     "sys.monitoring.register_callback": "it hooks the interpreter (sys.monitoring)",
 }
-"""With these, code runs between a clock and the look at a result."""
-MEMORY = re.compile(r"/proc/(.*/)?mem")
+"""With these, code runs between a clock and the look at a result, or unseen: audit hooks hear one interpreter alone."""
+MEMORY = re.compile(r"/+(\./+)*proc/(.*/)?mem")
 WRITERS = frozenset(
     {"dlsym", "dlvsym", "mprotect", "mremap", "pkey_mprotect", "process_vm_readv", "process_vm_writev", "ptrace",
      "syscall"}
@@ -38,20 +41,29 @@ def set_ward() -> None:
     them out without a word, since libraries ask for them that can do without.
     """
     OPENED.install()
-    sys.addaudithook(_refuse)
+    sys.addaudithook(_make_guard())
 
 
-def _refuse(event: str, given: tuple[Any, ...]) -> None:
-    """Raise `RefusedError` in the place of an event that is not allowed."""
-    if event in HOOKS:
-        raise RefusedError(f"{HOOKS[event]}, which runs code where the clock does not look")
-    if event == "open":
-        path = given[0].decode("utf-8", "replace") if isinstance(given[0], bytes) else given[0]
-        if isinstance(path, str) and MEMORY.fullmatch(path):
-            raise RefusedError("it opens a process's memory (/proc/…/mem), in which its judge lies")
-    elif event == "sys.addaudithook":
-        raise RefusedError("it hooks the interpreter (sys.addaudithook)")
-    elif event == "ctypes.dlsym" and given[1] == HOOKING:
-        raise RefusedError("it hooks the interpreter (PEP 523), which runs code where the clock does not look")
-    elif event == "ctypes.dlsym" and given[1] in WRITERS:
-        raise RefusedError(f"it reaches for memory that it was not given (the C library's {given[1]})")
+def _make_guard() -> Callable[[str, tuple[Any, ...]], None]:
+    """Return what raises `RefusedError` in the place of an event that is not allowed.
+
+    It looks up no name outside of it before it refuses, and nothing leads to it: else a variant could disarm it for a
+    moment, and put everything back before anybody asks.
+    """
+    hooks, is_memory, writers, hooking, refuse = frozenset(HOOKS), MEMORY.fullmatch, WRITERS, HOOKING, RefusedError
+    is_a, named, decode = isinstance, (str, bytes, os.PathLike), os.fsdecode
+
+    def guard(event: str, given: tuple[Any, ...]) -> None:
+        if event in hooks:
+            raise refuse(f"{HOOKS.get(event, event)}, which runs code where the clock does not look")
+        if event == "open":
+            if is_a(given[0], named) and is_memory(decode(given[0])):
+                raise refuse("it opens a process's memory (/proc/…/mem), in which its judge lies")
+        elif event == "sys.addaudithook":
+            raise refuse("it hooks the interpreter (sys.addaudithook)")
+        elif event == "ctypes.dlsym" and given[1] == hooking:
+            raise refuse("it hooks the interpreter (PEP 523), which runs code where the clock does not look")
+        elif event == "ctypes.dlsym" and given[1] in writers:
+            raise refuse(f"it reaches for memory that it was not given (the C library's {given[1]})")
+
+    return guard

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import builtins
 import gc
+import random
 import statistics
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 
+import numpy as np
 import pytest
 
+from cuprof.backends.contract import Session
+from cuprof.backends.cpu.session import CpuSession
 from cuprof.family import Tolerance
+from cuprof.records import State
 from cuprof.worker import check, executions, integrity
 from cuprof.worker.bench import Bench
 from cuprof.worker.integrity import Integrity
@@ -55,6 +61,8 @@ def test_functions_constants_and_modules_are_put_back(known: Integrity, monkeypa
     monkeypatch.setattr(builtins, "max", lambda *_: 0)
     monkeypatch.setattr(builtins, "all", lambda _: True)
     monkeypatch.setattr(builtins, "map", lambda *_: iter(()))
+    seen = {id(each): {**vars(each)} for each in (builtins, check, executions, sys)}
+    monkeypatch.setattr(builtins, "vars", lambda each, real=vars: seen.get(id(each), real(each)))
     check.compare, executions.WANTED = lambda *_: None, 0  # type: ignore[assignment]
     real.__defaults__ = (5,)
     code, Bench.recheck.__code__ = Bench.recheck.__code__, Bench.show.__code__
@@ -67,6 +75,35 @@ def test_functions_constants_and_modules_are_put_back(known: Integrity, monkeypa
     assert (check.compare, executions.WANTED, sys.modules["cuprof.worker.check"]) == (real, wanted, module)
     assert real.__defaults__ == defaults
     assert Bench.recheck.__code__ is code
+    assert known.mend() == ()
+
+
+class Asking(ModuleType):
+    """A module that says nothing of its class, nor of what it has."""
+
+    def __getattribute__(self, name: str) -> object:
+        """Return something else."""
+        return {"__class__": ModuleType, "__dict__": {}}.get(name, 0)
+
+
+def test_classes_behind_the_functions_are_put_back(known: Integrity) -> None:
+    bases, start = State.__bases__, threading.Thread.start
+    (methods,) = gc.get_referents(vars(np.ndarray))
+    known.watch()
+    np.__class__ = Asking
+    CpuSession.__bases__ = (type("Sly", (Session,), {}),)
+    threading.Thread.start = lambda _: None  # type: ignore[method-assign]
+    random.SystemRandom.getrandbits = lambda *_: 0  # type: ignore[method-assign]
+    State.IMPLAUSIBLE._value_ = "ok"
+    methods["copy"] = lambda each: each
+    assert {*known.mend()} == {
+        "the class of numpy", "the bases of CpuSession", "ndarray.copy", "SystemRandom.getrandbits", "Thread.start",
+        "State._value_",
+    }  # fmt: skip
+    assert (type(np), State.__bases__, threading.Thread.start) == (ModuleType, bases, start)
+    array = np.zeros(1)
+    assert array.copy() is not array
+    assert State.IMPLAUSIBLE.value == "implausible"
     assert known.mend() == ()
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.engine.witness import Witness
 from cuprof.family import Point
 from cuprof.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
-from cuprof.worker import bench
+from cuprof.worker import bench, workload
 from cuprof.worker.bench import LATE, BeSeen
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.executions import WANTED
@@ -173,7 +174,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
             family.cpu(name)(make)
         trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(makes))
         settings = replace(
-            QUICK, modes=measures, min_samples=samples, max_samples=samples, energy=energy,
+            QUICK, modes=measures or QUICK.modes, min_samples=samples, max_samples=samples, energy=energy,
             patience_seconds=patience_seconds,
         )  # fmt: skip
         methods = dict.fromkeys(measures, "m" * 16)
@@ -433,6 +434,31 @@ def test_where_a_wrong_result_would_be_found_right_nobody_else_is_timed(
         State.LAUNCH_ERROR,
         "it changes, in memory, what compares results: a wrong one is found right, or the reverse",
     )
+
+
+@pytest.mark.parametrize("measures", [(), (Measure.COLD,)])
+def test_who_replaces_the_judge_in_its_last_execution_is_told_so_and_nobody_else(
+    run: Callable[..., dict[str, Outcome]], measures: tuple[Measure, ...]
+) -> None:
+    real, calls, is_last = workload.compare, count(1), [False]
+
+    def late(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:
+        def replace_it() -> None:
+            compute(inputs, outputs["y"])
+            if is_last[0] or (not measures and next(calls) == 2):
+                workload.compare = lambda *given: real(*given)
+
+        return replace_it
+
+    def be_seen(index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:
+        is_last[0] = index == 0
+        execute(1, False)
+
+    found = run(measures, be_seen=be_seen, late=late, after=honest)
+    told = "it replaced cuprof.worker.workload.compare, which checks and times it"
+    assert (found["late"].state, found["late"].message) == (State.IMPLAUSIBLE, told)
+    assert {name for name, outcome in found.items() if outcome.state != State.OK} == {"late"}
+    assert workload.compare is real
 
 
 def skips_the_unknown(problem: Point, tune: Point, inputs: Arrays, outputs: Arrays) -> Callable[[], object]:

@@ -30,13 +30,16 @@ class Compilations:
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Any] = {}
+        self._functions: dict[str, Any] = {}
 
     def install(self, numba: Any) -> None:
-        """Let `numba.njit` and `numba.jit` ask here first; calling it again changes nothing."""
-        for name in ("njit", "jit"):
+        """Let `numba.njit` and `numba.jit` ask here first; called again, put back what somebody replaced of Numba's."""
+        for name in () if self._functions else ("njit", "jit"):
             original = getattr(numba, name)
             if getattr(original, "__wrapped__", None) is None:
                 setattr(numba, name, self._asking(original))
+        self._functions = self._functions or {name: each for name, each in vars(numba).items() if callable(each)}
+        vars(numba).update(self._functions)
 
     def _asking(self, compiler: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(compiler)

@@ -12,6 +12,7 @@ from . import (  # noqa: F401 - each registers its variants
     device_streams,
     device_time,
     host_deferred,
+    host_exchanged,
     host_further,
     host_honest,
     host_inside,
