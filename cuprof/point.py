@@ -17,13 +17,14 @@ class Point(Mapping[str, Coordinate]):
     dictionary, since families read them very often; a mapping's methods stay what they are where one has their name.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_hash")
+    __slots__ = ("__dict__", "__weakref__", "_hash", "_label")
 
     def __init__(
         self, values: Mapping[str, Coordinate] | Iterable[tuple[str, Coordinate]] = (), **named: Coordinate
     ) -> None:
         vars(self).update(values, **named)
         object.__setattr__(self, "_hash", None)
+        object.__setattr__(self, "_label", None)
 
     if not TYPE_CHECKING:  # properties come before the instance's own dictionary, functions behind it
         keys, values, items, get = (
@@ -71,7 +72,9 @@ class Point(Mapping[str, Coordinate]):
     @property
     def label(self) -> str:
         """Return text for people: powers of two from 2^10 up are written as such ("n=2^24, dtype=float32")."""
-        return ", ".join(map(describe_coordinate, vars(self), vars(self).values()))
+        if self._label is None:
+            object.__setattr__(self, "_label", ", ".join(map(describe_coordinate, vars(self), vars(self).values())))
+        return self._label  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=4096, typed=True)

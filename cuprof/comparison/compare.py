@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, find_bridges, match
@@ -44,8 +45,7 @@ class Options:
             raise SelectionError(f"the noise is {self.noise:g}; give a share from 0 up to 1, such as 0.2% or 0.002")
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedTrial:
+class ComparedTrial(NamedTuple):
     """One measure of one matched trial with its verdict; times in ns."""
 
     match: Match

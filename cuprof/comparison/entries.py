@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from cuprof.point import Point, format_coordinate
 from cuprof.records import Measure, State
 from cuprof.statistics.series import Series
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One trial of one side.
 
     Args:
@@ -48,12 +48,12 @@ class Entry:
     message: str = ""
     is_expected_wrong: bool = False
     run: str = ""
-    settings: Mapping[Measure, Mapping[str, Any]] = field(default_factory=dict)
-    methods: Mapping[Measure, str] = field(default_factory=dict)
-    series: Mapping[Measure, Series] = field(default_factory=dict)
+    settings: Mapping[Measure, Mapping[str, Any]] = MappingProxyType({})
+    methods: Mapping[Measure, str] = MappingProxyType({})
+    series: Mapping[Measure, Series] = MappingProxyType({})
     job: str = ""
     reference: str = ""
-    references: Mapping[Measure, Series] = field(default_factory=dict)
+    references: Mapping[Measure, Series] = MappingProxyType({})
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cuprof.comparison.entries import Entry, Side
 from cuprof.errors import SelectionError
@@ -18,8 +19,7 @@ KERNEL_TIMES = (Measure.COLD, Measure.HOT)
 WHICH = "; several devices have that name, and which is meant cannot be told"
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """One trial of each side.
 
     Args:

@@ -10,7 +10,6 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +148,7 @@ def _mark_repeated_devices(entries: Sequence[Entry]) -> list[Entry]:
     numbers: dict[str, set[int | None]] = defaultdict(set)
     for entry in entries:
         numbers[entry.device].add(entry.device_id)
-    return [replace(entry, device_repeats=len(numbers[entry.device]) > 1) for entry in entries]
+    return [entry._replace(device_repeats=len(numbers[entry.device]) > 1) for entry in entries]
 
 
 def _value(axis: Mapping[str, Any]) -> Coordinate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -157,4 +157,4 @@ def _pool(entries: Sequence[Entry]) -> Entry:
         center = math.exp(sum(math.log(part.median_ns) for part in parts) / len(parts))
         durations = np.concatenate([part.durations * (center / part.median_ns) for part in parts])
         series[measure] = Series(durations, tick_ns=max(part.tick_ns for part in parts))
-    return replace(entries[0], series=series)
+    return entries[0]._replace(series=series)

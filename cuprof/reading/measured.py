@@ -81,14 +81,11 @@ def iter_measured(
         connection, sweep_ids, variants, _RUNS, _TIMINGS
     ):
         family, variant, _, _, backend, expected, *_ = facts
-        identity, run, sweep_id, job = member.identity, "", 0, ""
-        device_id = member.device_id or member.planned_device_id
+        _, _, device_id, _, reason, remedy, identity, _, _, planned_device_id, *_ = member
+        run, sweep_id, job, device_id = "", 0, "", device_id or planned_device_id
         if ran is None:
-            unavailable = member.unavailable_reason is not None
-            state = State.SKIPPED if unavailable else State.PLANNED
-            message = (
-                str(Unavailable(member.unavailable_reason, member.unavailable_remedy or "")) if unavailable else ""
-            )
+            state = State.PLANNED if reason is None else State.SKIPPED
+            message = "" if reason is None else str(Unavailable(reason, remedy or ""))
         else:
             _, sweep_id, ran_on, word, message, started_at, duration_ns, job = ran
             state, device_id, job = _state(word), ran_on or device_id, job or ""

@@ -164,10 +164,7 @@ def iter_members(
         key: row for key, *row in connection.execute(_VARIANTS.where(Variant.id.in_(_of(Trial.variant_id, chosen))))
     }
     points = connection.execute(_PROBLEMS.where(Problem.id.in_(_of(Trial.problem_id, chosen))))
-    problems = {key: Point(coordinates) for key, coordinates in points}
-    tunables = lru_cache(maxsize=None)(
-        lambda text: Point(json.decode(text, type=dict[str, Any]))
-    )  # few for many trials
+    problems = {key: _point(coordinates) for key, coordinates in points}
     for sweep_id in dict.fromkeys(sweep_ids):
         of_sweep = _MEMBERS.where(*chosen, SweepTrial.sweep_id == sweep_id)
         for members in connection.execute(of_sweep).partitions(CHUNK):
@@ -177,17 +174,9 @@ def iter_members(
             for row in plain_rows(connection, timings.where(among(connection, Timing.run_id, run_ids))):
                 timed[row[1]].append(row)
             for member in members:
-                run_id = member.run_id
-                yield (
-                    *(
-                        sweep_id,
-                        member,
-                        facts[member.variant_id],
-                        problems[member.problem_id],
-                        tunables(member.tunables_text),
-                    ),
-                    *((None, ()) if run_id is None else (ran[run_id], timed[run_id])),
-                )
+                _, _, _, run_id, _, _, _, variant, problem, _, text, *_ = member
+                run, timings_of = (None, ()) if run_id is None else (ran[run_id], timed[run_id])
+                yield sweep_id, member, facts[variant], problems[problem], _point(text), run, timings_of
 
 
 def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> list[str]:
@@ -214,7 +203,7 @@ _VARIANTS = sa.select(
     *(Variant.id, Variant.family, Variant.name, Variant.ordinal, Variant.kind, Variant.backend),
     *(Variant.expected, Variant.description, Variant.origin),
 )
-_PROBLEMS = sa.select(Problem.id, Problem.coordinates)
+_PROBLEMS = sa.select(Problem.id, sa.cast(Problem.coordinates, sa.Text))
 _RUNS = sa.select(
     *(Run.id, Run.sweep_id, Run.device_id, Run.state, Run.phase, Run.message, Run.log, Run.started_at, Run.duration_ns),
     *(Run.job, Run.check_passed, Run.check_error, Run.check_error_absolute, Run.check_error_relative),
@@ -252,6 +241,12 @@ def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]
 
 
 _state, _measure = cache(State), cache(Measure)
+
+
+@lru_cache(maxsize=1 << 16)
+def _point(text: str) -> Point:
+    """Return the same point for the same text: few for many trials, and told to be equal at once."""
+    return Point(json.decode(text, type=dict[str, Any]))
 
 
 def _run(row: Any) -> RunRow:

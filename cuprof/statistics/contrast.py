@@ -81,8 +81,8 @@ class Contrasts:
         self.log_ratios = np.array([each.log_ratio for each in contrasts])
         self._known_error = np.array([each.known_error for each in contrasts])
         self._resolution = np.array([each.resolution for each in contrasts])
-        noises = [(each.noise.deviation, each.noise.freedom, each.noise.least) for each in contrasts]
-        self._deviation, self._freedom, self._least = np.array(noises).reshape(-1, 3).T
+        noises = np.array([each.noise for each in contrasts]).reshape(-1, 3)
+        self._deviation, self._freedom, self._least = noises.T
         bridges = {id(each.bridge): each.bridge for each in contrasts if each.bridge}  # one of very many
         self._bridges = Contrasts(list(bridges.values())) if bridges else None
         numbers = dict(zip(bridges, range(len(bridges)), strict=True))

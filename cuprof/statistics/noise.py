@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cuprof.statistics.critical import critical
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(NamedTuple):
     """How much a time varies, beside what its samples show: from sweep to sweep, or from one preparation to another.
 
     Args:

@@ -162,7 +162,8 @@ def placement_variances(pairs: Sequence[tuple[np.ndarray, np.ndarray]], shifts: 
     for places in blocks(sizes, [sum(each) for each in sizes]):
         first, second = (stack([pairs[place][side] for place in places]) for side in (0, 1))
         first += shifts[places][:, None]
-        behind, before = _ranks_among(first, second), _ranks_among(second, first)[::-1]  # of ties, which count by half
+        behind, has_ties = _ranks_among(first, second)
+        before = _ranks_among(second, first)[0][::-1] if has_ties else behind  # of ties, which count by half
         for side in (0, 1):
             others = np.array([sizes[place][1 - side] for place in places])
             below = (behind[side] + before[side]) / (2 * others)[:, None]
@@ -175,13 +176,19 @@ def placement_variances(pairs: Sequence[tuple[np.ndarray, np.ndarray]], shifts: 
     return variances.reshape(-1, 2)
 
 
-def _ranks_among(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for both how many of the other's row come before each element; of equal ones the first's come first."""
-    order = np.argsort(np.concatenate((first, second), axis=1), axis=1, kind="stable")
+def _ranks_among(first: np.ndarray, second: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], bool]:
+    """Return for both how many of the other's row come before each element, and whether any finite ones are equal.
+
+    Of equal ones the first's come first.
+    """
+    rows = np.concatenate((first, second), axis=1)
+    order = np.argsort(rows, axis=1, kind="stable")
+    ascending = np.take_along_axis(rows, order, axis=1)
+    has_ties = bool(((ascending[:, 1:] == ascending[:, :-1]) & np.isfinite(ascending[:, 1:])).any())
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.broadcast_to(np.arange(order.shape[1]), order.shape), axis=1)
     width = first.shape[1]
-    return place[:, :width] - np.arange(width), place[:, width:] - np.arange(second.shape[1])
+    return (place[:, :width] - np.arange(width), place[:, width:] - np.arange(second.shape[1])), has_ties
 
 
 def order_all(series: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:

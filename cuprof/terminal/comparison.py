@@ -113,8 +113,8 @@ def _table(comparison: Comparison, everything: bool) -> tuple[list[Column], list
     same = sum(row.verdict is Verdict.SAME for row in comparison.rows)
     hidden = 0 if everything or same <= MOST_SAME else same
     shown = sorted(
-        [row for row in comparison.rows if not (hidden and row.verdict is Verdict.SAME)],
-        key=lambda row: (order[row.verdict], -abs(math.log(row.judgement.ratio))),
+        [row for row in comparison.rows if not (hidden and row.judgement.verdict is Verdict.SAME)],
+        key=lambda row: (order[row.judgement.verdict], -abs(math.log(row.judgement.ratio))),
     )
     scale = choose_scale("time", [time for row in shown for time in (row.base_ns, row.new_ns)])
     several = len({row.measure for row in comparison.rows}) > 1
@@ -131,18 +131,18 @@ def _table(comparison: Comparison, everything: bool) -> tuple[list[Column], list
     ]
     rows = []
     for row in shown:
-        judgement = row.judgement
+        verdict, ratio, low, high, *_ = row.judgement
         cells = (
-            MARKS[row.verdict],
+            MARKS[verdict],
             row.label,
             *([row.match.new.device] if devices else []),
             *([row.measure.value] if several else []),
             _number(scale.format(row.base_ns)),
             _number(scale.format(row.new_ns)),
-            ratio_text(judgement.ratio),
-            f"{ratio_text(judgement.low)} to {ratio_text(judgement.high)}",
+            ratio_text(ratio),
+            f"{ratio_text(low)} to {ratio_text(high)}",
         )
-        rows.append(Row(cells, STYLES[row.verdict]))
+        rows.append(Row(cells, STYLES[verdict]))
     return columns, rows, hidden
 
 

@@ -21,6 +21,9 @@ PIPE_WIDTH = 160
 PIECES = 100_000
 """Pieces of JSON, a few characters each, that are written at once: of very many rows the text is never whole."""
 
+LINES = 1000
+"""Lines that are written at once."""
+
 
 def terminal_width() -> int:
     """Return the columns of the terminal, or `PIPE_WIDTH` when the output goes elsewhere and COLUMNS is not set."""
@@ -30,8 +33,9 @@ def terminal_width() -> int:
 def print_lines(lines: Iterable[Line]) -> None:
     """Write each line as one line, whatever is in it."""
     if not sys.stdout or not sys.stdout.isatty():
-        for line in lines:
-            print(visible(line.text, keep=""))
+        texts = (visible(line.text, keep="") for line in lines)
+        while block := list(islice(texts, LINES)):
+            print("\n".join(block))
         return
     from rich.console import Console
     from rich.text import Text

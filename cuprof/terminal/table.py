@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from cuprof.visible import visible
 
@@ -23,20 +23,18 @@ class Column:
     align: Literal["left", "right"] = "right"
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """Hold a row's cells as text, and a rich style for all of it."""
 
     cells: tuple[str, ...]
     style: str = ""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """Hold one line of output and its rich style."""
 
     text: str
-    style: str = field(default="", compare=False)
+    style: str = ""
 
 
 def layout(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[Line]:

@@ -346,7 +346,7 @@ def test_rows_that_were_judged_anew_keep_to_their_own_tunables(store: Store, url
 
     first = judged({64: 1.01, 128: 1.01}, 5)
     later = judged({64: 1.2, 128: 1.0}, 60)
-    undecided = tuple(replace(row, judgement=row.judgement._replace(verdict=Verdict.UNDECIDED)) for row in first.rows)
+    undecided = tuple(row._replace(judgement=row.judgement._replace(verdict=Verdict.UNDECIDED)) for row in first.rows)
     rows = judge_anew(replace(first, rows=undecided), later).rows
     assert [(row.match.base.tunables["block"], row.verdict) for row in rows] == [
         (64, Verdict.SLOWER),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -85,5 +83,5 @@ def test_a_drift_is_told() -> None:
 def test_each_leg_is_one_control_at_most() -> None:
     base = Legs("base", [leg("base", 100 * US, seed) for seed in range(5)])
     assert len(list(base.controls())) == 2
-    base.legs[1] = [replace(entry, identity="other") for entry in base.legs[1]]
+    base.legs[1] = [entry._replace(identity="other") for entry in base.legs[1]]
     assert len(list(base.controls())) == 1

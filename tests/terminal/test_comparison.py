@@ -81,8 +81,7 @@ def test_the_rate_names_each_devices_noise_and_none_within_a_sweep() -> None:
         of = side("1", {1: 50.0, 2: 50.0}, seed)
         devices = (("Test GPU", False), ("Test CPU", True))
         entries = [
-            replace(
-                entry,
+            entry._replace(
                 device=name,
                 on_host=on_host,
                 series={Measure.COLD: replace(entry.series[Measure.COLD], rounds=np.arange(60), together=together)},
@@ -104,7 +103,7 @@ def test_the_rate_names_each_devices_noise_and_none_within_a_sweep() -> None:
 
 def test_when_nothing_changed_the_last_line_says_so() -> None:
     base, new = side("1", {1: 50.0}, 1), side("2", {1: 60.0}, 2)
-    new = replace(new, entries=[replace(new.entries[0], identity=base.entries[0].identity)])
+    new = replace(new, entries=[new.entries[0]._replace(identity=base.entries[0].identity)])
     found = compare(base, new, Options(noise=0.001))
     said = "nothing changed between these two sweeps; the differences are noise (1 slower)"
     assert comparison_lines(found, 80)[-1].text == summary(found) == said

@@ -171,7 +171,7 @@ def test_compare(shown: Shown, output: str) -> None:
     pair = [
         side(each, {n: 50.0 + n for n in range(3)}, seed, notes=tuple(HOSTILE)) for seed, each in enumerate(HOSTILE[:2])
     ]
-    entries = [[replace(entry, family=HOSTILE[2], variant=HOSTILE[3]) for entry in each.entries] for each in pair]
+    entries = [[entry._replace(family=HOSTILE[2], variant=HOSTILE[3]) for entry in each.entries] for each in pair]
     found = compare(
         *(replace(each, entries=found) for each, found in zip(pair, entries, strict=True)), Options(noise=0.01)
     )
