@@ -18,4 +18,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:  # the current folder comes first, whose files may be named like modules: numpy.py
+        sys.path.append(sys.path.pop(0))
     sys.exit(main())

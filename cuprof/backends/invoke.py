@@ -30,18 +30,21 @@ def load_library(image: bytes, name: str) -> ctypes.CDLL:
             raise LaunchError(f"load the library of {name}: {error}") from None
 
 
-def bind(library: ctypes.CDLL, step: Invoke, arguments: Sequence[int | np.generic]) -> Callable[[], None]:
+def bind(
+    library: ctypes.CDLL, step: Invoke, arguments: Sequence[int | np.generic], *, is_void: bool = False
+) -> Callable[[], None]:
     """Return a function that calls one of the library's with these arguments, and raises where it does not return 0.
 
     Args:
         arguments: addresses as Python ints, scalars and structs as NumPy has them.
+        is_void: it returns nothing.
     """
     try:
         function = getattr(library, step.function)
     except AttributeError:
         raise LaunchError(f'find function {step.function} (is it extern "C"?)') from None
     cells = [_cell(value) for value in arguments]
-    function.argtypes, function.restype = [type(cell) for cell in cells], ctypes.c_int
+    function.argtypes, function.restype = [type(cell) for cell in cells], None if is_void else ctypes.c_int
 
     def invoke() -> None:
         status = function(*cells)

@@ -47,6 +47,7 @@ class NativeBuild:
     def of(cls, variant: Variant, program: Program, text: str, product: Product, arch: str = "") -> NativeBuild:
         """Return the build of a variant's source by the compiler that it names."""
         name = variant.source or variant.name
+        name += "" if Path(name).suffix else {"gcc": ".c", "g++": ".cpp"}.get(variant.compiler, ".cu")
         return cls(text, name, variant.compiler, product, arch, program.defines, program.options)
 
     def content(self) -> list[object]:

@@ -14,6 +14,7 @@ import ast
 import hashlib
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -70,8 +71,9 @@ def is_path(name: str) -> bool:
 
 
 def family_name(name: str) -> str:
-    """Return the name of the family of that name or at that path."""
-    return Path(name).stem if is_path(name) else name
+    """Return the name of the family of that name or at that path: the file's, without what no name may have."""
+    plain = re.sub(r"[^A-Za-z0-9_.+-]+", "_", Path(name).stem).lstrip("_.+-") or "comparison"
+    return plain if is_path(name) else name
 
 
 def get_family(name: str, folders: Sequence[Path]) -> Family:

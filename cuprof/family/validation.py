@@ -31,7 +31,7 @@ def _list_faults(family: Family) -> Iterable[str]:
     if folder is not None and not alone and family.name != folder.name:
         yield f"the family is named {family.name!r} but its folder {folder.name!r}; give both one name"
     if not _NAME.fullmatch(family.name):
-        yield f"family name {family.name!r} is not made of letters, digits and _.+-"
+        yield f"family name {family.name!r} is not made of letters a-z and A-Z, digits and _.+-; give another name"
     for part in ("signature", "generate", "reference", "tolerance", "useful_bytes"):
         function: object = getattr(family, part)
         if not callable(function):

@@ -139,8 +139,7 @@ class Capture:
         if kernel.files:
             parts.append(f"files={tuple(str(Path(file).absolute()) for file in kernel.files)!r}")
         if kernel.source:
-            is_text = "\n" in kernel.source
-            parts.append(f"source={kernel.source if is_text else str(Path(kernel.source).absolute())!r}")
+            parts.append(f"source={kernel.source if kernel.is_text else str(Path(kernel.source).absolute())!r}")
         parts += [f"{key}={values!r}" for key, values in kernel.tunables.items()]
         function = kernel.function or kernel.jit
         what = self.express(function, wanted) if function else repr(kernel.symbol)

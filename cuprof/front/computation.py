@@ -126,7 +126,16 @@ class Computation:
 
     def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Return arrays on the host, drawn anew; see `Inputs.draw_arrays`."""
-        return self.inputs.draw_arrays((*self.sample(problem).signature.inputs, *self.in_place), problem, rng)
+        known = self.sample(problem).signature
+        arrays = self.inputs.draw_arrays((*known.inputs, *self.in_place), problem, rng)
+        for name, array in arrays.items():
+            wanted = {**known.outputs, **known.inputs}[name].shape
+            if array.shape != wanted and name not in self.at_most:
+                more = (
+                    f"; if its rows differ from draw to draw, say how many there are at most: at_most={{{name!r}: …}}"
+                )
+                raise FamilyError(f"inputs() gave {name} of shape {array.shape}, and before of {wanted}{more}")
+        return arrays
 
     def compute_reference(self, problem: Point, inputs: Arrays) -> dict[str, np.ndarray]:
         """Return what is right: by the reference in float64, or by the first function as it is.
@@ -180,7 +189,7 @@ class Computation:
         if returned is None and self.outputs:
             returned = {name: arrays[name] for name in self.outputs}
         found = self._by_name(returned, "reference()")
-        found |= {rows: np.array([len(found[name])]) for name, rows in self._counted(found)}
+        found = {rows: np.array([len(found[name])]) for name, rows in self._counted(found)} | found  # told first
         if {*found} != {name for name in sample.signature.outputs if self.verify is None or name in found}:
             raise FamilyError(
                 f"reference() gave {list_first([*found], 4)}; the results are {list_first([*outputs], 4)}"
@@ -395,8 +404,7 @@ class Computation:
             "files": (*self.files, *one.files),
         }
         if one.function is None:
-            is_text = "\n" in one.source
-            shared |= {"text": one.source} if is_text else {"source": one.source}
+            shared |= {"text": one.source} if one.is_text else {"source": one.source}
             shared["compiler"] = one.compiler
             if one.jit is not None:
                 text, files = source_of(one.jit)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cuprof.errors import FamilyError, UsageError
+from cuprof.errors import FamilyError, UnknownNameError, UsageError
 from cuprof.family import Family, Verdict
-from cuprof.family.loader import FAMILY_FILE, PREFIX
+from cuprof.family.loader import FAMILY_FILE, PREFIX, family_name
 from cuprof.family.model import as_names
 from cuprof.front.capture import Capture
 from cuprof.front.comparison import Comparison, Defined
@@ -82,6 +84,10 @@ def compare(
     """
     if not variants:
         raise UsageError("name at least one implementation: cuprof.compare(f, g, inputs=…)")
+    functions = {"reference": reference, "verify": verify, "flops": flops, "useful_bytes": useful_bytes}
+    for what, function in functions.items():
+        if function is not None and not callable(function):
+            raise UsageError(f"{what} is of type {type(function).__name__}; give the function itself")
     kernels = [one if isinstance(one, Kernel) else kernel(one) for one in variants]
     given = {
         "inputs": inputs,
@@ -105,9 +111,11 @@ def compare(
             raise FamilyError("this file makes two comparisons; one that is swept makes one, in a file of its own")
         place = Path(caller["__file__"])
         place = place.parent if place.name == FAMILY_FILE else place
-        family = Computation(name or place.stem, kernels, place, **given).make_family()
+        family = Computation(name or family_name(place.name), kernels, place, **given).make_family()
+        known = [axis.name for axis in family.axes]
         for axis in asked:
-            family.axis(axis)  # raises where there is none of the name
+            if axis not in known:
+                raise UnknownNameError("argument or problem axis", axis, [*known, *_WORDS], f"of family {family.name}")
         tune = {tunable.name: ("all",) for one in kernels for tunable in one.list_tunables()}
         caller["family"] = replace(family, usual={"problem": asked, "tune": tune})
         return Defined()
@@ -130,7 +138,11 @@ def _capture(
     if capture.files:
         words.append(f"files={tuple(capture.files)!r}")
     chosen = name or "_vs_".join(one.name for one in with_names(kernels))[:80]
-    return capture.write(project.made_families, chosen, f"cuprof.compare({', '.join(words)})")
+    try:
+        return capture.write(project.made_families, chosen, f"cuprof.compare({', '.join(words)})")
+    except OSError as error:
+        place = project.made_families
+        raise UsageError(f"{place} cannot be written ({error.strerror}); call it where files can be made") from None
 
 
 def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:
@@ -153,5 +165,12 @@ def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:
 def _values(axis: str, given: Any) -> tuple[Coordinate, ...]:
     values = tuple(given) if isinstance(given, list | tuple | range) else (given,)
     if not values or not all(isinstance(value, int | str) for value in values):
-        raise UsageError(f"{axis} is {given!r}; a problem axis takes whole numbers and names, one or a list of them")
+        near = difflib.get_close_matches(axis, _WORDS, n=1)
+        hint = f"; did you mean {near[0]}=?" if near else ""
+        raise UsageError(
+            f"{axis} is {given!r}; a problem axis takes whole numbers and names, one or a list of them{hint}"
+        )
     return values
+
+
+_WORDS = [name for name, one in inspect.signature(compare).parameters.items() if one.kind is one.KEYWORD_ONLY]

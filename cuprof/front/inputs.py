@@ -98,9 +98,10 @@ def blamed(place: Path, what: str, problem: Point, function: Callable[[], Any]) 
     """
     try:
         return function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         folder = place.parent if place.is_file() else place
-        raise FamilyError(blame(error, folder, f"{what}() at {problem.label}")) from error
+        hint = "; name what is worked on in place: in_place=" if "read-only" in str(error) else ""
+        raise FamilyError(blame(error, folder, f"{what}() at {problem.label}") + hint) from error
 
 
 def _axis(parameter: inspect.Parameter) -> Axis:

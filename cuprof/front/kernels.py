@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from cuprof.errors import UsageError
-from cuprof.family import Array, Copy, Fill, Launch, Program, Reduced, Sample, Tunable
+from cuprof.family import Array, Copy, Fill, Invoke, Launch, Program, Reduced, Sample, Tunable
 from cuprof.family.configurations import (
     Configurations,
     explain_unlisted,
@@ -32,6 +32,8 @@ Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
 BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
 """Tunables that are a block's sizes where nothing else is said, as in Kernel Tuner."""
 
+HOST_COMPILERS = ("gcc", "g++")
+"""Of functions in C and C++, which are called and not launched."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -57,7 +59,7 @@ class Kernel:
         name: the variant's, empty for the function's own or the kernel's symbol.
         function: computes on arrays; None for a kernel's source.
         jit: the `@triton.jit` function that is the source.
-        source: a file, or the text itself where it has a line feed.
+        source: a file, or the text itself where it has a line feed or a brace.
         derived: macros, or a Triton function's constants, that follow from what is known of a problem.
     """
 
@@ -88,6 +90,11 @@ class Kernel:
         if self.function is None:
             raise TypeError(f"{self.symbol} is a kernel's source, and is launched by cuprof alone")
         return self.function(*args, **{name: values[0] for name, values in self.tunables.items()} | tunables)
+
+    @property
+    def is_text(self) -> bool:
+        """Return whether `source` is the text itself, which may be one line, and no file's name."""
+        return "\n" in self.source or "{" in self.source
 
     @property
     def configurations(self) -> Configurations:
@@ -132,14 +139,15 @@ class Kernel:
             value = self._call(function, known, name)
             known[name] = value.item() if type(value) is not int and hasattr(value, "item") else value
         defines = {name: known[name] for name in (*chosen, *self.derived)}
+        is_host = self.backend == "cpu"
         block = self._sizes("block", self.block or self._block_names, known) if self.jit is None else (1,)
         threads = self._sizes("threads", self.threads, known)
         grid = self._sizes("grid", self.grid, known)
-        if not block or not (grid or threads):
+        if not is_host and (not block or not (grid or threads)):
             what = "grid= (in blocks)" if self.jit is not None else "grid= (in blocks) or threads= (in all)"
             what = what if block else f"block=, or tunables {', '.join(BLOCK_NAMES)}"
             raise UsageError(f"kernel {self.symbol} needs {what}")
-        if not grid:
+        if not grid and not is_host:
             grid = tuple(-(-size // width) for size, width in zip(threads, (*block, 1, 1), strict=False))
         arguments = there.arguments or tuple(
             there.fixed[name] if name in there.fixed else known.get(name, name)
@@ -147,7 +155,7 @@ class Kernel:
         )
         shared = self._sizes("shared_bytes", self.shared_bytes, known)[0] if self.shared_bytes else 0
         return Program(
-            steps=(Launch(self.symbol, grid, block, arguments, shared),),
+            steps=(Invoke(self.symbol, arguments) if is_host else Launch(self.symbol, grid, block, arguments, shared),),
             defines=defines
             if self.jit is not None
             else {name: value if type(value) is int else _as_macro(value) for name, value in defines.items()},
@@ -237,8 +245,8 @@ def kernel(
     Args:
         what: a function, a `@triton.jit` one, or the symbol of a kernel; left out in a decorator.
         name: the variant's; the function's or the symbol where it is left out.
-        source: CUDA C++ or OpenCL C: a file, or the text itself.
-        backend: of a source, "cuda" or "opencl".
+        source: CUDA C++, OpenCL C, or C or C++ of the host: a file, or the text itself.
+        backend: of a source, "cuda" or "opencl"; "cpu" where `compiler` is the host's.
         grid: blocks; from `threads` and `block` where it is left out; a function of it may take all by name as `meta`.
         block: threads a block; the tunables block_size_x, _y, _z where it is left out.
         threads: threads in all, rounded up to whole blocks.
@@ -247,7 +255,8 @@ def kernel(
             function's parameters where there are inputs, numbers or axes of all those names.
         constants: `__constant__` symbol → the input copied into it.
         options: further ones of the compiler.
-        compiler: "nvcc" for CUDA C++ that NVRTC does not compile, as with <cub/cub.cuh>.
+        compiler: "nvcc" for CUDA C++ that NVRTC does not compile, as with <cub/cub.cuh>; "gcc" or "g++" for a function
+            of the host, `extern "C"`, which is called with the arguments and has no launch.
         files: what the implementation reads beside its source; a change of them makes what is stored stale.
         constraint: what has to hold of tunables and axes, "block_x * block_y <= 1024"; or a function that takes them by
             name and returns False, or a reason, where they are not defined together; or several of these.
@@ -283,7 +292,9 @@ def kernel(
     if isinstance(what, str):
         if not source:
             raise UsageError(f"kernel {what!r} needs source=, a file or CUDA C++ text")
-        return replace(described, symbol=what)
+        return replace(described, symbol=what, backend="cpu" if compiler in HOST_COMPILERS else backend)
+    if not callable(what):
+        raise UsageError(f"an implementation is of type {type(what).__name__}; give the function itself: f, not f(x)")
     return _of_function(described, what)
 
 

@@ -51,6 +51,30 @@ def test_what_is_refused_is_told_once_by_file_and_line(folder: Path, cli: Callab
     assert 'and 1 more: NVRTC refused twice.cu for sm_80: half.cuh(2): error: identifier "undefined"' in done.err
 
 
+@pytest.mark.parametrize(
+    ("launched", "compiled", "there"),
+    [
+        ("twcie", "twice", "twice"),
+        ("twice", "ns::twice", "ns::twice(float*, float const*, int)"),
+        ("twice", "template", "none; a template is named with its arguments"),
+    ],
+)
+def test_a_kernel_that_is_not_there_is_told(
+    folder: Path, cli: Callable[..., Result], launched: str, compiled: str, there: str
+) -> None:
+    plain = SOURCE.replace('extern "C" ', "")
+    texts = {
+        "twice": SOURCE,
+        "ns::twice": f"namespace ns {{\n{plain}}}\n",
+        "template": plain.replace("__gl", "template <typename T> __gl"),
+    }
+    (folder / "twice.cu").write_text(texts[compiled])
+    (folder / "mine.py").write_text(FILE.replace('kernel("twice"', f'kernel("{launched}"'))
+    done = cli("check", "mine.py")
+    assert (done.exit_code, done.out) == (1, "0 of 4 programs compile for sm_90\n")
+    assert f"twice.cu has no kernel {launched}; there are {there}" in done.err
+
+
 def test_an_architecture_that_nobody_knows_is_told(folder: Path, cli: Callable[..., Result]) -> None:
     done = cli("check", "mine.py", "--arch", "sm_1")
     assert done.exit_code == 2

@@ -104,3 +104,11 @@ def test_a_full_disk_is_one_line(argv: list[str], unbuffered: str) -> None:
 def test_the_module_and_the_script_are_one() -> None:
     run = subprocess.run([sys.executable, "-m", "cuprof", "-V"], capture_output=True, text=True, check=True)
     assert run.stdout == f"cuprof {__version__}\n"
+
+
+def test_a_file_of_the_current_folder_hides_no_module(tmp_path: Path) -> None:
+    for name in ("numpy", "queue", "argparse", "hydra"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('a file of the user')\n")
+    command = [sys.executable, "-m", "cuprof", "sweep", "family=reduction", "variants=cpu_numpy", "dry_run=true"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (run.returncode, "a file of the user" in run.stderr) == (0, False), run.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from cuprof.errors import FamilyError, UsageError
-from cuprof.family import Array, Call, Point
+from cuprof.family import Array, Call, Invoke, Point
 from cuprof.family.program import read_dtype
 from cuprof.front.computation import Computation
 from cuprof.front.kernels import Kernel, kernel
@@ -27,6 +28,17 @@ N = Point(n=8)
 
 def draw(rng, n=8):  # type: ignore[no-untyped-def]
     return rng.random(n, np.float32), rng.integers(0, n, n)
+
+
+def sealed(n):  # type: ignore[no-untyped-def]
+    x = np.ones(n)
+    x.flags.writeable = False
+    return x
+
+
+def fill(x):  # type: ignore[no-untyped-def]
+    x[:] = 0
+    return x
 
 
 def take(x, order):  # type: ignore[no-untyped-def]
@@ -252,8 +264,10 @@ def fails(n=8):  # type: ignore[no-untyped-def]
         ((np.sort,), {"inputs": lambda n=8: np.ma.masked_less(np.ones(n), 2)}, "a is masked or sparse; give its parts"),
         ((np.sort,), {"inputs": lambda n=8: np.ones(n), "outputs": ("y",)}, "outputs names y; the inputs are a"),
         ((lambda x: np.array(["a"]),), {"inputs": lambda n=8: np.ones(n)}, "is of type <U1"),
+        ((np.sort,), {"inputs": lambda n=8: sys.exit("no data")}, r"inputs\(\) at n=8 raised SystemExit: no data \("),
+        ((fill,), {"inputs": lambda n=8: sealed(n)}, r"read-only \(.*in fill\); name what is worked on in place"),
     ],
-    ids=["raises", "nothing", "text", "no array", "strided", "masked", "no such output", "texts"],
+    ids=["raises", "nothing", "text", "no array", "strided", "masked", "no such output", "texts", "ends", "read-only"],
 )
 def test_a_fault_of_the_functions_is_told(functions: Any, given: dict[str, Any], told: str) -> None:
     with pytest.raises(FamilyError, match=told):
@@ -366,6 +380,20 @@ def test_a_source_is_launched_on_the_inputs_in_their_order() -> None:
     assert variant.text == SOURCE
 
 
+def test_a_text_of_one_line_is_no_files_name() -> None:
+    one = kernel("f", source="int f(const float *x, float *y) { return 0; }", compiler="gcc")
+    made = make(one, inputs=lambda n=8: {"x": np.ones(n), "y": np.ones(n)}, outputs=("y",), reference=np.copy)
+    variant = made.make_family().variant("f")
+    assert (variant.backend, variant.source, variant.text) == ("cpu", None, one.source)
+    assert variant.make(N, Point()).steps == (Invoke("f", ("x", "y")),)
+
+
+@pytest.mark.parametrize("given", [3, [np.sort], np.ones(2)], ids=["number", "list", "result"])
+def test_what_is_no_function_is_told(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"is of type \w+; give the function itself: f, not f\(x\)"):
+        kernel(given)
+
+
 @pytest.mark.parametrize(
     ("given", "grid", "block"),
     [
@@ -469,9 +497,22 @@ def test_results_of_any_number_of_rows_in_any_order() -> None:
     }
     assert judge(made, lambda x, y: positive(x, y)[::-1].copy()).passed
     assert "result_rows[0]" in judge(made, lambda x, y: np.append(positive(x, y), np.float32(1))).message
-    assert not judge(made, lambda x, y: positive(x, y)[1:]).passed
+    assert judge(made, lambda x, y: positive(x, y)[1:]).message.startswith("result_rows[0]")
     ordered = make(positive, inputs=spread, at_most={"result": "n"})
     assert not judge(ordered, lambda x, y: positive(x, y)[::-1].copy()).passed
+
+
+def test_inputs_of_another_shape_at_each_draw_need_the_most_rows() -> None:
+    def inputs(rng, n=64):  # type: ignore[no-untyped-def]
+        return rng.random(int(rng.integers(1, n)), np.float32)
+
+    told = r"inputs\(\) gave x of shape .* are at most: at_most={'x'"
+    made = make(lambda x: x.sum(), inputs=inputs)
+    made.sample(Point(n=64))
+    with pytest.raises(FamilyError, match=told):
+        made.generate(Point(n=64), np.random.default_rng(1))
+    free = make(lambda x: x.sum(), inputs=inputs, at_most={"x": "n"})
+    assert free.generate(Point(n=64), np.random.default_rng(1))["x"].size < 64
 
 
 def test_each_result_has_the_tolerance_of_its_own_type_or_that_it_is_given() -> None:

@@ -35,6 +35,22 @@ cuprof.compare(mine, wrong, tuned, inputs=inputs, reference=lambda x: 2 * x)
 QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.01", "measure.settle_seconds=0", "report=none")
 
 
+FUNCTIONS_IN_C = """
+import numpy as np
+import cuprof
+
+def inputs(rng, n=64):
+    return {"x": rng.random(n, np.float32), "y": np.empty(n, np.float32), "count": np.int32(n)}
+
+BODY = "(const float *x, float *y, int n) { for (int i = 0; i < n; i += STEP) y[i] = 2 * x[i]; "
+right = cuprof.kernel("right", source="int right" + BODY + "return 0; }", compiler="gcc", STEP=[1])
+plain = cuprof.kernel("plain", source='extern "C" void plain' + BODY + "}", compiler="g++", STEP=[1])
+half = cuprof.kernel("half", source="void half" + BODY + "}", compiler="gcc", STEP=[2])
+fails = cuprof.kernel("fails", source="int fails" + BODY + "return 7; }", compiler="gcc", STEP=[1])
+cuprof.compare(right, plain, half, fails, inputs=inputs, outputs="y", reference=lambda x: 2 * x)
+"""
+
+
 @pytest.fixture
 def file(project: Project) -> Path:
     path = project.root / "mine.py"
@@ -70,7 +86,10 @@ def test_settings_choose_of_it(file: Path, cli: Callable[..., Result]) -> None:
     ("old", "new", "told"),
     [
         ("rng.random(n, np.float32)", "1 / 0", "inputs() at n=64 raised ZeroDivisionError: division by zero (mine.py,"),
-        ("reference=lambda x: 2 * x", "axes=3", "unknown problem axis 'axes' of family mine"),
+        ("reference=lambda x: 2 * x", "axes=3", "unknown argument or problem axis 'axes' of family mine"),
+        ("reference=lambda x: 2 * x", "tolerence=1e-3", "one or a list of them; did you mean tolerance=?"),
+        ("reference=lambda x: 2 * x", "inplace=1", "problem axis 'inplace' of family mine: did you mean in_place"),
+        ("reference=lambda x: 2 * x", "reference='f'", "reference is of type str; give the function itself (mine.py,"),
         ("times=[1, 2]", "times=[]", "tunable times is []"),
         ("import numpy as np", "import numpyy as np", "mine.py raised ModuleNotFoundError"),
     ],
@@ -81,6 +100,19 @@ def test_a_fault_is_one_line(file: Path, cli: Callable[..., Result], old: str, n
     assert done.exit_code == 2
     assert told in done.err
     assert done.err.count("error:") == 1
+
+
+def test_a_file_may_have_any_name(file: Path, cli: Callable[..., Result]) -> None:
+    file.rename(file.with_name("größe 2.py"))
+    assert cli("sweep", "größe 2.py", "variants=tuned", *QUICK).exit_code == 0
+    assert cli("report", "größe 2.py").out.endswith("gr_e_2.html\n")
+
+
+def test_functions_in_c_are_called(file: Path, cli: Callable[..., Result]) -> None:
+    file.write_text(FUNCTIONS_IN_C, encoding="utf-8")
+    done = cli("sweep", "mine.py", *QUICK, "output=json")
+    states = {trial["variant"]: trial["state"] for trial in json.loads(done.out)["trials"]}
+    assert states == {"right": "ok", "plain": "ok", "half": "wrong_result", "fails": "launch_error"}
 
 
 def test_a_reference_that_raises_is_no_variants_fault(file: Path, cli: Callable[..., Result]) -> None:

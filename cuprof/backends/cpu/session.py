@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -113,7 +114,8 @@ class CpuSession(Session[CpuRunnable]):
         for step in program.steps:
             assert isinstance(step, Invoke)
             given = (arrays[each].ctypes.data if isinstance(each, str) else as_scalar(each) for each in step.args)
-            actions.append(bind(library, step, list(given)))
+            is_void = re.search(rf"\bvoid\s+{re.escape(step.function)}\s*\(", text) is not None
+            actions.append(bind(library, step, list(given), is_void=is_void))
 
         def call() -> None:
             for action in actions:

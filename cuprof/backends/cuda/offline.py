@@ -6,8 +6,9 @@ import re
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.cuda.builds import list_builds
+from cuprof.backends.cuda.loading import demangle, plain_name
 from cuprof.backends.cuda.nvrtc import list_archs
-from cuprof.errors import UsageError
+from cuprof.errors import BuildError, UsageError
 from cuprof.family import Program, Signature, Variant
 
 CACHE = BuildCache()
@@ -21,10 +22,15 @@ def build(variant: Variant, program: Program, text: str, signature: Signature, a
 
     Raises:
         UsageError: the compiler does not know the architecture.
-        BuildError: the compiler refused.
+        BuildError: the compiler refused, or what it made has no kernel of a name that is launched.
     """
     known = list_archs()
     if not re.fullmatch(r"sm_\d+[af]?", arch) or arch.rstrip("af") not in known:
         raise UsageError(f"unknown architecture {arch!r}; this compiler knows {', '.join(known)}")
-    for each in list_builds(variant, program, text, signature, arch).values():
-        CACHE.compile(each)
+    for kernel, each in list_builds(variant, program, text, signature, arch).items():
+        made, _ = CACHE.compile(each)
+        if kernel and kernel not in made.symbols and made.image.startswith(b"\x7fELF"):
+            there = [demangle(name.decode()) for name in sorted({*re.findall(rb"\.text\.([\w$]+)", made.image)})]
+            if all(plain_name(name) != plain_name(kernel) for name in there):
+                found = ", ".join(there) or "none; a template is named with its arguments: scale<float>"
+                raise BuildError(f"{variant.source or variant.name} has no kernel {kernel}; there are {found}")

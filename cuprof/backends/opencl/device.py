@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ class OpenClDevice:
             except self.cl.RuntimeError as error:
                 log = str(error)
                 first = next((line.strip() for line in log.splitlines() if "error:" in line), log.partition("\n")[0])
+                first = re.sub(r"\S*/tempfile_\w+\.cl", name, first)  # PoCL's copy of the text, another at each build
                 raise BuildError(f"the OpenCL compiler refused {name}: {first}", log) from error
         return built, str(built.get_build_info(self.handle, self.cl.program_build_info.LOG) or "").strip()
 

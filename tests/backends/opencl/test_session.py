@@ -166,6 +166,7 @@ def test_a_refused_source_carries_the_compilers_log(session: object) -> None:
     with pytest.raises(BuildError, match=r"refused sample\.cl: .*error") as caught:
         prepare(session, ADD, text="kernel void add() { undeclared = 1; }")
     assert "undeclared" in caught.value.log
+    assert "tempfile_" not in str(caught.value)
 
 
 def test_warnings_of_the_compiler_are_no_failure_and_are_kept(session: object) -> None:
