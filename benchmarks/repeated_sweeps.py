@@ -16,7 +16,6 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,9 +74,9 @@ def false_differences(
     for number, (base, new) in enumerate(itertools.combinations(repetitions, 2)):
         controls = set(rng.permutation(len(new))[: count(len(new))].tolist())
         # A copied database would be one measurement on both sides, so neither side says which run it is.
-        bases = [replace(entry, run="") for entry in base]
+        bases = [entry._replace(run="") for entry in base]
         news = [
-            replace(entry, run="", identity=entry.identity if place in controls else f"{entry.identity} changed")
+            entry._replace(run="", identity=entry.identity if place in controls else f"{entry.identity} changed")
             for place, entry in enumerate(new)
         ]
         rows = compare(_side(f"base {number}", bases), _side(f"new {number}", news), options).rows

@@ -293,8 +293,6 @@ def kernel(
         if not source:
             raise UsageError(f"kernel {what!r} needs source=, a file or CUDA C++ text")
         return replace(described, symbol=what, backend="cpu" if compiler in HOST_COMPILERS else backend)
-    if not callable(what):
-        raise UsageError(f"an implementation is of type {type(what).__name__}; give the function itself: f, not f(x)")
     return _of_function(described, what)
 
 
@@ -306,6 +304,9 @@ def _of_function(described: Kernel, function: Callable[..., Any]) -> Kernel:
             if getattr(described, key) != getattr(plain_kernel, key):
                 raise UsageError(f"{symbol} is a Triton function, which takes no {key}=; give grid=, and num_warps=")
         return replace(described, symbol=symbol, jit=function)
+    if not callable(function):
+        kind = type(function).__name__
+        raise UsageError(f"an implementation is of type {kind}; give the function itself: f, not f(x)")
     for key, given in described.derived.items():
         read_values(key, given)
     names = ("grid", "block", "threads", "shared_bytes", "args", "options", "compiler")
