@@ -296,7 +296,7 @@ def kernel(
     return _of_function(described, what)
 
 
-def _of_function(described: Kernel, function: Callable[..., Any]) -> Kernel:
+def _of_function(described: Kernel, function: Any) -> Kernel:
     """Return what describes a function: it has no launch, so names of parts of one are tunables like any other."""
     if layers := list_layers(function):
         symbol, plain_kernel = layers[-1].fn.__name__, Kernel()
