@@ -439,7 +439,8 @@ def meddles(problem, tune, inputs, outputs):
 
     def run():
         double(inputs, outputs)
-        inputs["x"].shape = outputs["y"].shape = (1, problem.n)
+        with warnings.catch_warnings(action="ignore"):  # NumPy has advised against it since version 2.5
+            inputs["x"].shape = outputs["y"].shape = (1, problem.n)
         outputs["y"].setflags(write=False)
         raise ValueError("\x1b[31mI am \a red")
 
