@@ -179,8 +179,8 @@ def test_warnings_of_the_compiler_are_no_failure_and_are_kept(session: object) -
 def test_only_hot_samples_are_batches(session: object, measure: Measure, several: bool) -> None:
     rule = StoppingRule(target=10.0, min_samples=3, max_samples=5)
     sampler = Sampler(session, rule, "m", np.random.default_rng(1), lambda key: None, warmup=1, settle_ns=0.0)
-    ((_, timing),) = sampler.sample([(0, prepare(session, ADD))], measure)
-    assert (timing.details["batch"] > 1) is several
+    taken = [timing for _ in range(5) for _, timing in sampler.sample([(0, prepare(session, ADD))], measure)]
+    assert any(timing.details["batch"] > 1 for timing in taken) is several  # one execution may be held up
 
 
 def test_local_memory_is_reported(session: object) -> None:
