@@ -67,9 +67,9 @@ def make_row(trial: dict[str, Any], clocks: dict[str, float]) -> dict[str, Any]:
         "total_us": scaled(trial["total_ns"]),
         "CUPTI ok": None,
     }
-    ours, theirs = row["beside CUPTI"], row["CUPTI"]
-    if ours is not None and theirs is not None:
-        row |= {"-CUPTI": ours - theirs, "CUPTI ok": agrees(ours, theirs, "CUPTI")}
+    theirs, apart = row["CUPTI"], scaled(clocks.get("apart"))
+    if theirs is not None and apart is not None:
+        row |= {"-CUPTI": apart, "CUPTI ok": agrees(theirs + apart, theirs, "CUPTI")}
     return row
 
 

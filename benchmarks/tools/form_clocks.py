@@ -1,13 +1,14 @@
 """Every form that launches on the GPU, executed in one process and read by two clocks at a time: events and CUPTI.
 
 CUPTI notes when kernels begin and end by instrumenting those that are loaded once it is asked for records, which makes
-some of them slower. So it is asked last, and both clocks look at the same executions.
+some of them slower. So it is asked last, and both clocks look at the same executions, read as a sweep reads them: one
+reading is one execution, or the mean of those at every phase of the launch queue. What is compared is the median of the
+differences, reading by reading: where executions have several levels, each clock's median falls on one by chance.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ import numpy as np
 
 from benchmarks.tools.answer import answer
 
-EXECUTIONS = 40
+READINGS, READINGS_OVER_PHASES = 40, 12
 WARM_UP = 5
 SCRATCH_BYTES = 256 << 20
 
 
 def work(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return variant → medians in nanoseconds by "events" and by "cupti"."""
+    """Return variant → medians in nanoseconds by "events", by "cupti", and of their differences: "apart"."""
     from cuprof.backends.contract import ReadingOptions
     from cuprof.backends.cuda.backend import CudaBackend
     from cuprof.backends.cuda.cupti_records import get_records
@@ -53,12 +54,23 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     for name, runnable in runnables.items():
         stream.synchronize()
         records.clear()
-        events = [timer.cold(runnable.enqueue, "clean", runnable.holds_back).duration_ns for _ in range(EXECUTIONS)]
+        phases = runnable.launch_phases
+        events = [_read(timer, runnable) for _ in range(READINGS if phases == 1 else READINGS_OVER_PHASES)]
         stream.synchronize()
         spans = _spans(sorted(records.read(), key=lambda each: each.start_ns), MARK)
-        if len(spans) == EXECUTIONS:
-            found[name] = {"events": statistics.median(events), "cupti": statistics.median(spans)}
+        if len(spans) == phases * len(events):
+            cupti = np.reshape(spans, (len(events), phases)).mean(axis=1)
+            clocks = {"events": events, "cupti": cupti, "apart": events - cupti}
+            found[name] = {clock: float(np.median(readings)) for clock, readings in clocks.items()}
     return {"median_ns": found}
+
+
+def _read(timer: Any, runnable: Any) -> float:
+    """Return one reading by events, as a sweep takes it."""
+    if runnable.launch_phases == 1:
+        return float(timer.cold(runnable.enqueue, "clean", runnable.holds_back).duration_ns)
+    reading = timer.cold_over_phases(runnable.enqueue, runnable.launches, "clean", runnable.holds_back)
+    return float(reading.duration_ns)
 
 
 def _spans(records: list[Any], mark: str) -> list[float]:
