@@ -11,16 +11,17 @@ from typing import NamedTuple
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match, Matching, choose_measures, find_bridges, match
 from cuprof.comparison.noise import find_noises, noise_between, noise_within
+from cuprof.comparison.shared import contrasts_of
 from cuprof.comparison.stored import forget_samples, read_samples
 from cuprof.errors import SelectionError
 from cuprof.records import FAILED, Measure
-from cuprof.statistics.contrast import Contrast, Pair, contrast_all
+from cuprof.statistics.contrast import Contrast, Contrasts, Pair, contrast_all
 from cuprof.statistics.noise import PREPARED, Noise
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
 from cuprof.wording import list_first
 
-AT_ONCE = 10_000
+AT_ONCE = 3000
 """Pairs whose samples are held at one time."""
 
 
@@ -148,11 +149,16 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
             f"no matched trial can be compared: {incomparable[0] if incomparable else 'none is timed'}"
         )
     noises = find_noises(pairs, options.noise)
-    contrasts = contrast_matched(pairs, partial(_noise, noises))
     choices = sum(pair.choices for pair, _ in pairs)
+
+    def make(start: int, end: int) -> Contrasts:
+        return Contrasts(contrast_matched(pairs[start:end], partial(_noise, noises)))
+
+    with contrasts_of(make, len(pairs)) as contrasts:
+        judgements = judge(contrasts, options.rule, choices)
     rows = tuple(
         ComparedTrial(pair, measure, pair.base.series[measure].median_ns, pair.new.series[measure].median_ns, judgement)
-        for (pair, measure), judgement in zip(pairs, judge(contrasts, options.rule, choices), strict=True)
+        for (pair, measure), judgement in zip(pairs, judgements, strict=True)
     )
     return Comparison(
         base=base,

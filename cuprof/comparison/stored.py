@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -124,7 +125,7 @@ class Shelf:
     """The samples of stored timings; those of a timing never change."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self._engine, self._process = engine, os.getpid()
         finalize(self, engine.dispose)
 
     def read(self, series: Iterable[StoredSeries]) -> None:
@@ -132,6 +133,9 @@ class Shelf:
         missing = [each for each in series if not each.is_read]
         if not missing:
             return
+        if self._process != os.getpid():  # a connection is no other process's, and is not to be closed in its name
+            self._engine.dispose(close=False)
+            self._process = os.getpid()
         with explained(self._engine.url), self._engine.connect() as connection:
             reading = connection.execution_options(**{READING: True})
             found = dict(iter_samples(reading, [each.timing_id for each in missing]))

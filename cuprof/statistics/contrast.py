@@ -79,6 +79,7 @@ class Contrasts:
     def __init__(self, contrasts: Sequence[Contrast]) -> None:
         self._shifts = Shifts([each.shift for each in contrasts])
         self.log_ratios = np.array([each.log_ratio for each in contrasts])
+        self.paired = [each.paired for each in contrasts]
         self._known_error = np.array([each.known_error for each in contrasts])
         self._resolution = np.array([each.resolution for each in contrasts])
         noises = np.array([each.noise for each in contrasts]).reshape(-1, 3)

@@ -73,7 +73,7 @@ class Judgement(NamedTuple):
     error_rate: float
 
 
-def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[Judgement]:
+def judge(contrasts: Sequence[Contrast] | Contrasts, rule: Rule, choices: int = 0) -> list[Judgement]:
     """Return the judgement of each contrast.
 
     Holm's step-down procedure (Scandinavian Journal of Statistics 6, 1979) on "there is no difference", carried out
@@ -84,10 +84,11 @@ def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[J
         choices: comparisons that could have been made; more than `contrasts` where the fastest of several tunables
             was chosen, each of which might have been the fastest by luck.
     """
-    total = max(choices, len(contrasts), 1)
+    all_of_them = contrasts if isinstance(contrasts, Contrasts) else Contrasts(contrasts)
+    count = all_of_them.log_ratios.size
+    total = max(choices, count, 1)
     level = rule.error_rate / total
-    all_of_them = Contrasts(contrasts)
-    left = possible = all_of_them.find_differing(rule.error_rate, np.arange(len(contrasts)))  # no level is higher
+    left = possible = all_of_them.find_differing(rule.error_rate, np.arange(count))  # no level is higher
     while (found := all_of_them.find_differing(level, left)).size:
         left = np.setdiff1d(left, found, assume_unique=True)
         level = rule.error_rate / max(1, total - (possible.size - left.size))
@@ -98,8 +99,10 @@ def judge(contrasts: Sequence[Contrast], rule: Rule, choices: int = 0) -> list[J
             math.exp(log_ratio),
             math.exp(below),
             math.exp(min(above, 700.0)) if above < math.inf else math.inf,
-            contrast.paired,
+            paired,
             level,
         )
-        for contrast, log_ratio, below, above in zip(contrasts, all_of_them.log_ratios.tolist(), low, high, strict=True)
+        for paired, log_ratio, below, above in zip(
+            all_of_them.paired, all_of_them.log_ratios.tolist(), low, high, strict=True
+        )
     ]
