@@ -87,7 +87,10 @@ class Fleet:
                     raise StoppedError from None
 
     def _attend(self, station: Station, feed: Feed, work: Work) -> None:
-        """Serve a station in a thread of its own. Linux ends a worker with the thread that started it."""
+        """Serve a station in a thread of its own. Linux ends a worker with the thread that started it.
+
+        A device takes half a second to give a worker's memory back, and nobody here waits for that.
+        """
         try:
             self._serve(station, feed, work)
         except StoppedError:
@@ -95,7 +98,7 @@ class Fleet:
         except BaseException as error:
             self._calls.put((Future(), partial(_raise, error)))
         finally:
-            station.runner.replace_worker()
+            station.runner.retire_worker()
 
     def _serve(self, station: Station, feed: Feed, work: Work) -> None:
         while (job := self.call(feed.take, station)) is not None:

@@ -28,7 +28,7 @@ class Runner:
     def stop(self) -> None:
         self.stopped = True
 
-    def replace_worker(self) -> None:
+    def retire_worker(self) -> None:
         self.ended.append("worker")
 
 
