@@ -83,7 +83,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def as_data(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison as plain data; times in ns, shares and ratios plain."""
+    """Return the comparison as plain data, its rows one at a time; times in ns, shares and ratios plain."""
     rule = comparison.options.rule
     return {
         "base": _side(comparison.base),
@@ -93,7 +93,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
         "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
-        "rows": [_row(row) for row in comparison.rows],
+        "rows": map(_row, comparison.rows),
         "broken": [{**_entry(entry), "message": entry.message} for entry in comparison.broken],
         "one_run": len(comparison.one_run),
         "skipped": len(comparison.skipped),

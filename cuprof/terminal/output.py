@@ -6,9 +6,11 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
+
+import msgspec
 
 from cuprof.passwords import hide_passwords
 from cuprof.terminal.stream import styled
@@ -18,11 +20,8 @@ from cuprof.visible import visible, visible_json
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
 
-PIECES = 100_000
-"""Pieces of JSON, a few characters each, that are written at once: of very many rows the text is never whole."""
-
 LINES = 1000
-"""Lines that are written at once."""
+"""Lines, or elements of a list, that are written at once: of very many the text is never whole."""
 
 
 def terminal_width() -> int:
@@ -51,11 +50,40 @@ def print_message(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Write plain data as JSON; NaN and infinities become null."""
-    pieces = json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(plain(value))
-    while text := "".join(islice(pieces, PIECES)):
+    """Write plain data as JSON; NaN and infinities become null.
+
+    An iterator among the values of a mapping is written as a list, of which a part is held at a time.
+    """
+    for text in _texts(value):
         print(visible_json(text), end="")
     print()
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if not (isinstance(value, Mapping) and any(isinstance(each, Iterator) for each in value.values())):
+        yield _json(plain(value))
+        return
+    before = "{\n  "
+    for name, each in value.items():
+        yield f"{before}{_json(name)}: "
+        yield from _elements(each) if isinstance(each, Iterator) else [_json(plain(each)).replace("\n", "\n  ")]
+        before = ",\n  "
+    yield "\n}"
+
+
+def _elements(items: Iterator[Any]) -> Iterator[str]:
+    before, end = "[", "\n  ]"
+    while block := list(islice(items, LINES)):
+        yield before + _json(block).replace("\n", "\n  ").removeprefix("[").removesuffix(end)
+        before = ","
+    yield end if before == "," else "[]"
+
+
+def _json(value: Any) -> str:
+    try:
+        return msgspec.json.format(msgspec.json.encode(value, enc_hook=plain), indent=2).decode()
+    except UnicodeEncodeError:  # a name of a file may be no text
+        return json.dumps(plain(value), ensure_ascii=False, indent=2)
 
 
 def plain(value: Any) -> Any:
