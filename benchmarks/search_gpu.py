@@ -134,7 +134,7 @@ def measure_space(name: str, case: Case, work: Path, out: Path, live: int) -> li
 
 def replay(name: str, recorded: RecordedSpace, whole_s: float) -> list[Row]:
     """Return a row for each seed and strategy."""
-    space = Space(recorded.configurations)
+    space = Space(recorded.configurations, supposed=recorded.suppose("cuda"))
     strategies = {OURS: partial(search, recorded, space, DEFAULT)}
     if THEIRS in list_strategies():
         strategies[f"Kernel Tuner's {THEIRS}"] = partial(Tuner(recorded).search, THEIRS)

@@ -106,7 +106,9 @@ class SearchFeed:
         self.problems = list(dict.fromkeys(trial.problem for trial in trials))
         numbers = {problem: number for number, problem in enumerate(self.problems)}
         self.index = {trial.identity: number for number, trial in enumerate(trials)}
-        space = Space([_columns(trial) for trial in trials], [numbers[trial.problem] for trial in trials])
+        groups = [numbers[trial.problem] for trial in trials]
+        supposed = [get_spec(trial.backend).usual_block.suppose(trial.threads) for trial in trials]
+        space = Space([_columns(trial) for trial in trials], groups, supposed)
         seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
         self.seed = prepared.draw_seed()
         hints = find_hints(earlier, self.trials, self._value_of_run, note)

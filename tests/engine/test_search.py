@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.registry import get_spec
+from cuprof.backends.registry import get_spec, list_backends
 from cuprof.commands import portfolio
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.engine.duel import Duel, describe_ending
@@ -119,6 +119,17 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     assert {job.measure.max_samples for job in looks} == {5, 60}, "few samples first, more for what is promising"
     assert bench.notes[-1].startswith("search: n=64: best is waiting · width=64, height=2, unroll=4 with 106.")
     assert "error rate 0.05" in bench.notes[-1]
+
+
+@pytest.mark.parametrize("backend", list_backends())
+def test_a_strategy_supposes_what_the_back_end_of_each_trial_lets_it(backend: str) -> None:
+    bench = Bench()
+    trials = [replace(trial, threads=64 + place) for place, trial in enumerate(bench.trials)]
+    trials = [trials[0], *(replace(trial, backend=backend) for trial in trials[1:])]
+    supposed = SearchFeed(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed
+    suppose = get_spec(backend).usual_block.suppose
+    assert supposed.tolist() == [0, *(suppose(trial.threads) for trial in trials[1:])]
+    assert any(supposed) == (backend == "cuda")
 
 
 def test_the_next_job_is_built_while_one_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
