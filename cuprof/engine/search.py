@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from cuprof.backends.registry import get_spec
+from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig, SearchConfig
 from cuprof.engine.duel import Duel, Ending, describe_ending
 from cuprof.engine.feed import LATER, Later, make_jobs
@@ -42,6 +42,8 @@ MOST_AT_ONCE = 16
 """Trials of a job: their sources are compiled side by side, and its choices know nothing of one another."""
 TOLD_FOR_EACH = 4
 """What is under way is one trial for so many that have been told, until it is the most."""
+LEAST_AGAIN = 4
+"""Second looks wait until they are so many: a job of its own costs as much as several of them."""
 LEAST_BUILT = 4
 """But sources that are compiled side by side are so many at a time: one would take as long."""
 LEAST_AHEAD = 8
@@ -202,12 +204,15 @@ class SearchFeed:
 
     def _ask(self) -> list[Job]:
         """Return jobs of what is promising enough for a second look, and of what the strategy asks for."""
-        promoted, self._promoted = self._promoted, set()
         count = min(MOST_AT_ONCE, len(self.strategy.values) // (TOLD_FOR_EACH * (1 + self._builds_ahead)))
         count = max(count, LEAST_BUILT if self._builds_ahead else 1)
         asked = self.strategy.ask(min(count, self.most_trials - len(self.tried | self._given)))
         self._given.update(asked)
-        return [*self._jobs(sorted(promoted), 1), *self._jobs(asked, 0)]
+        again: list[int] = []
+        if len(self._promoted) >= LEAST_AGAIN or not asked:
+            again = sorted(filter(self._is_promising, self._promoted))
+            self._promoted.clear()
+        return [*self._jobs(again, 1), *self._jobs(asked, 0)]
 
     def _with_next(self, job: Job) -> Job:
         """Return a job that knows of the one after it, as far as its worker can build that in the meantime."""
@@ -224,19 +229,25 @@ class SearchFeed:
             together[self.trials[index].problem, self.trials[index].backend].append(self.trials[index])
         measure = self.looks[number]
         return [
-            replace(job, measure=measure, methods=methods(measure, backend))
+            replace(job, measure=measure, methods=methods(measure, backend), is_block=self._keeps_arrays(trials[0]))
             for (problem, backend), trials in together.items()
             for job in make_jobs(self.prepared, problem, trials, self.seed)
         ]
 
+    def _keeps_arrays(self, trial: Trial) -> bool:
+        """Return whether arrays stay on the device for the next job; a profiled process needs its memory, too."""
+        return self.counting is None and not is_host(trial.device)
+
     def _promote(self, index: int) -> None:
-        best = self.strategy.best(int(self.strategy.space.groups[index]))
-        value = self.strategy.values[index]
-        if best is None or math.isnan(value) or self._looked[index] != 1:
+        if set(self.settings.factors) == set(self.settings.counters):  # a counter needs no second look
             return
-        again = value <= (1 + PROMISING) * self.strategy.values[best]
-        if again and set(self.settings.factors) != set(self.settings.counters):  # a counter needs no second look
+        if self._looked[index] == 1 and self._is_promising(index):
             self._promoted.add(index)
+
+    def _is_promising(self, index: int) -> bool:
+        best = self.strategy.best(int(self.strategy.space.groups[index]))
+        values = self.strategy.values
+        return best is not None and values[index] <= (1 + PROMISING) * values[best]
 
     def _value_of(self, outcome: Outcome) -> float:
         timing = next((each for each in outcome.timings if each.measure is self.measure), None)
@@ -260,6 +271,11 @@ class SearchFeed:
             for each in (*self.looks, replace(self.prepared.config.measure, modes=(str(self.measure),)))
         ]
         free = set()
+        by_sweep: dict[int, list[EarlierRun]] = defaultdict(list)
+        for run in earlier:
+            by_sweep[run.sweep_id].append(run)
+        spent_s = {sweep: _spent_s(runs) for sweep, runs in by_sweep.items()}
+        self.spent_before_s = spent_s.get(sweep_id, 0.0)
         for run in earlier:
             index = self.index.get(run.identity)
             look_of = next((number for number, known in enumerate(accepted) if run.method in known), None)
@@ -270,13 +286,13 @@ class SearchFeed:
                 continue
             if run.sweep_id == sweep_id:
                 self.tried.add(index)
-                self.spent_before_s += run.duration_ns / 1e9 if index not in free else 0.0
             if look_of is not None and look_of + 1 < self._looked[index]:
                 continue
             value = math.nan if failed else self._value_of_run(run)
             if math.isnan(value) and not failed:
                 continue  # it was interrupted before its counters were read
-            self.strategy.tell(index, value, max(run.duration_ns / 1e9, OVERHEAD_S))
+            share_s = spent_s[run.sweep_id] / len(by_sweep[run.sweep_id])
+            self.strategy.tell(index, value, max(share_s, OVERHEAD_S))
             self._looked[index] = 2 if failed or look_of is None else look_of + 1
             free.add(index)
         if free:
@@ -324,6 +340,15 @@ def _columns(trial: Trial) -> dict[str, Coordinate]:
         "variant": trial.variant,
         **{f"{trial.variant}.{name}": value for name, value in trial.tunables.items()},
     }
+
+
+def _spent_s(runs: Sequence[EarlierRun]) -> float:
+    """Return the seconds that runs have taken together: those of a job begin together, and each lasts to its answer."""
+    spent_s = until = 0.0
+    for began, ended in sorted((run.started_at, run.started_at + run.duration_ns / 1e9) for run in runs):
+        spent_s += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return spent_s
 
 
 def _cost_s(outcome: Outcome) -> float:

@@ -74,7 +74,7 @@ class Bench:
         self.feed = SearchFeed(self.prepared, self.trials, earlier, 7, self.notes.append, counting, lambda: self.now_s)
         self.stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
         self.jobs: list[Job] = []
-        self.random = np.random.default_rng(1)
+        self.random: Any = np.random.default_rng(1)
 
     def time_ns(self, trial: Trial) -> float:
         return float(self.source.wait_us(trial.tunables)) * 1e3 * (1 + trial.problem.n / 1e3)
@@ -144,6 +144,23 @@ def test_the_next_job_is_built_while_one_is_timed(monkeypatch: pytest.MonkeyPatc
     later = [{trial.identity for trial in job.trials} for job in bench.jobs[1:]]
     assert known[0] == set()
     assert np.mean([ahead == asked for ahead, asked in zip(known[4:-1], later[4:], strict=True)]) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("backend", "counting", "is_kept"), [("cuda", None, True), ("cpu", None, False), ("cuda", 1, False)]
+)
+def test_arrays_stay_on_a_device_between_jobs_unless_a_profiled_process_needs_room(
+    backend: str, counting: int | None, is_kept: bool
+) -> None:
+    bench = Bench()
+    bench.feed.counting = counting  # type: ignore[assignment]
+    device = DeviceFacts(backend, 0, "it")
+    bench.feed.trials = tuple(replace(trial, device=device) for trial in bench.trials)
+    (job,) = bench.feed._jobs([1, 2], 0)
+    assert job.is_block == is_kept
+    if not counting:
+        duel = Duel(bench.prepared, bench.feed.trials[:3], COLD, 1)
+        assert duel.next_job().is_block == is_kept  # type: ignore[union-attr]
 
 
 def test_a_budget_of_time_ends_the_search_and_not_the_duel() -> None:
@@ -216,9 +233,17 @@ def test_a_station_that_is_lost_gives_its_trials_and_its_duel_back() -> None:
     assert len(bench.feed.endings) == 1
 
 
+class NoNoise:
+    """Answer as a generator of random numbers that draws zeros."""
+
+    def standard_normal(self, count: int) -> np.ndarray:
+        return np.zeros(count)
+
+
 def earlier(trial: Trial, ns: float, **details: Any) -> EarlierRun:
     method = methods(MeasureConfig(modes=("cold",)), "cpu")[COLD]
-    known = {"device": "it", "sweep_id": 3, "state": State.OK, "method": method, "energy_j": None, "duration_ns": 10**8}
+    known = {"device": "it", "sweep_id": 3, "state": State.OK, "method": method, "energy_j": None}
+    known |= {"started_at": 1e9, "duration_ns": 10**8}
     of_trial = {"identity": trial.identity, "variant": trial.variant, "problem": trial.problem}
     return EarlierRun(
         **{**known, **of_trial, "tunables": trial.tunables, "median_ns": ns, "circumstances": (1,), **details}
@@ -238,12 +263,37 @@ def test_what_is_stored_is_told_for_free() -> None:
 
 def test_an_interrupted_search_goes_on_with_what_is_left_of_its_budget() -> None:
     known = Bench().trials
-    done = [earlier(trial, 5e5, sweep_id=7) for trial in known[:15]]
+    done = [
+        earlier(trial, 5e5, sweep_id=7, started_at=1e9 + place // 5, duration_ns=10**8 * (1 + place % 5))
+        for place, trial in enumerate(known[:15])
+    ]
     bench = Bench(earlier=done, trials=20)
     assert len(bench.feed.tried) == 15
     bench.run()
     assert len(bench.feed.tried) == 20
-    assert Bench(earlier=done, budget="3s").feed.spent_s == pytest.approx(1.5)
+    assert Bench(earlier=done, budget="3s").feed.spent_s == pytest.approx(1.5), "three jobs of half a second"
+
+
+def test_the_order_of_a_sweep_says_nothing_of_costs() -> None:
+    """All trials of its one job have begun at once: the last has lasted longest, whatever it costs."""
+    done = [earlier(trial, 5e5, duration_ns=10**8 * (1 + place)) for place, trial in enumerate(Bench().trials[:20])]
+    feed = Bench(earlier=done, trials=20).feed
+    assert list(feed.strategy.costs.values()) == pytest.approx([0.1] * 20)
+
+
+@pytest.mark.parametrize(("better", "sizes"), [(1.0, range(4, 8)), (0.97, range(2, 4))])
+def test_second_looks_share_a_job_without_what_is_promising_no_more(better: float, sizes: range) -> None:
+    """All take the same time, or each takes less than the one before it, which is soon more than 5 % behind."""
+    bench = Bench(trials=24)
+    times: dict[str, float] = {}
+    bench.random = NoNoise()
+    bench.time_ns = lambda trial: times.setdefault(trial.identity, 1e6 * better ** len(times))  # type: ignore[method-assign]
+    bench.run()
+    again = [len(job.trials) for job in bench.jobs if job.measure.max_samples == 60]
+    assert len(again) > 3
+    assert {*again[:-1]} <= {*sizes}
+    right = sum(not math.isnan(value) for value in bench.feed.strategy.values.values())
+    assert sum(again) == right or better < 1
 
 
 def test_times_of_another_problem_say_what_to_try_first() -> None:
