@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks import search, search_gpu
@@ -165,6 +166,28 @@ def test_every_family_that_is_made_wide_still_has_what_is_edited(name: str, case
     for file, edits in case.edits.items():
         text = (PROJECT / "kernels" / name / file).read_text()
         assert [text.count(old) for old in edits] == [1] * len(edits)
+
+
+TRIED = pd.DataFrame(
+    {
+        "tunables": ['{"x": 1}', '{"x": 2}', '{"x": 3}', '{"x": 1}', '{"x": 2}', '{"x": 3}'],
+        "state": ["ok", "ok", "compile_error", "ok", "ok", "launch_error"],
+        "job": ["look", "look", "look", "duel", "duel", "duel"],
+        "median_ns": [900.0, 950.0, np.nan, 1100.0, 1000.0, 10.0],
+        "cost_ns": [1e7, 3e7, 1e7, 1e7, 3e7, 1e7],
+    }
+)
+
+
+def test_a_search_ends_with_the_best_of_its_last_comparison_and_not_with_the_luckiest_look() -> None:
+    assert search_gpu.find_answer(TRIED) == '{"x": 2}'
+
+
+def test_a_recorded_space_shares_the_whole_time_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_gpu, "query", lambda *_: TRIED[:3])
+    space = search_gpu.record("", 10.0, tmp_path / "it.csv", ("x",))
+    assert space.costs == pytest.approx([2, 6, 2])
+    assert np.array_equal(space.times, [9e-4, 9.5e-4, np.nan], equal_nan=True)
 
 
 def test_replayed_searches_get_a_tenth_of_the_whole_time() -> None:
