@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import secrets
+import statistics
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +48,9 @@ LEAST_AGAIN = 4
 """Second looks wait until they are so many: a job of its own costs as much as several of them."""
 LEAST_BUILT = 4
 """But sources that are compiled side by side are so many at a time: one would take as long."""
+WAIT_EACH_S = 0.025
+"""Where both of the last jobs have waited for builds, they are one for so much of that, and at most one a core: a trial
+takes about as long by itself."""
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
@@ -121,6 +126,10 @@ class SearchFeed:
         self.began = clock()
         self.endings: list[Ending] = []
         self._looked: Counter[int] = Counter()
+        self._builds_s: list[float] = []
+        """Of the trials told since the last job was handed out, the seconds that each has waited for its build."""
+        self._waits_s = deque([0.0, 0.0], maxlen=2)
+        """How long the last jobs have waited for what is built side by side, beyond what every trial waits."""
         self._promoted: set[int] = set()
         self._ready: deque[Job] = deque()
         self._out: dict[Station, set[int]] = defaultdict(set)
@@ -133,6 +142,9 @@ class SearchFeed:
     def take(self, station: Station) -> Job | Later | None:
         """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
         self._count(self._uncounted.pop(station, {}))
+        if self._builds_s:
+            self._waits_s.append(max(self._builds_s) - statistics.median(self._builds_s))
+            self._builds_s.clear()
         if self._duels is None:
             if self._is_time_up:
                 self._ready.clear()
@@ -163,6 +175,8 @@ class SearchFeed:
             self._duelling[station].tell(outcome)
             return
         self.tried.add(index)
+        if outcome.build is not None and not outcome.build.cached:
+            self._builds_s.append(outcome.build.build_ns / 1e9)
         self._looked[index] += 1
         if self.counting and outcome.state is State.OK and outcome.identity not in self._counted:
             self._uncounted[station][outcome.identity] = outcome
@@ -205,7 +219,10 @@ class SearchFeed:
     def _ask(self) -> list[Job]:
         """Return jobs of what is promising enough for a second look, and of what the strategy asks for."""
         count = min(MOST_AT_ONCE, len(self.strategy.values) // (TOLD_FOR_EACH * (1 + self._builds_ahead)))
-        count = max(count, LEAST_BUILT if self._builds_ahead else 1)
+        if self._builds_ahead:
+            waited = int(min(self._waits_s) / WAIT_EACH_S)
+            count = max(count, LEAST_BUILT, min(MOST_AT_ONCE, len(os.sched_getaffinity(0)), waited))
+        count = max(count, 1)
         asked = self.strategy.ask(min(count, self.most_trials - len(self.tried | self._given)))
         self._given.update(asked)
         again: list[int] = []

@@ -33,7 +33,7 @@ from cuprof.point import Point
 from cuprof.project import find_project
 from cuprof.reading.earlier import EarlierRun
 from cuprof.reading.queries import query
-from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
+from cuprof.records import BuildFacts, DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import Job, WorkerSettings
 from tests.engine.conftest import FAMILIES, Listener
@@ -279,6 +279,29 @@ def test_the_order_of_a_sweep_says_nothing_of_costs() -> None:
     done = [earlier(trial, 5e5, duration_ns=10**8 * (1 + place)) for place, trial in enumerate(Bench().trials[:20])]
     feed = Bench(earlier=done, trials=20).feed
     assert list(feed.strategy.costs.values()) == pytest.approx([0.1] * 20)
+
+
+@pytest.mark.parametrize(("first_s", "others_s", "cores", "most"), [
+    (0.9, 0.0, 64, 16), (0.26, 0.0, 64, 10), (0.26, 0.0, 6, 6), (0.08, 0.0, 64, 4), (0.5, 0.5, 64, 4),
+])  # fmt: skip
+def test_jobs_that_wait_for_builds_side_by_side_have_more_to_build(
+    monkeypatch: pytest.MonkeyPatch, first_s: float, others_s: float, cores: int, most: int
+) -> None:
+    """Where each trial waits for its own build alone, more of them in a job would gain nothing."""
+    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    bench = Bench(trials=32)
+    answer = bench.answer
+
+    def built(job: Job, identity: str) -> Outcome:
+        is_cached = job.measure.max_samples != 5
+        build_s = first_s if identity == job.trials[0].identity else others_s
+        return replace(answer(job, identity), build=BuildFacts(cached=is_cached, build_ns=int(1e9 * build_s)))
+
+    bench.answer = built  # type: ignore[method-assign]
+    del bench.stations[1:]
+    bench.run()
+    assert max(len(job.trials) for job in bench.jobs if job.measure.max_samples == 5) == most
 
 
 @pytest.mark.parametrize(("better", "sizes"), [(1.0, range(4, 8)), (0.97, range(2, 4))])
