@@ -11,6 +11,8 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.backends.registry import get_spec
 from cuprof.point import Coordinate
+from cuprof.search.usual_block import ANY_BLOCK
 
 POINTS = 50
 """At so many equal steps of the budget the best time is looked at."""
@@ -27,6 +31,11 @@ CUTOFF = 0.95
 """The budget is what random search is expected to need for this part of the way from the median to the optimum."""
 KERNEL_TUNER_COSTS = ("compile_time", "verification_time", "benchmark_time")
 T4_COSTS = ("compilation", "compilation_time", "validation", "benchmark")
+BLOCK = re.compile("block(_size)?_[xyz]")
+NVIDIA = re.compile(
+    r"nvidia|geforce|tesla|quadro|titan|jetson|[gr]tx\w*|k[248]0|[pv]100|a([134]0|[18]00|[2456][05]00)|l40?s?|g?h[12]00|g?b[23]00"
+)
+"""A word of the names of NVIDIA's GPUs. T4 is none of them here, since it is a format's name too."""
 SUFFIXES = (".csv", ".csv.gz", ".json", ".json.gz")
 
 
@@ -39,6 +48,8 @@ class RecordedSpace:
         times: what a search minimises, (n,), NaN where the configuration failed.
         costs: seconds that finding it out took, (n,).
         limit_s: the budget, where it is not the methodology's.
+        device: the name of the device that was recorded: what a cache of Kernel Tuner says, or else the file's name,
+            which the community's collections take from the device.
     """
 
     name: str
@@ -46,6 +57,25 @@ class RecordedSpace:
     times: np.ndarray
     costs: np.ndarray
     limit_s: float | None = None
+    device: str = ""
+
+    @property
+    def backend(self) -> str | None:
+        """Return the back end whose devices the recorded one is known to be among; None of any other."""
+        words = re.split(r"[\W_]+", self.device.lower())
+        return "cuda" if any(map(NVIDIA.fullmatch, words)) else None
+
+    def suppose(self, backend: str | None) -> list[float]:
+        """Return what a search on a device of this back end supposes of each configuration, (n,), as the engine does.
+
+        The threads of a block are known by the usual names of its dimensions.
+        """
+        usual = get_spec(backend).usual_block if backend else ANY_BLOCK
+        blocks = [[value for name, value in each.items() if BLOCK.fullmatch(name)] for each in self.configurations]
+        known = [bool(sizes) and all(isinstance(size, int) for size in sizes) for sizes in blocks]
+        return [
+            usual.suppose(math.prod(sizes) if is_known else None) for sizes, is_known in zip(blocks, known, strict=True)
+        ]
 
     @cached_property
     def ascending(self) -> np.ndarray:
@@ -131,11 +161,14 @@ def read_space(path: Path) -> RecordedSpace:
     content = path.read_bytes()
     text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
     try:
-        rows = _table_rows(text) if ".csv" in path.name else _json_rows(_whole(text))
+        data = {} if ".csv" in path.name else _whole(text)
+        rows = _table_rows(text) if ".csv" in path.name else _json_rows(data)
     except (KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: neither a table, a Kernel Tuner cache nor T4: {error!r}") from error
     configurations, times, costs = zip(*rows, strict=True) if rows else ((), (), ())
-    space = RecordedSpace(name_space(path), configurations, np.array(times, float), np.array(costs, float))
+    name = name_space(path)
+    device = str(data.get("device_name") or name)
+    space = RecordedSpace(name, configurations, np.array(times, float), np.array(costs, float), device=device)
     if not space.ascending.size or not np.all(space.costs >= 0) or not space.costs.sum():
         raise ValueError(f"{path}: no configuration with a time, or costs that are not known")
     return space

@@ -25,6 +25,7 @@ from scipy.stats import t as student
 from benchmarks.recorded_spaces import RecordedSpace, find_spaces, name_space, read_space
 from benchmarks.table import Row, make_parser, report
 from benchmarks.tools.search_kernel_tuner import SLOWEST, Tuner, list_strategies
+from cuprof.backends.registry import list_backends
 from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
 from cuprof.search.space import Space
 
@@ -39,6 +40,9 @@ class Contender:
 
     tool: str
     name: str
+
+
+Task = tuple[Contender, Path, int, str | None]
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     repetitions = _read_kept(options.keep) if options.keep else []
     done = {(each.tool, each.strategy, each.space, each.seed) for each in repetitions}
     tasks = [
-        (each, path, seed)
+        (each, path, seed, options.backend)
         for each in contenders
         for path in paths
         for seed in options.seeds
@@ -91,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
 
-def _run(tasks: Sequence[tuple[Contender, Path, int]], options: argparse.Namespace) -> list[Repetition]:
+def _run(tasks: Sequence[Task], options: argparse.Namespace) -> list[Repetition]:
     """Return what is done by the end of the time, kept as it comes where that is asked for."""
     ends = time.monotonic() + options.seconds
     done: list[Repetition] = []
@@ -139,6 +143,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--keep", type=Path, metavar="FILE",
         help="add each repetition to this file, a line of JSON; what stands in it already is not run again, and counts",
     )  # fmt: skip
+    parser.add_argument(
+        "--backend", choices=list_backends(),
+        help="of the devices that were recorded, whose knowledge a search begins with (default: cuda, where the device "
+        "that a cache of Kernel Tuner names, or else the file's name, is one of NVIDIA's)",
+    )  # fmt: skip
     parser.add_argument("--processes", type=int, default=None, help="at a time (default: one a processor)")
     parser.add_argument(
         "--seconds", type=float, default=float("inf"),
@@ -147,11 +156,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def repeat(task: tuple[Contender, Path, int]) -> Repetition:
+def repeat(task: Task) -> Repetition:
     """Search one recorded space once."""
-    contender, path, seed = task
+    contender, path, seed, backend = task
     recorded = _read(path)
-    space = _space(path)
+    space = _space(path, backend)
     began = time.process_time()
     asked = (
         search(recorded, space, contender.name, seed)
@@ -182,8 +191,9 @@ def _read(path: Path) -> RecordedSpace:
 
 
 @cache
-def _space(path: Path) -> Space:
-    return Space(_read(path).configurations)
+def _space(path: Path, backend: str | None) -> Space:
+    recorded = _read(path)
+    return Space(recorded.configurations, supposed=recorded.suppose(backend or recorded.backend))
 
 
 @cache

@@ -95,6 +95,7 @@ class Trial:
         source_text: the variant's source with its local includes expanded, or its Python functions' text.
         source_hash: SHA-256 of `source_text`, 64 hexadecimal digits.
         unavailable: why the trial cannot run on this machine, or None.
+        threads: those of its largest block, or group of work-items; None where that is not known before it runs.
     """
 
     identity: str
@@ -115,14 +116,17 @@ class Trial:
     useful_bytes: int | None = None
     flops: int | None = None
     unavailable: Unavailable | None = None
+    threads: int | None = None
 
-    def at(self, tunables: Point, identity: str, label: str, unavailable: Unavailable | None) -> Trial:
+    def at(
+        self, tunables: Point, identity: str, label: str, unavailable: Unavailable | None, threads: int | None
+    ) -> Trial:
         """Return the trial at other tunables, in a quarter of the time of `dataclasses.replace`."""
         made = object.__new__(Trial)
         fields = vars(made)
         fields.update(vars(self))
         fields["tunables"], fields["identity"], fields["label"] = tunables, identity, label
-        fields["unavailable"] = unavailable
+        fields["unavailable"], fields["threads"] = unavailable, threads
         return made
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cuprof.records import Measure
+from cuprof.search.usual_block import ANY_BLOCK, UsualBlock
 
 MARK_VARIABLE = "CUPROF_MARK"
 """The variable of the environment that names the mark under which a profiler reads a process that is executed."""
@@ -74,6 +75,7 @@ class BackendSpec:
         builder: compiles a program for a named architecture without a device, raising where the compiler refuses;
             empty where only a device's driver can compile.
         noise: what its kernel times vary with from sweep to sweep.
+        usual_block: how many threads a block are best as a rule on all of its devices, with which a search begins.
     """
 
     name: str
@@ -97,6 +99,7 @@ class BackendSpec:
     uses_cuda_headers: bool = False
     builder: str = ""
     noise: NoiseSource = NoiseSource.LAUNCHES
+    usual_block: UsualBlock = ANY_BLOCK
 
     def heeds(self, setting: str) -> bool:
         """Return whether a setting of `measure` has an effect on it."""

@@ -102,7 +102,8 @@ class Duel:
         self.looks += 1
         self._series = {}
         self._waiting = {trial.identity for trial in trials}
-        return replace(job, measure=measure, methods=methods(measure, job.backend))
+        is_block = not is_host(self.candidates[0].device)
+        return replace(job, measure=measure, methods=methods(measure, job.backend), is_block=is_block)
 
     def tell(self, outcome: Outcome) -> None:
         """Take what this look says of one candidate, and of all of them after the last."""

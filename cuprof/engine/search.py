@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import secrets
+import statistics
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from cuprof.backends.registry import get_spec
+from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig, SearchConfig
 from cuprof.engine.duel import Duel, Ending, describe_ending
 from cuprof.engine.feed import LATER, Later, make_jobs
@@ -42,8 +44,13 @@ MOST_AT_ONCE = 16
 """Trials of a job: their sources are compiled side by side, and its choices know nothing of one another."""
 TOLD_FOR_EACH = 4
 """What is under way is one trial for so many that have been told, until it is the most."""
+LEAST_AGAIN = 4
+"""Second looks wait until they are so many: a job of its own costs as much as several of them."""
 LEAST_BUILT = 4
 """But sources that are compiled side by side are so many at a time: one would take as long."""
+WAIT_EACH_S = 0.025
+"""Where both of the last jobs have waited for builds, they are one for so much of that, and at most one a core: a trial
+takes about as long by itself."""
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
@@ -106,7 +113,9 @@ class SearchFeed:
         self.problems = list(dict.fromkeys(trial.problem for trial in trials))
         numbers = {problem: number for number, problem in enumerate(self.problems)}
         self.index = {trial.identity: number for number, trial in enumerate(trials)}
-        space = Space([_columns(trial) for trial in trials], [numbers[trial.problem] for trial in trials])
+        groups = [numbers[trial.problem] for trial in trials]
+        supposed = [get_spec(trial.backend).usual_block.suppose(trial.threads) for trial in trials]
+        space = Space([_columns(trial) for trial in trials], groups, supposed)
         seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
         self.seed = prepared.draw_seed()
         hints = find_hints(earlier, self.trials, self._value_of_run, note)
@@ -117,6 +126,10 @@ class SearchFeed:
         self.began = clock()
         self.endings: list[Ending] = []
         self._looked: Counter[int] = Counter()
+        self._builds_s: list[float] = []
+        """Of the trials told since the last job was handed out, the seconds that each has waited for its build."""
+        self._waits_s = deque([0.0, 0.0], maxlen=2)
+        """How long the last jobs have waited for what is built side by side, beyond what every trial waits."""
         self._promoted: set[int] = set()
         self._ready: deque[Job] = deque()
         self._out: dict[Station, set[int]] = defaultdict(set)
@@ -129,6 +142,9 @@ class SearchFeed:
     def take(self, station: Station) -> Job | Later | None:
         """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
         self._count(self._uncounted.pop(station, {}))
+        if self._builds_s:
+            self._waits_s.append(max(self._builds_s) - statistics.median(self._builds_s))
+            self._builds_s.clear()
         if self._duels is None:
             if self._is_time_up:
                 self._ready.clear()
@@ -159,6 +175,8 @@ class SearchFeed:
             self._duelling[station].tell(outcome)
             return
         self.tried.add(index)
+        if outcome.build is not None and not outcome.build.cached:
+            self._builds_s.append(outcome.build.build_ns / 1e9)
         self._looked[index] += 1
         if self.counting and outcome.state is State.OK and outcome.identity not in self._counted:
             self._uncounted[station][outcome.identity] = outcome
@@ -200,12 +218,18 @@ class SearchFeed:
 
     def _ask(self) -> list[Job]:
         """Return jobs of what is promising enough for a second look, and of what the strategy asks for."""
-        promoted, self._promoted = self._promoted, set()
         count = min(MOST_AT_ONCE, len(self.strategy.values) // (TOLD_FOR_EACH * (1 + self._builds_ahead)))
-        count = max(count, LEAST_BUILT if self._builds_ahead else 1)
+        if self._builds_ahead:
+            waited = int(min(self._waits_s) / WAIT_EACH_S)
+            count = max(count, LEAST_BUILT, min(MOST_AT_ONCE, len(os.sched_getaffinity(0)), waited))
+        count = max(count, 1)
         asked = self.strategy.ask(min(count, self.most_trials - len(self.tried | self._given)))
         self._given.update(asked)
-        return [*self._jobs(sorted(promoted), 1), *self._jobs(asked, 0)]
+        again: list[int] = []
+        if len(self._promoted) >= LEAST_AGAIN or not asked:
+            again = sorted(filter(self._is_promising, self._promoted))
+            self._promoted.clear()
+        return [*self._jobs(again, 1), *self._jobs(asked, 0)]
 
     def _with_next(self, job: Job) -> Job:
         """Return a job that knows of the one after it, as far as its worker can build that in the meantime."""
@@ -222,19 +246,25 @@ class SearchFeed:
             together[self.trials[index].problem, self.trials[index].backend].append(self.trials[index])
         measure = self.looks[number]
         return [
-            replace(job, measure=measure, methods=methods(measure, backend))
+            replace(job, measure=measure, methods=methods(measure, backend), is_block=self._keeps_arrays(trials[0]))
             for (problem, backend), trials in together.items()
             for job in make_jobs(self.prepared, problem, trials, self.seed)
         ]
 
+    def _keeps_arrays(self, trial: Trial) -> bool:
+        """Return whether arrays stay on the device for the next job; a profiled process needs its memory, too."""
+        return self.counting is None and not is_host(trial.device)
+
     def _promote(self, index: int) -> None:
-        best = self.strategy.best(int(self.strategy.space.groups[index]))
-        value = self.strategy.values[index]
-        if best is None or math.isnan(value) or self._looked[index] != 1:
+        if set(self.settings.factors) == set(self.settings.counters):  # a counter needs no second look
             return
-        again = value <= (1 + PROMISING) * self.strategy.values[best]
-        if again and set(self.settings.factors) != set(self.settings.counters):  # a counter needs no second look
+        if self._looked[index] == 1 and self._is_promising(index):
             self._promoted.add(index)
+
+    def _is_promising(self, index: int) -> bool:
+        best = self.strategy.best(int(self.strategy.space.groups[index]))
+        values = self.strategy.values
+        return best is not None and values[index] <= (1 + PROMISING) * values[best]
 
     def _value_of(self, outcome: Outcome) -> float:
         timing = next((each for each in outcome.timings if each.measure is self.measure), None)
@@ -258,6 +288,11 @@ class SearchFeed:
             for each in (*self.looks, replace(self.prepared.config.measure, modes=(str(self.measure),)))
         ]
         free = set()
+        by_sweep: dict[int, list[EarlierRun]] = defaultdict(list)
+        for run in earlier:
+            by_sweep[run.sweep_id].append(run)
+        spent_s = {sweep: _spent_s(runs) for sweep, runs in by_sweep.items()}
+        self.spent_before_s = spent_s.get(sweep_id, 0.0)
         for run in earlier:
             index = self.index.get(run.identity)
             look_of = next((number for number, known in enumerate(accepted) if run.method in known), None)
@@ -268,13 +303,13 @@ class SearchFeed:
                 continue
             if run.sweep_id == sweep_id:
                 self.tried.add(index)
-                self.spent_before_s += run.duration_ns / 1e9 if index not in free else 0.0
             if look_of is not None and look_of + 1 < self._looked[index]:
                 continue
             value = math.nan if failed else self._value_of_run(run)
             if math.isnan(value) and not failed:
                 continue  # it was interrupted before its counters were read
-            self.strategy.tell(index, value, max(run.duration_ns / 1e9, OVERHEAD_S))
+            share_s = spent_s[run.sweep_id] / len(by_sweep[run.sweep_id])
+            self.strategy.tell(index, value, max(share_s, OVERHEAD_S))
             self._looked[index] = 2 if failed or look_of is None else look_of + 1
             free.add(index)
         if free:
@@ -322,6 +357,15 @@ def _columns(trial: Trial) -> dict[str, Coordinate]:
         "variant": trial.variant,
         **{f"{trial.variant}.{name}": value for name, value in trial.tunables.items()},
     }
+
+
+def _spent_s(runs: Sequence[EarlierRun]) -> float:
+    """Return the seconds that runs have taken together: those of a job begin together, and each lasts to its answer."""
+    spent_s = until = 0.0
+    for began, ended in sorted((run.started_at, run.started_at + run.duration_ns / 1e9) for run in runs):
+        spent_s += max(0.0, ended - max(began, until))
+        until = max(until, ended)
+    return spent_s
 
 
 def _cost_s(outcome: Outcome) -> float:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 OPENINGS, REOPEN_S = 3, 0.5
 STORING = ("cuprof.engine.ledger", "cuprof.engine.presence", "cuprof.engine.spool", "cuprof.store.network")
 """What knows the database, whose library takes as long to import as a worker takes to tell of its devices."""
+SEARCHING = ("cuprof.engine.search", "cuprof.search.surrogate")
+"""And what a search is made with, for the sake of SciPy."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def run_sweep(
     """
     url = config.store.url or project.database_url
     before: Ledger | None = None
-    Thread(target=_import_storing, daemon=True).start()
+    names = (*STORING, *SEARCHING) if config.search.name else STORING
+    Thread(target=_import_ahead, args=names, daemon=True).start()
     with ExitStack() as stack:
         while True:
             with open_stations(config) as fleet:
@@ -114,8 +117,8 @@ def run_sweep(
             url = stack.enter_context(open_spool(project, url))
 
 
-def _import_storing() -> None:
-    for name in STORING:
+def _import_ahead(*names: str) -> None:
+    for name in names:
         importlib.import_module(name)
 
 

@@ -249,6 +249,12 @@ class Program:
         inner = (each for step in steps for each in (step.steps if isinstance(step, Repeat) else (step,)))
         return tuple(step for step in inner if isinstance(step, Launch))
 
+    @property
+    def block_threads(self) -> int | None:
+        """Return the threads of the largest block that is launched; None where launches do not say, as Triton's."""
+        largest = max((math.prod(map(int, launch.block)) for launch in self.launches), default=1)
+        return largest if largest > 1 else None
+
     def find_result(self, output: str) -> str:
         """Return the buffer that an output ends in."""
         found = self.results.get(output, output)

@@ -27,6 +27,7 @@ from cuprof.records import DeviceFacts, Trial, Unavailable
 T = TypeVar("T")
 
 MOST_REASONS = 4
+WARP_THREADS = 32
 MOST_WORK = 2**63 - 1
 """The largest integer that databases hold."""
 
@@ -143,7 +144,7 @@ class _VariantPlanner:
         if variant.tolerance is not None:
             contract = hash_text(contract_text(family, variant))
         headers = headers_of(variant, self.source)
-        self._frames: dict[tuple[object, ...], tuple[str, str, int]] = {}
+        self._frames: dict[tuple[object, ...], tuple[str, str, int, int | None]] = {}
         self._common: Trial | None = None
         self.identifier = Identifier(family, variant, self.device, self.source_hash, contract, headers)
 
@@ -158,10 +159,12 @@ class _VariantPlanner:
             check_reason(reason, f"{label}: constraint")
             if reason:
                 return Exclusion(label, reason)
-        content, needed = "null", problem.bytes
+        content, needed, threads = "null", problem.bytes, None
         if variant.kind == "kernel":
             try:
-                content, scratch = guarded(label, self.family.folder, self._read_program, problem, tunables, label)
+                content, scratch, threads = guarded(
+                    label, self.family.folder, self._read_program, problem, tunables, label
+                )
             except ImpossibleError as error:
                 return Exclusion(label, str(error), is_impossible=True)
             needed += scratch
@@ -169,10 +172,10 @@ class _VariantPlanner:
         if unavailable is None and self.device is not None and needed > self.device.memory_bytes:
             unavailable = explain_excess(self.family, problem.point, needed, self.device)
         identity = self.identifier.identify(problem.point, tunables_json, content)
-        return self._template(problem).at(tunables, identity, label, unavailable)
+        return self._template(problem).at(tunables, identity, label, unavailable, threads)
 
-    def _read_program(self, problem: _Problem, tunables: Point, label: str) -> tuple[str, int]:
-        """Return a program's canonical JSON and its scratch in bytes; what differs in macros alone is checked once."""
+    def _read_program(self, problem: _Problem, tunables: Point, label: str) -> tuple[str, int, int | None]:
+        """Return a program's JSON, its scratch and threads a block; what differs in macros alone is checked once."""
         program: Program = self.variant.make(problem.point, tunables)
         if self._common is None or self._common.problem is not problem.point:
             self._frames.clear()
@@ -184,12 +187,14 @@ class _VariantPlanner:
             key = known = None
         if known is None:
             check_program(program, problem.signature, self.variant.backend, label, self.family.constants)
-            known = (*frame_json(program), scratch_bytes(program))
+            known = (*frame_json(program), scratch_bytes(program), program.block_threads)
             if key is not None:
                 self._frames[key] = known
-        before, after, scratch = known
+        before, after, scratch, threads = known
         check_names(program.defines, label)
-        return f"{before}{defines_json(program)}{after}", scratch
+        warps = program.defines.get("num_warps")
+        threads = threads or (WARP_THREADS * warps if isinstance(warps, int) else None)
+        return f"{before}{defines_json(program)}{after}", scratch, threads
 
     def _template(self, problem: _Problem) -> Trial:
         """Return a trial at a problem, for what all of them there have in common."""

@@ -19,6 +19,7 @@ class EarlierRun:
     """One run of one trial, with one measure's time where it has one.
 
     Args:
+        started_at: seconds since 1970; 0 where that is not stored.
         circumstances: equal for runs whose times say directly which of two tunables is better: of one variant's text,
             problem, device and method.
     """
@@ -33,6 +34,7 @@ class EarlierRun:
     method: str
     median_ns: float | None
     energy_j: float | None
+    started_at: float
     duration_ns: int
     circumstances: tuple[object, ...]
 
@@ -50,7 +52,7 @@ def list_earlier(
     rows = connection.execute(
         sa.select(
             Trial.identity, Variant.name, Variant.source_hash, Problem.id, Problem.coordinates, Trial.tunables,
-            Run.sweep_id, Run.state, Run.duration_ns, Run.device_id, Device.name.label("device"),
+            Run.sweep_id, Run.state, Run.started_at, Run.duration_ns, Run.device_id, Device.name.label("device"),
             Timing.method, Timing.median_ns, Timing.energy_j,
         )
         .join(Variant, Variant.id == Trial.variant_id)
@@ -73,6 +75,7 @@ def list_earlier(
             method=row.method or "",
             median_ns=row.median_ns,
             energy_j=row.energy_j,
+            started_at=row.started_at or 0.0,
             duration_ns=row.duration_ns or 0,
             circumstances=(row.name, row.source_hash, row.id, row.device_id, row.method),
         )

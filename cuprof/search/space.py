@@ -30,18 +30,26 @@ class Space:
     Args:
         configurations: name → value, for each configuration.
         groups: for each configuration, which best it competes for (the number of its problem); one for all by default.
+        supposed: for each configuration, what is supposed of it before anything is known: the logarithm of how many
+            times as long as others it takes; 0 by default.
 
     Raises:
         SelectionError: there is no configuration.
     """
 
-    def __init__(self, configurations: Sequence[Mapping[str, Coordinate]], groups: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        configurations: Sequence[Mapping[str, Coordinate]],
+        groups: Sequence[int] | None = None,
+        supposed: Sequence[float] | None = None,
+    ) -> None:
         if not configurations:
             raise SelectionError("there is no configuration to search; the selection and its constraints leave none")
         self.size = len(configurations)
         self.names = list(dict.fromkeys(name for each in configurations for name in each))
         self.groups = np.zeros(self.size, np.int64) if groups is None else np.asarray(groups, np.int64)
         self.group_count = int(self.groups.max()) + 1
+        self.supposed = np.zeros(self.size) if supposed is None else np.asarray(supposed, float)
         columns = [[each.get(name) for each in configurations] for name in self.names]
         self._levels = [_levels(column) for column in columns]
         orders = [{value: code for code, value in enumerate(levels)} for levels in self._levels]

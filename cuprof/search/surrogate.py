@@ -64,9 +64,9 @@ class Surrogate(Strategy):
         self._changed_groups: set[int] = set()
         self._is_right, self._is_believed = np.zeros(space.size, bool), np.zeros(space.size, bool)
         with self._libraries.limit(limits=1):
-            self._elsewhere = self._spread_hints() if hints else np.zeros(space.size)
+            self._elsewhere = self._spread_hints() if hints else space.supposed
         self._expected = self._elsewhere
-        """What hints let expect of each configuration: the logarithm of its value beside others'."""
+        """What hints, or suppositions, let expect of each configuration: the logarithm of its value beside others'."""
         self._next_fit = 0
         self._squares = (space.places**2).sum(axis=1)
         self._failures, self._successes = np.zeros(space.size), np.zeros(space.size)
@@ -153,7 +153,7 @@ class Surrogate(Strategy):
         )
         rest = logs - level[groups[right]]
         known_elsewhere = self._elsewhere[right] - self._elsewhere[right].mean()
-        doubt = HINT_WEIGHT * float(self._elsewhere.var())
+        doubt = HINT_WEIGHT * min(float(self._elsewhere.var()), float(rest.var()) or math.inf)
         agreement = (known_elsewhere @ rest + doubt) / (known_elsewhere @ known_elsewhere + doubt) if doubt else 0.0
         self._expected = max(0.0, float(agreement)) * self._elsewhere
         kept = self._select(rest, FIT_MOST)

@@ -18,7 +18,7 @@ from cuprof.records import State
 def run(n: int, block: int, ns: float | None, device: str = "H200", state: State = State.OK) -> EarlierRun:
     return EarlierRun(
         f"{n} {block}", "plain", Point(n=n, dtype="f32"), Point(block=block, mode='a"b'), device, 1, state, "m", ns,
-        None, 10**6, (),
+        None, 1e9, 10**6, (),
     )  # fmt: skip
 
 

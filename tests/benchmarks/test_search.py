@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks import search, search_gpu
@@ -52,6 +54,57 @@ def test_all_formats_say_the_same(tmp_path: Path) -> None:
         ], path  # fmt: skip
         assert np.array_equal(space.times, [2.5, np.nan, 1.25], equal_nan=True)
         assert space.costs == pytest.approx([0.5, 0.25, 0.5])
+
+
+BLOCKS = "block_size_x,block_size_y,tile_size_x,time_ms,cost_s\n32,4,2,1.5,0.5\n64,1,2,2.5,0.5\n48,4,1,2.5,0.5\n"
+
+
+def test_a_search_of_a_recording_supposes_what_one_on_a_device_of_the_back_end_would(tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text(BLOCKS)
+    usual, half, broken = read_space(table).suppose("cuda")
+    assert 0 == usual < half
+    assert usual == broken, "192 threads are whole warps"
+    assert read_space(table).suppose("opencl") == read_space(table).suppose(None) == [0, 0, 0]
+    table.write_text(BLOCKS.replace("block_size_x", "width").replace("block_size_y", "height"))
+    assert read_space(table).suppose("cuda") == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("A100", "cuda"),
+        ("convolution_RTX_3090", "cuda"),
+        ("gemm-h200", "cuda"),
+        ("rtx4090_T4", "cuda"),
+        ("W6600_T4", None),
+        ("MI250X", None),
+        ("gemm_512", None),
+        ("Arc_A770", None),
+    ],
+)
+def test_whose_device_was_recorded_is_told_by_a_files_name(tmp_path: Path, name: str, backend: str | None) -> None:
+    (tmp_path / f"{name}.csv").write_text(BLOCKS)
+    assert read_space(tmp_path / f"{name}.csv").backend == backend
+
+
+def test_what_a_cache_says_of_its_device_comes_before_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "A100.json"
+    for device, backend in (("AMD Radeon PRO W7800", None), ("NVIDIA A100-PCIE-40GB", "cuda")):
+        path.write_text(json.dumps({"device_name": device, **CACHE}))
+        assert read_space(path).backend == backend
+
+
+def test_only_recordings_of_nvidias_devices_are_searched_with_what_is_known_of_them(tmp_path: Path) -> None:
+    rows = "".join(f"{32 * x},{y},{1 + (x - 8) ** 2 + y},1\n" for x in range(1, 33) for y in range(9))
+    for name in ("A100", "W7800"):
+        (tmp_path / f"{name}.csv").write_text(f"block_size_x,y,time_ms,cost_s\n{rows}")
+    contender = search.Contender(search.OURS, search.DEFAULT)
+    known, unknown, told_none, told = (
+        replace(search.repeat((contender, tmp_path / f"{name}.csv", 1, backend)), space="", own_ms=0)
+        for name, backend in (("A100", None), ("W7800", None), ("A100", "opencl"), ("W7800", "cuda"))
+    )
+    assert known == told != unknown == told_none
 
 
 def test_what_is_no_space_is_told(tmp_path: Path) -> None:
@@ -113,6 +166,28 @@ def test_every_family_that_is_made_wide_still_has_what_is_edited(name: str, case
     for file, edits in case.edits.items():
         text = (PROJECT / "kernels" / name / file).read_text()
         assert [text.count(old) for old in edits] == [1] * len(edits)
+
+
+TRIED = pd.DataFrame(
+    {
+        "tunables": ['{"x": 1}', '{"x": 2}', '{"x": 3}', '{"x": 1}', '{"x": 2}', '{"x": 3}'],
+        "state": ["ok", "ok", "compile_error", "ok", "ok", "launch_error"],
+        "job": ["look", "look", "look", "duel", "duel", "duel"],
+        "median_ns": [900.0, 950.0, np.nan, 1100.0, 1000.0, 10.0],
+        "cost_ns": [1e7, 3e7, 1e7, 1e7, 3e7, 1e7],
+    }
+)
+
+
+def test_a_search_ends_with_the_best_of_its_last_comparison_and_not_with_the_luckiest_look() -> None:
+    assert search_gpu.find_answer(TRIED) == '{"x": 2}'
+
+
+def test_a_recorded_space_shares_the_whole_time_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_gpu, "query", lambda *_: TRIED[:3])
+    space = search_gpu.record("", 10.0, tmp_path / "it.csv", ("x",))
+    assert space.costs == pytest.approx([2, 6, 2])
+    assert np.array_equal(space.times, [9e-4, 9.5e-4, np.nan], equal_nan=True)
 
 
 def test_replayed_searches_get_a_tenth_of_the_whole_time() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.backends.registry import get_spec
+from cuprof.backends.registry import get_spec, list_backends
 from cuprof.commands import portfolio
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.engine.duel import Duel, describe_ending
@@ -33,7 +33,7 @@ from cuprof.point import Point
 from cuprof.project import find_project
 from cuprof.reading.earlier import EarlierRun
 from cuprof.reading.queries import query
-from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
+from cuprof.records import BuildFacts, DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import Job, WorkerSettings
 from tests.engine.conftest import FAMILIES, Listener
@@ -74,7 +74,7 @@ class Bench:
         self.feed = SearchFeed(self.prepared, self.trials, earlier, 7, self.notes.append, counting, lambda: self.now_s)
         self.stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
         self.jobs: list[Job] = []
-        self.random = np.random.default_rng(1)
+        self.random: Any = np.random.default_rng(1)
 
     def time_ns(self, trial: Trial) -> float:
         return float(self.source.wait_us(trial.tunables)) * 1e3 * (1 + trial.problem.n / 1e3)
@@ -121,6 +121,17 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     assert "error rate 0.05" in bench.notes[-1]
 
 
+@pytest.mark.parametrize("backend", list_backends())
+def test_a_strategy_supposes_what_the_back_end_of_each_trial_lets_it(backend: str) -> None:
+    bench = Bench()
+    trials = [replace(trial, threads=64 + place) for place, trial in enumerate(bench.trials)]
+    trials = [trials[0], *(replace(trial, backend=backend) for trial in trials[1:])]
+    supposed = SearchFeed(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed
+    suppose = get_spec(backend).usual_block.suppose
+    assert supposed.tolist() == [0, *(suppose(trial.threads) for trial in trials[1:])]
+    assert any(supposed) == (backend == "cuda")
+
+
 def test_the_next_job_is_built_while_one_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
     bench = Bench(trials=60)
@@ -133,6 +144,23 @@ def test_the_next_job_is_built_while_one_is_timed(monkeypatch: pytest.MonkeyPatc
     later = [{trial.identity for trial in job.trials} for job in bench.jobs[1:]]
     assert known[0] == set()
     assert np.mean([ahead == asked for ahead, asked in zip(known[4:-1], later[4:], strict=True)]) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("backend", "counting", "is_kept"), [("cuda", None, True), ("cpu", None, False), ("cuda", 1, False)]
+)
+def test_arrays_stay_on_a_device_between_jobs_unless_a_profiled_process_needs_room(
+    backend: str, counting: int | None, is_kept: bool
+) -> None:
+    bench = Bench()
+    bench.feed.counting = counting  # type: ignore[assignment]
+    device = DeviceFacts(backend, 0, "it")
+    bench.feed.trials = tuple(replace(trial, device=device) for trial in bench.trials)
+    (job,) = bench.feed._jobs([1, 2], 0)
+    assert job.is_block == is_kept
+    if not counting:
+        duel = Duel(bench.prepared, bench.feed.trials[:3], COLD, 1)
+        assert duel.next_job().is_block == is_kept  # type: ignore[union-attr]
 
 
 def test_a_budget_of_time_ends_the_search_and_not_the_duel() -> None:
@@ -205,9 +233,17 @@ def test_a_station_that_is_lost_gives_its_trials_and_its_duel_back() -> None:
     assert len(bench.feed.endings) == 1
 
 
+class NoNoise:
+    """Answer as a generator of random numbers that draws zeros."""
+
+    def standard_normal(self, count: int) -> np.ndarray:
+        return np.zeros(count)
+
+
 def earlier(trial: Trial, ns: float, **details: Any) -> EarlierRun:
     method = methods(MeasureConfig(modes=("cold",)), "cpu")[COLD]
-    known = {"device": "it", "sweep_id": 3, "state": State.OK, "method": method, "energy_j": None, "duration_ns": 10**8}
+    known = {"device": "it", "sweep_id": 3, "state": State.OK, "method": method, "energy_j": None}
+    known |= {"started_at": 1e9, "duration_ns": 10**8}
     of_trial = {"identity": trial.identity, "variant": trial.variant, "problem": trial.problem}
     return EarlierRun(
         **{**known, **of_trial, "tunables": trial.tunables, "median_ns": ns, "circumstances": (1,), **details}
@@ -227,12 +263,60 @@ def test_what_is_stored_is_told_for_free() -> None:
 
 def test_an_interrupted_search_goes_on_with_what_is_left_of_its_budget() -> None:
     known = Bench().trials
-    done = [earlier(trial, 5e5, sweep_id=7) for trial in known[:15]]
+    done = [
+        earlier(trial, 5e5, sweep_id=7, started_at=1e9 + place // 5, duration_ns=10**8 * (1 + place % 5))
+        for place, trial in enumerate(known[:15])
+    ]
     bench = Bench(earlier=done, trials=20)
     assert len(bench.feed.tried) == 15
     bench.run()
     assert len(bench.feed.tried) == 20
-    assert Bench(earlier=done, budget="3s").feed.spent_s == pytest.approx(1.5)
+    assert Bench(earlier=done, budget="3s").feed.spent_s == pytest.approx(1.5), "three jobs of half a second"
+
+
+def test_the_order_of_a_sweep_says_nothing_of_costs() -> None:
+    """All trials of its one job have begun at once: the last has lasted longest, whatever it costs."""
+    done = [earlier(trial, 5e5, duration_ns=10**8 * (1 + place)) for place, trial in enumerate(Bench().trials[:20])]
+    feed = Bench(earlier=done, trials=20).feed
+    assert list(feed.strategy.costs.values()) == pytest.approx([0.1] * 20)
+
+
+@pytest.mark.parametrize(("first_s", "others_s", "cores", "most"), [
+    (0.9, 0.0, 64, 16), (0.26, 0.0, 64, 10), (0.26, 0.0, 6, 6), (0.08, 0.0, 64, 4), (0.5, 0.5, 64, 4),
+])  # fmt: skip
+def test_jobs_that_wait_for_builds_side_by_side_have_more_to_build(
+    monkeypatch: pytest.MonkeyPatch, first_s: float, others_s: float, cores: int, most: int
+) -> None:
+    """Where each trial waits for its own build alone, more of them in a job would gain nothing."""
+    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    bench = Bench(trials=32)
+    answer = bench.answer
+
+    def built(job: Job, identity: str) -> Outcome:
+        is_cached = job.measure.max_samples != 5
+        build_s = first_s if identity == job.trials[0].identity else others_s
+        return replace(answer(job, identity), build=BuildFacts(cached=is_cached, build_ns=int(1e9 * build_s)))
+
+    bench.answer = built  # type: ignore[method-assign]
+    del bench.stations[1:]
+    bench.run()
+    assert max(len(job.trials) for job in bench.jobs if job.measure.max_samples == 5) == most
+
+
+@pytest.mark.parametrize(("better", "sizes"), [(1.0, range(4, 8)), (0.97, range(2, 4))])
+def test_second_looks_share_a_job_without_what_is_promising_no_more(better: float, sizes: range) -> None:
+    """All take the same time, or each takes less than the one before it, which is soon more than 5 % behind."""
+    bench = Bench(trials=24)
+    times: dict[str, float] = {}
+    bench.random = NoNoise()
+    bench.time_ns = lambda trial: times.setdefault(trial.identity, 1e6 * better ** len(times))  # type: ignore[method-assign]
+    bench.run()
+    again = [len(job.trials) for job in bench.jobs if job.measure.max_samples == 60]
+    assert len(again) > 3
+    assert {*again[:-1]} <= {*sizes}
+    right = sum(not math.isnan(value) for value in bench.feed.strategy.values.values())
+    assert sum(again) == right or better < 1
 
 
 def test_times_of_another_problem_say_what_to_try_first() -> None:

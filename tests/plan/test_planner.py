@@ -249,6 +249,21 @@ def test_one_unavailable_back_end_leaves_the_others(make_scale, devices):
     ]
 
 
+def test_the_threads_of_a_block_are_known_of_launches_and_of_warps_alone(make_scale, devices):
+    chosen = Selection("scale", tune={"block": (64, 256)})
+    found = {
+        (trial.variant, trial.tunables.get("block")): trial.threads
+        for trial in plan(make_scale(), chosen, devices).trials
+    }
+    assert found == {("plain", 64): 64, ("plain", 256): 256, ("open", 64): 64, ("open", 256): 256, ("host", None): None}
+    warps = (
+        ('(tune.block,), ("x", "y", np.int64(problem.n))', 'args=("x", "y", np.int64(problem.n))'),
+        ('defines={"BLOCK": tune.block}', 'defines={"num_warps": tune.block // 32}'),
+    )
+    changed = plan(make_scale(*warps), replace(chosen, variants=("plain",)), devices)
+    assert [trial.threads for trial in changed.trials] == [64, 256]
+
+
 def test_memory_counts_scratch_and_only_devices_that_are_there(make_scale, devices):
     family = make_scale()
     problem = Point(n=2**30)

@@ -13,6 +13,7 @@ from cuprof.errors import UnknownNameError
 from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
+from cuprof.search.usual_block import UsualBlock
 
 AXES = {"x": [1, 2, 4, 8, 16, 32], "y": list(range(6)), "kind": ["a", "b", "c"], "z": [0, 1]}
 POINTS = [dict(zip(AXES, values, strict=True)) for values in product(*AXES.values())]
@@ -108,6 +109,60 @@ def test_the_default_avoids_where_others_failed() -> None:
     strategy = make_strategy(DEFAULT, space, 1)
     asked = run(strategy, np.where(failing, math.nan, 1e3 + np.arange(200) % 11), 60)
     assert np.mean(failing[asked]) < 0.35 < np.mean(failing)
+
+
+USUAL = UsualBlock(128, 512, multiple=32)
+SIZES = [{"block": block, "y": y} for block, y in product((32, 64, 128, 256, 512, 768, 1024), range(12))]
+
+
+def tried_threads(threads: list[int | None], times: np.ndarray) -> np.ndarray:
+    """Return by which factor of two the blocks tried are beyond 128 to 512 threads, in order."""
+    asked = run(make_strategy(DEFAULT, Space(SIZES, supposed=list(map(USUAL.suppose, threads))), 1), times, 20)
+    blocks = np.array([SIZES[index]["block"] for index in asked])
+    return np.maximum(np.maximum(np.log2(128 / blocks), np.log2(blocks / 512)), 0)
+
+
+def test_blocks_of_typical_numbers_of_threads_are_tried_first_and_unknown_ones_alike() -> None:
+    times = 1e3 * np.exp([0.3 * abs(each["y"] - 5) for each in SIZES])
+    known = [each["block"] for each in SIZES]
+    assert tried_threads(known, times)[3:].mean() < 0.5 * tried_threads([None] * len(SIZES), times)[3:].mean()
+
+
+def test_a_supposition_that_is_wrong_costs_little() -> None:
+    blocks = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+    points = [{"block": block, "y": y, "z": z} for block, y, z in product(blocks, range(8), range(8))]
+    supposed = [USUAL.suppose(each["block"]) for each in points]
+    logs = [
+        0.5 * abs(math.log2(each["block"] / 64)) + 0.1 * abs(each["y"] - 2) + 0.1 * abs(each["z"] - 5)
+        for each in points
+    ]
+    wanted = int(np.argmin(logs))
+    needed = [
+        [run(make_strategy(DEFAULT, space, seed), np.exp(logs), 60).index(wanted) for seed in range(8)]
+        for space in (Space(points, supposed=supposed), Space(points))
+    ]
+    assert np.mean(needed[0]) <= np.mean(needed[1]) + 3
+
+
+def test_of_a_supposition_that_times_contradict_nothing_is_left() -> None:
+    times = 1e3 * np.exp([-USUAL.suppose(each["block"]) + 0.1 * abs(each["y"] - 5) for each in SIZES])
+    told = np.random.default_rng(1).choice(len(SIZES), 20, replace=False)
+    asked = []
+    for supposed in (None, [USUAL.suppose(each["block"]) for each in SIZES]):
+        strategy = make_strategy(DEFAULT, Space(SIZES, supposed=supposed), 1)
+        for index in map(int, told):
+            strategy.tell(index, float(times[index]), 1.0)
+        asked.append(run(strategy, times, 10))
+    assert asked[0] == asked[1]
+
+
+def test_of_one_time_each_nothing_is_learned_against_what_is_supposed() -> None:
+    """Of several problems the first answers differ by the problems alone: they are no evidence."""
+    groups = [each["y"] for each in SIZES]
+    space = Space(SIZES, groups, [USUAL.suppose(each["block"]) for each in SIZES])
+    strategy = make_strategy(DEFAULT, space, 1)
+    blocks = np.array([SIZES[index]["block"] for index in run(strategy, 1e3 * np.exp(groups), 24)])
+    assert np.mean((blocks[12:] >= 128) & (blocks[12:] <= 512)) > 0.8
 
 
 def test_hints_are_tried_first() -> None:

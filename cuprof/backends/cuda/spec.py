@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cuprof.backends.spec import BackendSpec, LaunchLimits
 from cuprof.records import Measure
+from cuprof.search.usual_block import UsualBlock
 
 SPEC = BackendSpec(
     name="cuda",
@@ -23,4 +24,6 @@ SPEC = BackendSpec(
     steps=("launch", "fill", "copy", "repeat", "invoke"),
     uses_cuda_headers=True,
     builder="cuprof.backends.cuda.offline:build",
+    # The CUDA C++ Best Practices Guide begins with 128 to 256, of whole warps.
+    usual_block=UsualBlock(128, 512, multiple=32),
 )
