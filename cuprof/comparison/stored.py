@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.pool import Pool
 
 from cuprof.backends.registry import is_host
 from cuprof.comparison.entries import Entry
@@ -126,6 +127,7 @@ class Shelf:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._process = engine, os.getpid()
+        self._elsewhere: Pool | None = None
         finalize(self, engine.dispose)
 
     def read(self, series: Iterable[StoredSeries]) -> None:
@@ -133,9 +135,9 @@ class Shelf:
         missing = [each for each in series if not each.is_read]
         if not missing:
             return
-        if self._process != os.getpid():  # a connection is no other process's, and is not to be closed in its name
+        if self._process != os.getpid():  # what is connected is so for another process: kept, lest it be closed here
+            self._process, self._elsewhere = os.getpid(), self._engine.pool
             self._engine.dispose(close=False)
-            self._process = os.getpid()
         with explained(self._engine.url), self._engine.connect() as connection:
             reading = connection.execution_options(**{READING: True})
             found = dict(iter_samples(reading, [each.timing_id for each in missing]))
