@@ -167,12 +167,13 @@ class Sweep:
             with shielded():  # no sweep is begun whose number is not known
                 ledger.sweep_id = self._begin(facts)
             ledger.started_at = store.read_start(ledger.sweep_id)
-            if not prepared.is_search:
-                store.enlist(ledger.sweep_id, plan.trials)
             settled = [
                 trial for trial in plan.trials if prepared.is_settled(trial, known.get(trial.identity), ledger.sweep_id)
             ]
-            store.reuse(ledger.sweep_id, [known[trial.identity] for trial in settled])
+            again = [trial for trial in plan.trials if prepared.is_skipped_again(trial, known.get(trial.identity))]
+            reused = {trial.identity: known[trial.identity] for trial in (*settled, *again)}
+            if not prepared.is_search:
+                store.enlist(ledger.sweep_id, plan.trials, reused=reused)
             self.observer.started(0 if prepared.is_search else len(plan.trials), len(settled))
             if prepared.is_search:
                 note(f"a search among {count(len(plan.trials), 'trial')}")
@@ -184,7 +185,7 @@ class Sweep:
                 ledger.take_over(self.before)
             left = [trial for trial in plan.trials if trial.identity not in ledger.concluded]
             if not prepared.is_search:
-                ledger.skip([trial for trial in left if trial.unavailable], known)
+                ledger.skip([trial for trial in left if trial.unavailable], reused)
             runnable = [trial for trial in left if not trial.unavailable]
             if any(self._is_timed_on_host(trial) for trial in runnable):
                 if busy := describe_load():

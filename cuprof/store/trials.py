@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.errors import StoreError
 from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial
 from cuprof.store import ranking
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow
-from cuprof.store.rows import among, chunks, columns_of, fingerprint, upsert
+from cuprof.store.rows import among, chunks, columns_of, fingerprint, plain_rows, upsert
 from cuprof.store.sweeps import save_device
 
 VARIANT_KEY = ("family", "name", "backend", "kind", "source_hash")
@@ -22,8 +22,7 @@ DESCRIPTIVE = ("label", "useful_bytes", "flops")
 """What may be told differently of one trial; the latest counts."""
 
 
-@dataclass(frozen=True)
-class StoredTrial:
+class StoredTrial(NamedTuple):
     """What the database knows of a trial that has been run.
 
     Args:
@@ -41,11 +40,18 @@ class StoredTrial:
     sweep_id: int = 0
 
 
-def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial], first: int = 0) -> None:
+def enlist(
+    connection: Connection,
+    sweep_id: int,
+    trials: Sequence[Trial],
+    first: int = 0,
+    reused: Mapping[str, StoredTrial] = MappingProxyType({}),
+) -> None:
     """Write the rows of the trials and their membership in the sweep; what is there already stays.
 
     Args:
         first: the place of the first one in the sweep.
+        reused: of those whose stored run the sweep goes by, by identity: what `stored` returned.
     """
     devices = _save_devices(connection, trials)
     variants = _save_variants(connection, trials)
@@ -66,8 +72,8 @@ def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial], first
     keys = {identity: row[0] for identity, row in known.items()} | find_keys(
         connection, [row["identity"] for row in rows]
     )
-    members = [
-        {
+    members = {
+        trial.identity: {
             "sweep_id": sweep_id,
             "trial_id": keys[trial.identity],
             "ordinal": ordinal,
@@ -76,14 +82,16 @@ def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial], first
             "unavailable_remedy": trial.unavailable.remedy if trial.unavailable else None,
         }
         for ordinal, trial in enumerate(trials, first)
+    }
+    key, told = ["sweep_id", "trial_id"], ["ordinal", "device_id", "unavailable_reason", "unavailable_remedy"]
+    going_by = [
+        {**members.pop(identity), "run_id": run.run_id, "reused": run.sweep_id != sweep_id}
+        for identity, run in reused.items()
     ]
-    upsert(
-        connection,
-        SweepTrial,
-        members,
-        key=["sweep_id", "trial_id"],
-        update=["ordinal", "device_id", "unavailable_reason", "unavailable_remedy"],
-    )
+    upsert(connection, SweepTrial, going_by, key=key, update=[*told, "run_id", "reused"])
+    upsert(connection, SweepTrial, list(members.values()), key=key, update=told)
+    if reused:
+        ranking.refresh_sweep(connection, sweep_id)
 
 
 def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial) -> None:
@@ -101,38 +109,6 @@ def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial)
     )
 
 
-def reuse(connection: Connection, sweep_id: int, reused: Sequence[StoredTrial]) -> None:
-    """Let the sweep go by runs that are stored already: those that `stored` returned.
-
-    Raises:
-        StoreError: a trial was not enlisted for this sweep.
-    """
-    if not reused:
-        return
-    members: dict[str, int] = dict(
-        connection.execute(
-            sa.select(TrialRow.identity, TrialRow.id)
-            .join(SweepTrial, SweepTrial.trial_id == TrialRow.id)
-            .where(SweepTrial.sweep_id == sweep_id)
-        ).all()
-    )
-    for entry in reused:
-        if entry.identity not in members:
-            raise StoreError(f"trial {entry.identity} is not among those enlisted for sweep {sweep_id}")
-    rows = [
-        {
-            "sweep_id": sweep_id,
-            "trial_id": members[entry.identity],
-            "ordinal": 0,  # each is there, and keeps its own
-            "run_id": entry.run_id,
-            "reused": entry.sweep_id != sweep_id,
-        }
-        for entry in reused
-    ]
-    upsert(connection, SweepTrial, rows, key=["sweep_id", "trial_id"], update=["run_id", "reused"])
-    ranking.refresh_sweep(connection, sweep_id)
-
-
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
     """Return what is stored of those trials that have been run; others are left out.
 
@@ -147,17 +123,20 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
         .correlate(Run)
         .scalar_subquery()
     )
-    by_trial: dict[str, list[Any]] = {}
-    for run in connection.execute(
-        sa.select(
-            TrialRow.identity, Run.id, Run.state, Run.message, Run.sweep_id, (timed == len(wanted)).label("is_whole")
-        )
+    rows = plain_rows(
+        connection,
+        sa.select(TrialRow.identity, Run.state, timed == len(wanted), Run.id, Run.message, Run.sweep_id)
         .join(Run, Run.trial_id == TrialRow.id)
         .where(chosen)
-        .order_by(Run.recorded_at, Run.id)  # of merged databases the keys tell no order
-    ).all():
-        by_trial.setdefault(run.identity, []).append(run)
-    return {identity: _judge(identity, history) for identity, history in by_trial.items()}
+        .order_by(Run.recorded_at, Run.id),  # of merged databases the keys tell no order
+    )
+    by_trial: dict[str, list[Any]] = {}
+    for identity, state, is_whole, *run in rows:
+        by_trial.setdefault(identity, []).append(StoredTrial(identity, _state(state), bool(is_whole), *run))
+    return {identity: _judge(history) for identity, history in by_trial.items()}
+
+
+_state = cache(State)
 
 
 def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, int]:
@@ -169,8 +148,8 @@ def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, in
 def _find_described(connection: Connection, identities: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """Return each stored trial's key, its device, and what may be told differently of it."""
     columns = (getattr(TrialRow, name) for name in ("identity", "id", "device_id", *DESCRIPTIVE))
-    rows = connection.execute(sa.select(*columns).where(among(connection, TrialRow.identity, identities)))
-    return {identity: tuple(row) for identity, *row in rows}
+    rows = plain_rows(connection, sa.select(*columns).where(among(connection, TrialRow.identity, identities)))
+    return {row[0]: row[1:] for row in rows}
 
 
 def _is_known(row: tuple[Any, ...] | None, trial: Trial) -> bool:
@@ -180,16 +159,14 @@ def _is_known(row: tuple[Any, ...] | None, trial: Trial) -> bool:
     return row[2:] == (trial.label, trial.useful_bytes, trial.flops)
 
 
-def _judge(identity: str, history: Sequence[Any]) -> StoredTrial:
-    newest = next((run for run in reversed(history) if run.state != State.SKIPPED), history[-1])
-    state = State(newest.state)
-    if state in FAILED or state is State.IMPOSSIBLE:
-        return StoredTrial(identity, state, True, newest.id, newest.message, newest.sweep_id)
-    if state is State.OK:
-        for run in reversed(history):
-            if run.state == State.OK and run.is_whole:
-                return StoredTrial(identity, state, True, run.id, run.message, run.sweep_id)
-    return StoredTrial(identity, state, False, newest.id, newest.message, newest.sweep_id)
+def _judge(history: Sequence[StoredTrial]) -> StoredTrial:
+    """Return what a trial's runs come to, each of which is complete where it has every timing that was asked for."""
+    newest = next((run for run in reversed(history) if run.state is not State.SKIPPED), history[-1])
+    if newest.state in FAILED or newest.state is State.IMPOSSIBLE:
+        return newest._replace(complete=True)
+    if newest.state is State.OK:
+        return next((run for run in reversed(history) if run.state is State.OK and run.complete), newest)
+    return newest._replace(complete=False)
 
 
 def _save_devices(connection: Connection, trials: Sequence[Trial]) -> dict[int, int]:

@@ -210,24 +210,24 @@ def test_a_sweep_can_go_by_an_earlier_run(store: Store) -> None:
         store.record(first, make_outcome(trial, make_timing(1)))
     store.finish_sweep(first, "finished")
     second = store.begin_sweep(FACTS)
-    store.enlist(second, trials)
     found = store.stored([trial.identity for trial in trials], COLD)
-    store.reuse(second, [found[trial.identity] for trial in trials])
+    store.enlist(second, [make_trial("new"), *trials], reused=found)
+    store.enlist(second, [make_trial("new"), *trials])  # what it goes by stays
+    store.enlist(first, trials, reused=found)
     frame = query(store.url, "SELECT sweep_id, run_id, reused FROM sweep_trials ORDER BY sweep_id, ordinal")
-    assert frame["run_id"].tolist() == [1, 2, 1, 2]
-    assert frame["reused"].tolist() == [0, 0, 1, 1]
+    assert frame["run_id"].fillna(0).tolist() == [1, 2, 0, 1, 2]
+    assert frame["reused"].tolist() == [0, 0, 0, 1, 1]
     assert count(store, "run") == 2
+    assert sorted(query(store.url, "sweep_timings")["sweep_id"]) == [first, first, second, second]
 
 
 def test_what_was_not_enlisted_is_refused_and_nothing_of_it_is_stored(store: Store) -> None:
     enlisted, stranger = make_trial(), make_trial("stranger")
     sweep = store.begin_sweep(FACTS)
     store.enlist(sweep, [enlisted])
-    run = store.record(sweep, make_outcome(enlisted))
+    store.record(sweep, make_outcome(enlisted))
     with pytest.raises(StoreError, match=f"{stranger.identity} is not among those enlisted for sweep {sweep}"):
         store.record(sweep, make_outcome(stranger, make_timing(1)))
-    with pytest.raises(StoreError, match="not among those enlisted"):
-        store.reuse(sweep, [StoredTrial(stranger.identity, State.OK, True, run)])
     assert (count(store, "run"), count(store, "timing"), count(store, "sample")) == (1, 0, 0)
 
 
