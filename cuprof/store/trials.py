@@ -11,15 +11,17 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial
-from cuprof.store import ranking
+from cuprof.store import ranking, sweeps
+from cuprof.store.counter_models import Profile
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow
 from cuprof.store.rows import among, chunks, columns_of, fingerprint, plain_rows, upsert
-from cuprof.store.sweeps import save_device
 
 VARIANT_KEY = ("family", "name", "backend", "kind", "source_hash")
 DESCRIPTIVE = ("label", "useful_bytes", "flops")
 """What may be told differently of one trial; the latest counts."""
+ENLISTING = "enlisting"
+"""What who enlists shares on a server: trials that are found there stay until they are members."""
 
 
 class StoredTrial(NamedTuple):
@@ -53,6 +55,7 @@ def enlist(
         first: the place of the first one in the sweep.
         reused: of those whose stored run the sweep goes by, by identity: what `stored` returned.
     """
+    sweeps.lock(connection, ENLISTING, shared=True)
     devices = _save_devices(connection, trials)
     variants = _save_variants(connection, trials)
     problems = _save_problems(connection, trials)
@@ -95,17 +98,27 @@ def enlist(
 
 
 def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial) -> None:
-    """Put a trial in the place of one that the sweep had planned and not run; who has claimed that one has this."""
-    enlist(connection, sweep_id, [trial])
-    keys = find_keys(connection, [identity, trial.identity])
+    """Put a trial in the place of one that the sweep had planned and not run; who has claimed that one has this.
+
+    The former, which is never to be run, is removed, but where another sweep has it.
+    """
     of_sweep = SweepTrial.sweep_id == sweep_id
-    old = (of_sweep, SweepTrial.trial_id == keys[identity])
-    kept = connection.execute(sa.select(SweepTrial.ordinal, SweepTrial.station_id).where(*old)).one()
-    connection.execute(sa.delete(SweepTrial).where(*old))
+    former = connection.execute(
+        sa.select(TrialRow.id, SweepTrial.ordinal, SweepTrial.station_id)
+        .join(SweepTrial, SweepTrial.trial_id == TrialRow.id)
+        .where(of_sweep, TrialRow.identity == identity)
+    ).one_or_none()
+    if former is None:
+        return  # done already, by a transaction that a server could not confirm or by who took the trial over
+    connection.execute(sa.delete(SweepTrial).where(of_sweep, SweepTrial.trial_id == former.id))
+    if sweeps.lock(connection, ENLISTING, wait=False):  # else somebody may be about to enlist it
+        needed = [sa.exists().where(table.trial_id == TrialRow.id) for table in (SweepTrial, Run, Profile)]
+        connection.execute(sa.delete(TrialRow).where(TrialRow.id == former.id, ~sa.or_(*needed)))
+    enlist(connection, sweep_id, [trial], former.ordinal)
     connection.execute(
         sa.update(SweepTrial)
-        .where(of_sweep, SweepTrial.trial_id == keys[trial.identity])
-        .values(ordinal=kept.ordinal, station_id=kept.station_id)
+        .where(of_sweep, SweepTrial.trial_id == find_keys(connection, [trial.identity])[trial.identity])
+        .values(station_id=former.station_id)
     )
 
 
@@ -172,7 +185,7 @@ def _judge(history: Sequence[StoredTrial]) -> StoredTrial:
 def _save_devices(connection: Connection, trials: Sequence[Trial]) -> dict[int, int]:
     # A hundred thousand trials share a handful of device objects; the object's id saves hashing each one's facts.
     facts: dict[int, DeviceFacts] = {id(trial.device): trial.device for trial in trials if trial.device is not None}
-    return {key: save_device(connection, device) for key, device in facts.items()}
+    return {key: sweeps.save_device(connection, device) for key, device in facts.items()}
 
 
 def _variant_key(trial: Trial) -> tuple[str, ...]:
