@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cuprof.engine.fleet import Fleet
@@ -127,18 +127,11 @@ class Ledger:
             self.observer.done_elsewhere(len(elsewhere))
         return found
 
-    def skip(self, trials: Sequence[Trial], known: Mapping[str, StoredTrial]) -> None:
-        """Record that trials cannot run here, once; told they are each time."""
-        skipped_before = []
+    def skip(self, trials: Sequence[Trial], reused: Container[str]) -> None:
+        """Record that trials cannot run here, but where the sweep goes by such a run already; all of them are told."""
         for trial in trials:
             outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
-            earlier = known.get(trial.identity)
-            if earlier is not None and (earlier.state, earlier.message) == (State.SKIPPED, outcome.message):
-                skipped_before.append(earlier)
-                self._tell(trial, outcome)
-            else:
-                self.record(trial, outcome)
-        self.store.reuse(self.sweep_id, skipped_before)
+            (self._tell if trial.identity in reused else self.record)(trial, outcome)
 
     def confirm(self, trials: Sequence[Trial]) -> None:
         """Hold what is stored against what was measured, once nothing runs any more that a variant can have started."""

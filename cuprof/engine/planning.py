@@ -22,7 +22,7 @@ from cuprof.plan import Plan, Selection, plan, plan_hash
 from cuprof.plan.axes import ALL
 from cuprof.plan.selection import read_selection, select_variants
 from cuprof.project import Project
-from cuprof.records import FAILED, DeviceFacts, Measure, Trial, Unavailable
+from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial, Unavailable
 from cuprof.worker.messages import Probe, Probed
 
 if TYPE_CHECKING:
@@ -90,6 +90,12 @@ class Prepared:
         if known.sweep_id == sweep_id or not self.config.retry:
             return True
         return self.config.retry == "failed" and known.state not in FAILED
+
+    def is_skipped_again(self, trial: Trial, known: StoredTrial | None) -> bool:
+        """Return whether a trial cannot run here for the reason that is stored of it."""
+        if trial.unavailable is None or known is None or known.state is not State.SKIPPED:
+            return False
+        return known.message == str(trial.unavailable)
 
 
 def prepare(config: SweepConfig, project: Project, stations: list[Station], *, timed: bool = True) -> Prepared:

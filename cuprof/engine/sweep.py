@@ -76,8 +76,8 @@ def run_sweep(
     reaches it hands them in.
 
     Args:
-        meanwhile: run in a thread while the worker measures a device; not where the host itself is timed, since it
-            would take part in the times.
+        meanwhile: run in a thread while the database and a worker are waited for; not where the host is timed, since
+            it would take part in the times.
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been stored.
@@ -167,12 +167,17 @@ class Sweep:
             with shielded():  # no sweep is begun whose number is not known
                 ledger.sweep_id = self._begin(facts)
             ledger.started_at = store.read_start(ledger.sweep_id)
-            if not prepared.is_search:
-                store.enlist(ledger.sweep_id, plan.trials)
             settled = [
                 trial for trial in plan.trials if prepared.is_settled(trial, known.get(trial.identity), ledger.sweep_id)
             ]
-            store.reuse(ledger.sweep_id, [known[trial.identity] for trial in settled])
+            again = [trial for trial in plan.trials if prepared.is_skipped_again(trial, known.get(trial.identity))]
+            reused = {trial.identity: known[trial.identity] for trial in (*settled, *again)}
+            due = [trial for trial in plan.trials if trial.identity not in reused and not trial.unavailable]
+            is_host_timed = any(self._is_timed_on_host(trial) for trial in due)
+            if self.meanwhile and not is_host_timed:
+                Thread(target=self.meanwhile, daemon=True).start()
+            if not prepared.is_search:
+                store.enlist(ledger.sweep_id, plan.trials, reused=reused)
             self.observer.started(0 if prepared.is_search else len(plan.trials), len(settled))
             if prepared.is_search:
                 note(f"a search among {count(len(plan.trials), 'trial')}")
@@ -184,13 +189,10 @@ class Sweep:
                 ledger.take_over(self.before)
             left = [trial for trial in plan.trials if trial.identity not in ledger.concluded]
             if not prepared.is_search:
-                ledger.skip([trial for trial in left if trial.unavailable], known)
-            runnable = [trial for trial in left if not trial.unavailable]
-            if any(self._is_timed_on_host(trial) for trial in runnable):
-                if busy := describe_load():
-                    note(busy)
-            elif self.meanwhile:
-                Thread(target=self.meanwhile, daemon=True).start()
+                ledger.skip([trial for trial in left if trial.unavailable], reused)
+            runnable = [trial for trial in due if trial.identity not in ledger.concluded]
+            if is_host_timed and (busy := describe_load()):
+                note(busy)
             with Presence(store, self.fleet.stations):
                 self._measure(runnable)
                 ledger.confirm(runnable)

@@ -26,6 +26,8 @@ PIECE_SECONDS = 0.2
 """How long a writer waits before it looks whether it was asked to stop."""
 READING = "cuprof_reading"
 """Execution option of a connection that only reads: on SQLite its transactions take no lock that keeps writers off."""
+AS_SENT = "cuprof_as_sent"
+"""Execution option of a query whose rows are taken as the driver has them: a server sends numbers in binary."""
 
 _AS_JSON = {"json_serializer": to_json, "json_deserializer": msgspec.json.decode}
 
@@ -122,6 +124,11 @@ def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True)
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: Any) -> None:
         prepare_server(connection, read_only)
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def ask(connection: Any, cursor: Any, statement: str, values: Any, context: Any, many: bool) -> None:
+        if context is not None and context.execution_options.get(AS_SENT):
+            cursor.format = 1  # binary, which is made and read in half of the time
 
     return engine
 

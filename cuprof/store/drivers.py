@@ -59,6 +59,7 @@ def prepare_server(connection: Any, read_only: bool) -> None:
     connection.autocommit = True
     connection.execute("SET TIME ZONE 'UTC'")
     connection.execute(f"SET lock_timeout = {int(BUSY_SECONDS * 1000)}")
+    connection.execute("SET jit = off")  # compiling a view takes two seconds, which its rows do not give back
     connection.autocommit = False
     connection.read_only = read_only
 

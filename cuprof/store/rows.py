@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.store.columns import canonical, to_json
+from cuprof.store.connection import AS_SENT
 from cuprof.store.models import Base
 
 CHUNK = 5000
@@ -42,8 +43,10 @@ def upsert(
     # In one order everywhere, so that two processes never wait for each other's rows crosswise.
     rows = sorted({itemgetter(*key)(row): row for row in rows}.values(), key=itemgetter(*key))
     if together := connection.dialect.name == "postgresql" and len(rows) > 1:  # it takes long for a statement a row
-        lists = [sa.literal([row[name] for row in rows], dialect.ARRAY(columns[name].type)) for name in rows[0]]
-        statement = statement.from_select(list(rows[0]), sa.select(*map(sa.func.unnest, lists)))
+        values_of = {name: [row[name] for row in rows] for name in rows[0]}
+        statement = statement.from_select(
+            list(values_of), sa.select(*[_column(columns[name].type, values) for name, values in values_of.items()])
+        )
     if update or keep:
         values: dict[str, Any] = {name: statement.excluded[name] for name in update}
         values |= {name: sa.func.coalesce(columns[name], statement.excluded[name]) for name in keep}
@@ -51,6 +54,19 @@ def upsert(
     else:
         statement = statement.on_conflict_do_nothing(index_elements=list(key))
     connection.execute(statement, None if together else rows)
+
+
+def _column(kind: Any, values: list[Any]) -> sa.ColumnElement[Any]:
+    """Return values as a column of PostgreSQL's; one that all rows share is sent once."""
+    if all(value == values[0] for value in values):
+        return sa.cast(sa.literal(values[0], kind), kind)
+    return sa.func.unnest(_array(kind, values))
+
+
+def _array(kind: Any, values: list[Any]) -> sa.ColumnElement[Any]:
+    from sqlalchemy.dialects import postgresql  # which takes 50 ms, and SQLite's users nothing
+
+    return sa.literal(values, postgresql.ARRAY(kind))
 
 
 def columns_of(model: type[Base], record: object, **others: Any) -> dict[str, Any]:
@@ -74,16 +90,14 @@ def _insert(model: type[Base]) -> sa.Insert:
 def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.ColumnElement[bool]:
     """Return whether a column has one of many values, all in one parameter: a hundred thousand of them take long."""
     if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects import postgresql  # which takes 50 ms, and SQLite's users nothing
-
-        return column == sa.any_(sa.literal(list(values), postgresql.ARRAY(column.type)))  # type: ignore[no-any-return]
+        return column == sa.any_(_array(column.type, list(values)))  # type: ignore[no-any-return]
     listed = sa.func.json_each(to_json(list(values))).table_valued("value")
     return column.in_(sa.select(listed.c.value))  # type: ignore[no-any-return]
 
 
 def plain_rows(connection: Connection, query: sa.Select[*tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return rows as the driver has them: for very many, whose values need no conversion, in half of the time."""
-    with connection.execute(query) as result:
+    with connection.execute(query, execution_options={AS_SENT: True}) as result:
         assert result.cursor is not None  # of a query that returns rows
         return list(result.cursor.fetchall())
 

@@ -128,7 +128,6 @@ class Store:
 
     enlist = transaction(trials.enlist)
     exchange = transaction(trials.exchange)
-    reuse = transaction(trials.reuse)
     stored = transaction(trials.stored)
     record = transaction(outcomes.record)
 

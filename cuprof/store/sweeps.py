@@ -94,10 +94,17 @@ def join(connection: Connection, facts: SweepFacts, names: Sequence[str]) -> tup
     return sweep_id, stations.join(connection, sweep_id, names)
 
 
-def lock(connection: Connection, what: str) -> None:
-    """Let others who lock the same wait until the transaction's end; on SQLite all who write do."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(what))))
+def lock(connection: Connection, what: str, *, shared: bool = False, wait: bool = True) -> bool:
+    """Let others who lock the same wait until the transaction's end; on SQLite all who write do.
+
+    Args:
+        shared: those who share it do not wait for one another.
+        wait: else return False where another one has it.
+    """
+    if connection.dialect.name != "postgresql":
+        return True
+    name = f"pg_{'' if wait else 'try_'}advisory_xact_lock{'_shared' if shared else ''}"
+    return connection.scalar(sa.select(getattr(sa.func, name)(sa.func.hashtext(what)))) is not False
 
 
 def _forget_skipped(connection: Connection, sweep_id: int) -> None:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.errors import StoreError
 from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial
-from cuprof.store import ranking
+from cuprof.store import ranking, sweeps
+from cuprof.store.counter_models import Profile
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow
-from cuprof.store.rows import among, chunks, columns_of, fingerprint, upsert
-from cuprof.store.sweeps import save_device
+from cuprof.store.rows import among, chunks, columns_of, fingerprint, plain_rows, upsert
 
 VARIANT_KEY = ("family", "name", "backend", "kind", "source_hash")
 DESCRIPTIVE = ("label", "useful_bytes", "flops")
 """What may be told differently of one trial; the latest counts."""
+ENLISTING = "enlisting"
+"""What who enlists shares on a server: trials that are found there stay until they are members."""
 
 
-@dataclass(frozen=True)
-class StoredTrial:
+class StoredTrial(NamedTuple):
     """What the database knows of a trial that has been run.
 
     Args:
@@ -41,12 +42,20 @@ class StoredTrial:
     sweep_id: int = 0
 
 
-def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial], first: int = 0) -> None:
+def enlist(
+    connection: Connection,
+    sweep_id: int,
+    trials: Sequence[Trial],
+    first: int = 0,
+    reused: Mapping[str, StoredTrial] = MappingProxyType({}),
+) -> None:
     """Write the rows of the trials and their membership in the sweep; what is there already stays.
 
     Args:
         first: the place of the first one in the sweep.
+        reused: of those whose stored run the sweep goes by, by identity: what `stored` returned.
     """
+    sweeps.lock(connection, ENLISTING, shared=True)
     devices = _save_devices(connection, trials)
     variants = _save_variants(connection, trials)
     problems = _save_problems(connection, trials)
@@ -66,8 +75,8 @@ def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial], first
     keys = {identity: row[0] for identity, row in known.items()} | find_keys(
         connection, [row["identity"] for row in rows]
     )
-    members = [
-        {
+    members = {
+        trial.identity: {
             "sweep_id": sweep_id,
             "trial_id": keys[trial.identity],
             "ordinal": ordinal,
@@ -76,61 +85,41 @@ def enlist(connection: Connection, sweep_id: int, trials: Sequence[Trial], first
             "unavailable_remedy": trial.unavailable.remedy if trial.unavailable else None,
         }
         for ordinal, trial in enumerate(trials, first)
+    }
+    key, told = ["sweep_id", "trial_id"], ["ordinal", "device_id", "unavailable_reason", "unavailable_remedy"]
+    going_by = [
+        {**members.pop(identity), "run_id": run.run_id, "reused": run.sweep_id != sweep_id}
+        for identity, run in reused.items()
     ]
-    upsert(
-        connection,
-        SweepTrial,
-        members,
-        key=["sweep_id", "trial_id"],
-        update=["ordinal", "device_id", "unavailable_reason", "unavailable_remedy"],
-    )
+    upsert(connection, SweepTrial, going_by, key=key, update=[*told, "run_id", "reused"])
+    upsert(connection, SweepTrial, list(members.values()), key=key, update=told)
+    if reused:
+        ranking.refresh_sweep(connection, sweep_id)
 
 
 def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial) -> None:
-    """Put a trial in the place of one that the sweep had planned and not run; who has claimed that one has this."""
-    enlist(connection, sweep_id, [trial])
-    keys = find_keys(connection, [identity, trial.identity])
+    """Put a trial in the place of one that the sweep had planned and not run; who has claimed that one has this.
+
+    The former, which is never to be run, is removed, but where another sweep has it.
+    """
     of_sweep = SweepTrial.sweep_id == sweep_id
-    old = (of_sweep, SweepTrial.trial_id == keys[identity])
-    kept = connection.execute(sa.select(SweepTrial.ordinal, SweepTrial.station_id).where(*old)).one()
-    connection.execute(sa.delete(SweepTrial).where(*old))
+    former = connection.execute(
+        sa.select(TrialRow.id, SweepTrial.ordinal, SweepTrial.station_id)
+        .join(SweepTrial, SweepTrial.trial_id == TrialRow.id)
+        .where(of_sweep, TrialRow.identity == identity)
+    ).one_or_none()
+    if former is None:
+        return  # done already, by a transaction that a server could not confirm or by who took the trial over
+    connection.execute(sa.delete(SweepTrial).where(of_sweep, SweepTrial.trial_id == former.id))
+    if sweeps.lock(connection, ENLISTING, wait=False):  # else somebody may be about to enlist it
+        needed = [sa.exists().where(table.trial_id == TrialRow.id) for table in (SweepTrial, Run, Profile)]
+        connection.execute(sa.delete(TrialRow).where(TrialRow.id == former.id, ~sa.or_(*needed)))
+    enlist(connection, sweep_id, [trial], former.ordinal)
     connection.execute(
         sa.update(SweepTrial)
-        .where(of_sweep, SweepTrial.trial_id == keys[trial.identity])
-        .values(ordinal=kept.ordinal, station_id=kept.station_id)
+        .where(of_sweep, SweepTrial.trial_id == find_keys(connection, [trial.identity])[trial.identity])
+        .values(station_id=former.station_id)
     )
-
-
-def reuse(connection: Connection, sweep_id: int, reused: Sequence[StoredTrial]) -> None:
-    """Let the sweep go by runs that are stored already: those that `stored` returned.
-
-    Raises:
-        StoreError: a trial was not enlisted for this sweep.
-    """
-    if not reused:
-        return
-    members: dict[str, int] = dict(
-        connection.execute(
-            sa.select(TrialRow.identity, TrialRow.id)
-            .join(SweepTrial, SweepTrial.trial_id == TrialRow.id)
-            .where(SweepTrial.sweep_id == sweep_id)
-        ).all()
-    )
-    for entry in reused:
-        if entry.identity not in members:
-            raise StoreError(f"trial {entry.identity} is not among those enlisted for sweep {sweep_id}")
-    rows = [
-        {
-            "sweep_id": sweep_id,
-            "trial_id": members[entry.identity],
-            "ordinal": 0,  # each is there, and keeps its own
-            "run_id": entry.run_id,
-            "reused": entry.sweep_id != sweep_id,
-        }
-        for entry in reused
-    ]
-    upsert(connection, SweepTrial, rows, key=["sweep_id", "trial_id"], update=["run_id", "reused"])
-    ranking.refresh_sweep(connection, sweep_id)
 
 
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:
@@ -147,17 +136,20 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
         .correlate(Run)
         .scalar_subquery()
     )
-    by_trial: dict[str, list[Any]] = {}
-    for run in connection.execute(
-        sa.select(
-            TrialRow.identity, Run.id, Run.state, Run.message, Run.sweep_id, (timed == len(wanted)).label("is_whole")
-        )
+    rows = plain_rows(
+        connection,
+        sa.select(TrialRow.identity, Run.state, timed == len(wanted), Run.id, Run.message, Run.sweep_id)
         .join(Run, Run.trial_id == TrialRow.id)
         .where(chosen)
-        .order_by(Run.recorded_at, Run.id)  # of merged databases the keys tell no order
-    ).all():
-        by_trial.setdefault(run.identity, []).append(run)
-    return {identity: _judge(identity, history) for identity, history in by_trial.items()}
+        .order_by(Run.recorded_at, Run.id),  # of merged databases the keys tell no order
+    )
+    by_trial: dict[str, list[Any]] = {}
+    for identity, state, is_whole, *run in rows:
+        by_trial.setdefault(identity, []).append(StoredTrial(identity, _state(state), bool(is_whole), *run))
+    return {identity: _judge(history) for identity, history in by_trial.items()}
+
+
+_state = cache(State)
 
 
 def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, int]:
@@ -169,8 +161,8 @@ def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, in
 def _find_described(connection: Connection, identities: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     """Return each stored trial's key, its device, and what may be told differently of it."""
     columns = (getattr(TrialRow, name) for name in ("identity", "id", "device_id", *DESCRIPTIVE))
-    rows = connection.execute(sa.select(*columns).where(among(connection, TrialRow.identity, identities)))
-    return {identity: tuple(row) for identity, *row in rows}
+    rows = plain_rows(connection, sa.select(*columns).where(among(connection, TrialRow.identity, identities)))
+    return {row[0]: row[1:] for row in rows}
 
 
 def _is_known(row: tuple[Any, ...] | None, trial: Trial) -> bool:
@@ -180,22 +172,20 @@ def _is_known(row: tuple[Any, ...] | None, trial: Trial) -> bool:
     return row[2:] == (trial.label, trial.useful_bytes, trial.flops)
 
 
-def _judge(identity: str, history: Sequence[Any]) -> StoredTrial:
-    newest = next((run for run in reversed(history) if run.state != State.SKIPPED), history[-1])
-    state = State(newest.state)
-    if state in FAILED or state is State.IMPOSSIBLE:
-        return StoredTrial(identity, state, True, newest.id, newest.message, newest.sweep_id)
-    if state is State.OK:
-        for run in reversed(history):
-            if run.state == State.OK and run.is_whole:
-                return StoredTrial(identity, state, True, run.id, run.message, run.sweep_id)
-    return StoredTrial(identity, state, False, newest.id, newest.message, newest.sweep_id)
+def _judge(history: Sequence[StoredTrial]) -> StoredTrial:
+    """Return what a trial's runs come to, each of which is complete where it has every timing that was asked for."""
+    newest = next((run for run in reversed(history) if run.state is not State.SKIPPED), history[-1])
+    if newest.state in FAILED or newest.state is State.IMPOSSIBLE:
+        return newest._replace(complete=True)
+    if newest.state is State.OK:
+        return next((run for run in reversed(history) if run.state is State.OK and run.complete), newest)
+    return newest._replace(complete=False)
 
 
 def _save_devices(connection: Connection, trials: Sequence[Trial]) -> dict[int, int]:
     # A hundred thousand trials share a handful of device objects; the object's id saves hashing each one's facts.
     facts: dict[int, DeviceFacts] = {id(trial.device): trial.device for trial in trials if trial.device is not None}
-    return {key: save_device(connection, device) for key, device in facts.items()}
+    return {key: sweeps.save_device(connection, device) for key, device in facts.items()}
 
 
 def _variant_key(trial: Trial) -> tuple[str, ...]:

@@ -96,7 +96,8 @@ def fill(
     sweep = store.begin_sweep(SweepFacts(**{**defaults, **facts}))
     orders = {name: i for i, name in enumerate(dict.fromkeys(made.variant for made in trials))}
     planned = [_trial(made, orders) for made in trials]
-    store.enlist(sweep, planned)
+    left = [trial.identity for made, trial in zip(trials, planned, strict=True) if made.state is State.PLANNED]
+    store.enlist(sweep, planned, reused=store.stored(left, {}))
     for device in {made.device.name: made.device for made in trials if made.device}.values():
         roof = ROOFS[device.backend] if calibrate else None
         store.save_calibration(sweep, device, Calibration(device.backend, roof, 800.0))

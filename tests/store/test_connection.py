@@ -165,11 +165,12 @@ def test_sqlite_is_set_up_as_documented(sqlite_url: str) -> None:
     assert values == {"foreign_keys": 1, "journal_mode": "wal", "synchronous": 1, "busy_timeout": 30_000}
 
 
-def test_postgresql_speaks_utc_and_rows_need_their_owners(store: Store) -> None:
+def test_postgresql_speaks_utc_compiles_nothing_and_rows_need_their_owners(store: Store) -> None:
     with pytest.raises(exc.IntegrityError), store.engine.begin() as opened:
         opened.execute(sa.text("INSERT INTO samples (timing_id, durations_ns, rounds) VALUES (99, '[1.0]', '[0]')"))
     if store.engine.dialect.name == "postgresql":
         assert query(store.url, "SHOW TIME ZONE").iloc[0, 0] == "UTC"
+        assert query(store.url, "SHOW jit").iloc[0, 0] == "off"
 
 
 def test_threads_share_a_store(store: Store) -> None:

@@ -25,9 +25,10 @@ from cuprof.errors import StoreError
 from cuprof.point import Point
 from cuprof.reading.queries import query
 from cuprof.records import Check, Measure, Outcome, State
-from cuprof.store import Store, StoredTrial
+from cuprof.store import Store, StoredTrial, sweeps
 from cuprof.store.counter_models import Metric
 from cuprof.store.rows import upsert
+from cuprof.store.trials import ENLISTING
 
 COLD = {Measure.COLD: METHOD}
 
@@ -210,24 +211,48 @@ def test_a_sweep_can_go_by_an_earlier_run(store: Store) -> None:
         store.record(first, make_outcome(trial, make_timing(1)))
     store.finish_sweep(first, "finished")
     second = store.begin_sweep(FACTS)
-    store.enlist(second, trials)
     found = store.stored([trial.identity for trial in trials], COLD)
-    store.reuse(second, [found[trial.identity] for trial in trials])
+    store.enlist(second, [make_trial("new"), *trials], reused=found)
+    store.enlist(second, [make_trial("new"), *trials])  # what it goes by stays
+    store.enlist(first, trials, reused=found)
     frame = query(store.url, "SELECT sweep_id, run_id, reused FROM sweep_trials ORDER BY sweep_id, ordinal")
-    assert frame["run_id"].tolist() == [1, 2, 1, 2]
-    assert frame["reused"].tolist() == [0, 0, 1, 1]
+    assert frame["run_id"].fillna(0).tolist() == [1, 2, 0, 1, 2]
+    assert frame["reused"].tolist() == [0, 0, 0, 1, 1]
     assert count(store, "run") == 2
+    assert sorted(query(store.url, "sweep_timings")["sweep_id"]) == [first, first, second, second]
+
+
+def test_a_trial_that_another_takes_the_place_of_is_forgotten_unless_it_is_needed(store: Store) -> None:
+    planned = [make_trial(n=n) for n in (1, 2, 3)]
+    ran = [replace(trial, identity=trial.identity[::-1]) for trial in planned]
+    first = store.begin_sweep(FACTS)
+    store.enlist(first, planned)
+    other = store.begin_sweep(replace(FACTS, plan_hash="another"))
+    store.enlist(other, planned[1:2])
+    for old, new in zip(planned[:2], ran[:2], strict=True):
+        for _ in range(2):  # a server may have done what it could not confirm
+            store.exchange(first, old.identity, new)
+        store.record(first, make_outcome(new))
+    with Store.open(store.url) as elsewhere, elsewhere.engine.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            sweeps.lock(connection, ENLISTING, shared=True)
+            store.exchange(first, planned[2].identity, ran[2])
+            assert planned[2].identity in set(query(store.url, "trials")["identity"])
+    members = query(store.url, "SELECT sweep_id, identity, state FROM sweep_trials ORDER BY sweep_id, ordinal")
+    assert members["identity"].tolist()[:2] == [trial.identity for trial in ran[:2]]
+    assert members["state"].tolist()[:2] == ["ok", "ok"]
+    known = set(query(store.url, "trials")["identity"])
+    assert planned[0].identity not in known
+    assert planned[1].identity in known
 
 
 def test_what_was_not_enlisted_is_refused_and_nothing_of_it_is_stored(store: Store) -> None:
     enlisted, stranger = make_trial(), make_trial("stranger")
     sweep = store.begin_sweep(FACTS)
     store.enlist(sweep, [enlisted])
-    run = store.record(sweep, make_outcome(enlisted))
+    store.record(sweep, make_outcome(enlisted))
     with pytest.raises(StoreError, match=f"{stranger.identity} is not among those enlisted for sweep {sweep}"):
         store.record(sweep, make_outcome(stranger, make_timing(1)))
-    with pytest.raises(StoreError, match="not among those enlisted"):
-        store.reuse(sweep, [StoredTrial(stranger.identity, State.OK, True, run)])
     assert (count(store, "run"), count(store, "timing"), count(store, "sample")) == (1, 0, 0)
 
 
