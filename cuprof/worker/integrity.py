@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -105,25 +105,44 @@ class Integrity:
     def trust(self, function: object, *, constants: bool = False) -> None:
         """Remember a family's own function that judges: its code, what its names stand for, and the code of those.
 
+        Of a method of our own, by which functions of somebody's script are called, what its object holds under them.
+
         Args:
             constants: numbers and texts too, of who keeps none that change.
         """
-        left = [function]
+        left, seen = [function], set[tuple[int, int]]()
         kinds = (*PLAIN, ModuleType) if constants else (ModuleType,)
         while left:
             each = left.pop()
-            if not isinstance(each, FunctionType) or id(each) in self._trusted:
+            if isinstance(each, partial):
+                left.append(each.func)
                 continue
-            self._trusted.add(id(each))  # it is held by `_code`, so that no other one gets its number
-            self._remember_code(each)
-            places = [each.__globals__]
-            for name in each.__code__.co_names:  # of a.b.c each part is looked up in the one before
-                for place in [one for one in places if name in one]:
-                    value = place[name]
-                    if isinstance(value, ModuleType):
-                        places.append(vars(value))
-                    if callable(value) or isinstance(value, kinds):
-                        self._names.append((place, name, value))
+            holder, each = (each.__self__, each.__func__) if isinstance(each, MethodType) else (None, each)
+            if not isinstance(each, FunctionType) or (id(each), id(holder)) in seen:
+                continue
+            seen.add((id(each), id(holder)))
+            places: list[Any] = [holder] if _has_dict(holder) else []
+            if str(each.__module__).partition(".")[0] != OWN:  # all of these are known
+                if id(each) not in self._trusted:
+                    self._trusted.add(id(each))  # it is held by `_code`, so that no other one gets its number
+                    self._remember_code(each)
+                elif holder is None:
+                    continue
+                places.append(each.__globals__)
+                left += [cell.cell_contents for cell in each.__closure__ or () if cell != CellType()]
+                left.append(getattr(each, "__wrapped__", None))
+            for name in _names_in(each.__code__):  # of a.b.c each part is looked up in the one before
+                for place in [*places]:
+                    known = place if isinstance(place, dict) else vars(place)
+                    if name not in known:
+                        method = None if known is place else getattr(type(place), name, None)
+                        left += [MethodType(method, place)] if isinstance(method, FunctionType) else []
+                        continue
+                    value = known[name]
+                    if isinstance(value, ModuleType) or (_is_own(value) and _has_dict(value)):
+                        places.append(vars(value) if isinstance(value, ModuleType) else value)
+                    if callable(value) or isinstance(value, kinds if known is place else ModuleType):
+                        self._names.append((known, name, value))
                         left.append(value)
 
     def hide(self) -> None:
@@ -210,6 +229,14 @@ class Integrity:
         self._referents += gc.get_referents(function)
 
 
+def _names_in(code: CodeType) -> Iterator[str]:
+    """Yield the names that a function's code uses, and that of the functions and comprehensions within it."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names_in(each)
+
+
 def _put(owner: Any, attribute: str, value: object) -> None:
     """Give a module or a class an attribute, where need be by the dictionary of a class that refuses it."""
     try:
@@ -242,6 +269,10 @@ def _is_own(value: object) -> bool:
     return kind.__module__.partition(".")[0] == OWN and (
         hasattr(value, "__dict__") or bool(kind.__dict__.get("__slots__"))
     )
+
+
+def _has_dict(value: object) -> bool:
+    return isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, ModuleType)
 
 
 def _methods_of(kind: type) -> list[str]:

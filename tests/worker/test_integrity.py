@@ -8,8 +8,9 @@ import random
 import statistics
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial, wraps
 from types import ModuleType
 
 import numpy as np
@@ -197,6 +198,49 @@ def test_a_familys_own_function_is_put_back_with_what_its_names_stand_for(known:
     assert (FACTOR, statistics.mean, limit.__code__) == (2, mean, right)
     own["limit"] = lambda _: 1e9
     assert known.mend() == (f"{__name__}.limit",)
+
+
+class Script:
+    """Stands for what holds the functions of somebody's script, as one of the package's own classes does."""
+
+    def __init__(self, verify: Callable[[list[float]], bool]) -> None:
+        self.verify = verify
+
+    def judge(self, outputs: list[float]) -> bool:
+        return self._ask(outputs)
+
+    def _ask(self, outputs: list[float]) -> bool:
+        return self.verify(outputs)
+
+
+@pytest.mark.parametrize("home", ["cuprof.front.computation", __name__])
+def test_a_method_that_judges_is_put_back_with_the_function_that_it_calls(known: Integrity, monkeypatch, home) -> None:
+    def verify(outputs: list[float]) -> bool:
+        return all(each < limit(1) for each in outputs)
+
+    script = Script(verify)
+    for each in (Script, Script.judge, Script._ask):
+        monkeypatch.setattr(each, "__module__", home)
+    known.trust(script.judge, constants=True)
+    right, own = verify.__code__, globals()
+    verify.__code__ = (lambda outputs: True).__code__
+    assert [name.rpartition(".")[2] for name in known.mend()] == ["verify"]
+    assert verify.__code__ is right
+    monkeypatch.setitem(own, "limit", lambda _: 1e9)
+    assert known.mend() == (f"{__name__}.limit",)
+    script.verify = bool
+    assert len(known.mend()) == 1
+    assert script.verify is verify
+
+
+def test_of_a_wrapped_function_what_it_wraps_is_put_back(known: Integrity) -> None:
+    def verify(outputs: list[float]) -> bool:
+        return False
+
+    known.trust(partial(wraps(verify)(lambda outputs: verify(outputs)), []))
+    verify.__code__ = (lambda outputs: True).__code__
+    assert len(known.mend()) == 1
+    assert not verify([])
 
 
 def test_what_is_trusted_again_is_remembered_once_with_the_objects_that_it_holds(known: Integrity) -> None:
