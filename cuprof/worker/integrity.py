@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dis
 import gc
 import inspect
 import operator
@@ -108,7 +109,7 @@ class Integrity:
         Of a method of our own, by which functions of somebody's script are called, what its object holds under them.
 
         Args:
-            constants: numbers and texts too, of who keeps none that change.
+            constants: numbers and texts too, but for those that the function itself binds anew, such as a count.
         """
         left, seen = [function], set[tuple[int, int]]()
         kinds = (*PLAIN, ModuleType) if constants else (ModuleType,)
@@ -122,7 +123,8 @@ class Integrity:
                 continue
             seen.add((id(each), id(holder)))
             places: list[Any] = [holder] if _has_dict(holder) else []
-            if str(each.__module__).partition(".")[0] != OWN:  # all of these are known
+            is_own = str(each.__module__).partition(".")[0] == OWN
+            if not is_own:  # all of ours are known
                 if id(each) not in self._trusted:
                     self._trusted.add(id(each))  # it is held by `_code`, so that no other one gets its number
                     self._remember_code(each)
@@ -131,7 +133,11 @@ class Integrity:
                 places.append(each.__globals__)
                 left += [cell.cell_contents for cell in each.__closure__ or () if cell != CellType()]
                 left.append(getattr(each, "__wrapped__", None))
-            for name in _names_in(each.__code__):  # of a.b.c each part is looked up in the one before
+            codes = [*_codes_in(each.__code__)]
+            bound = codes if constants and not is_own else []
+            counted = {one.argval for code in bound for one in dis.Bytecode(code) if one.opname == "STORE_GLOBAL"}
+            names = [name for code in codes for name in code.co_names]
+            for name in names:  # of a.b.c each part is looked up in the one before
                 for place in [*places]:
                     known = place if isinstance(place, dict) else vars(place)
                     if name not in known:
@@ -141,7 +147,8 @@ class Integrity:
                     value = known[name]
                     if isinstance(value, ModuleType) or (_is_own(value) and _has_dict(value)):
                         places.append(vars(value) if isinstance(value, ModuleType) else value)
-                    if callable(value) or isinstance(value, kinds if known is place else ModuleType):
+                    told = kinds if known is place and name not in counted else ModuleType
+                    if callable(value) or isinstance(value, told):
                         self._names.append((known, name, value))
                         left.append(value)
 
@@ -229,12 +236,12 @@ class Integrity:
         self._referents += gc.get_referents(function)
 
 
-def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names that a function's code uses, and that of the functions and comprehensions within it."""
-    yield from code.co_names
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Yield a function's code, and that of the functions and comprehensions within it."""
+    yield code
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            yield from _names_in(each)
+            yield from _codes_in(each)
 
 
 def _put(owner: Any, attribute: str, value: object) -> None:

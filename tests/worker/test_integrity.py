@@ -184,6 +184,7 @@ def limit(value: float) -> float:
 
 
 FACTOR = 2
+CALLS = 0
 
 
 def test_a_familys_own_function_is_put_back_with_what_its_names_stand_for(known: Integrity) -> None:
@@ -231,6 +232,17 @@ def test_a_method_that_judges_is_put_back_with_the_function_that_it_calls(known:
     script.verify = bool
     assert len(known.mend()) == 1
     assert script.verify is verify
+
+
+def test_what_a_judging_function_counts_itself_is_its_own(known: Integrity) -> None:
+    def verify(outputs: list[float]) -> bool:
+        global CALLS
+        CALLS += 1
+        return False
+
+    known.trust(verify, constants=True)
+    verify([])
+    assert (CALLS, known.mend()) == (1, ())
 
 
 def test_of_a_wrapped_function_what_it_wraps_is_put_back(known: Integrity) -> None:
