@@ -260,6 +260,9 @@ def fails(n=8):  # type: ignore[no-untyped-def]
         ((lambda x: None,), {"inputs": lambda n=8: np.ones(n)}, r"returned nothing; .* name that: outputs='y'"),
         ((np.sort,), {"inputs": lambda n=8: "text"}, "input a is a str; give arrays"),
         ((np.sort,), {"inputs": lambda n=8: 3}, "the inputs are no array"),
+        ((np.sort,), {"inputs": lambda n=8: np.complex64(1j)}, "a is a complex64; give .* complex number, in an array"),
+        ((np.sort,), {"inputs": lambda n=8: np.zeros((), "f4,i4")[()]}, "a is a void; give .* a struct .* in an array"),
+        ((np.sort,), {"inputs": lambda n=8: np.longdouble(1)}, "a is a longdouble; give arrays .* and numbers"),
         ((np.sort,), {"inputs": lambda n=8: np.ones((n, n)).T[::2]}, "a is a view with gaps or another order"),
         ((np.sort,), {"inputs": lambda n=8: np.ma.masked_less(np.ones(n), 2)}, "a is masked or sparse; give its parts"),
         ((np.sort,), {"inputs": lambda n=8: np.ones(n), "outputs": ("y",)}, "outputs names y; the inputs are a"),
@@ -267,7 +270,21 @@ def fails(n=8):  # type: ignore[no-untyped-def]
         ((np.sort,), {"inputs": lambda n=8: sys.exit("no data")}, r"inputs\(\) at n=8 raised SystemExit: no data \("),
         ((fill,), {"inputs": lambda n=8: sealed(n)}, r"read-only \(.*in fill\); name what is worked on in place"),
     ],
-    ids=["raises", "nothing", "text", "no array", "strided", "masked", "no such output", "texts", "ends", "read-only"],
+    ids=[
+        "raises",
+        "nothing",
+        "text",
+        "no array",
+        "complex",
+        "struct",
+        "long",
+        "strided",
+        "masked",
+        "no such output",
+        "texts",
+        "ends",
+        "read-only",
+    ],
 )
 def test_a_fault_of_the_functions_is_told(functions: Any, given: dict[str, Any], told: str) -> None:
     with pytest.raises(FamilyError, match=told):
