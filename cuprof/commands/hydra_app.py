@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from cuprof.commands.job_records import JobRecords
@@ -95,6 +96,10 @@ def prestart_worker(argv: Sequence[str]) -> None:
         prestart(len(named[-1].split(",")) if named else 1)
 
 
+_COMPOSING = Lock()
+"""Hydra composes one configuration at a time, whatever the thread."""
+
+
 def compose(overrides: Sequence[str], project: Project | None = None) -> SweepConfig:
     """Return the configuration that the command line would compose from `overrides`, without running anything.
 
@@ -115,7 +120,7 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
     settings = leave_default_experiment(expand_studies(overrides, folders), find_main((), folders))
     arguments = split_axes(settings)
     try:
-        with initialize_config_dir(str(bundled("conf")), version_base="1.3", job_name="cuprof"):
+        with _COMPOSING, initialize_config_dir(str(bundled("conf")), version_base="1.3", job_name="cuprof"):
             composed = hydra_compose("config", list(arguments.overrides), return_hydra_config=True)
             experiment = str(composed.hydra.runtime.choices.get("experiment") or "")
             OmegaConf.set_readonly(composed, False)

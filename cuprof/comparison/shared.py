@@ -87,7 +87,7 @@ class SharedContrasts(Contrasts):
 
 
 class _Helper:
-    """A process that holds one part and answers questions; should it end too early, its work is done here."""
+    """A process that holds one part and answers questions; where it cannot, its work is done here."""
 
     def __init__(self, make: Make, start: int, end: int) -> None:
         self._make = partial(make, start, end)
@@ -96,7 +96,8 @@ class _Helper:
         context = multiprocessing.get_context("fork")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, self._connection, self._make), daemon=True)
-        self._process.start()
+        with suppress(OSError):  # no more processes are allowed, which shows when the answer is read
+            self._process.start()
         theirs.close()
 
     def ask(self, question: Callable[..., Any], *arguments: Any) -> None:
@@ -119,8 +120,9 @@ class _Helper:
 
     def close(self) -> None:
         """End the process, whatever it is at."""
-        self._process.kill()
-        self._process.join()
+        if self._process.pid is not None:
+            self._process.kill()
+            self._process.join()
         self._connection.close()
 
 
@@ -139,8 +141,8 @@ def _serve(connection: Connection, other_end: Connection, make: Callable[[], Con
     except Exception as error:
         connection.send(error)
         return
-    connection.send(_facts(part))
-    with suppress(EOFError):
+    with suppress(EOFError, OSError):  # a process that was killed reads no answer either
+        connection.send(_facts(part))
         while True:
             question, arguments = connection.recv()
             connection.send(question(part, *arguments))

@@ -67,7 +67,11 @@ def takes_outputs(solution: Solution, function: Callable[..., Any], inputs: int)
 
 
 def list_modules(solution: Solution) -> tuple[str, ...]:
-    """Return the installed modules that a solution needs; what its own sources are named is none of them."""
+    """Return the installed modules that a solution needs; what its own sources are named is none of them.
+
+    Raises:
+        BuildError: a source is no Python.
+    """
     if solution.spec.is_compiled:
         return ("tvm_ffi", "ninja") if solution.binding == "tvm-ffi" else ("torch", "ninja")
     own = {Path(source.path).parts[0].removesuffix(".py") for source in solution.sources}
@@ -77,7 +81,7 @@ def list_modules(solution: Solution) -> tuple[str, ...]:
             try:
                 statements = ast.parse(source.content).body  # what a function imports on its way may be an alternative
             except SyntaxError as error:
-                raise BuildError(f"{source.path}, line {error.lineno}: {error.msg}") from None
+                raise BuildError(f"{solution.name}: {source.path}, line {error.lineno}: {error.msg}") from None
             found |= {name.partition(".")[0] for statement in statements for name in imported_names(statement)}
     return tuple(sorted(found - own - sys.stdlib_module_names - {""}))
 
@@ -110,8 +114,11 @@ def _import(folder: Path, file: str, solution: Solution) -> Any:
     with _found_first(folder, own):
         try:
             spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException as error:
             del sys.modules[name]
+            if isinstance(error, SyntaxError):
+                place = f"{Path(error.filename or file).name}, line {error.lineno}"
+                raise BuildError(f"{solution.name}: {place}: {error.msg}") from None
             raise
     return module
 

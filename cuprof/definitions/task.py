@@ -31,7 +31,7 @@ from cuprof.definitions.schema import (
     read_workloads,
 )
 from cuprof.definitions.tensors import as_tensor, draw, read_tensor, to_device, to_host
-from cuprof.errors import FamilyError, UsageError
+from cuprof.errors import BuildError, FamilyError, UsageError
 from cuprof.family import Array, Arrays, Axis, Call, Family, Point, Signature, Tolerance, Variant
 from cuprof.family.constraints import compile_expression
 
@@ -207,14 +207,16 @@ class Task:
         """Return a solution as a variant, with a name that is not taken."""
         plain = re.sub(r"[^A-Za-z0-9_.+-]", "_", solution.name).lstrip("_.+-") or "solution"
         name = next(each for number in range(99) if (each := f"{plain}_{number}" if number else plain) not in taken)
-        modules = dict.fromkeys((*(["torch"] if self.on_device else []), *list_modules(solution)))
+        modules = ["torch"] if self.on_device else []
+        with suppress(BuildError):  # a source that is no Python costs the solution's own trials, when it is imported
+            modules += list_modules(solution)
         return Variant(
             name,
             "cuda" if self.on_device else "cpu",
             "library" if self.on_device else "cpu",
             partial(self.bind, solution),
             solution.description or " ".join(filter(None, (solution.spec.language, *solution.spec.languages))),
-            requires=tuple(modules),
+            requires=tuple(dict.fromkeys(modules)),
             origin=solution.author,
             content=partial(_stand_for, VERSION, content_of(solution)),
         )

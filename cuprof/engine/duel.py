@@ -133,7 +133,8 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     """Return one line about what a search came to for a problem."""
     where = f"search: {ending.problem.label}: "
     if ending.best is None:
-        return f"{where}no configuration gives a right result"
+        lacks = "" if settings.objective == "time" else f" of which {settings.objective} is known"
+        return f"{where}no configuration gives a right result{lacks}"
     name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
     text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
     if ending.value is not None:

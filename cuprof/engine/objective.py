@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from cuprof.backends.registry import get_spec
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import collect
 from cuprof.errors import ProfilerError, UnknownNameError, UsageError
@@ -34,6 +35,20 @@ def evaluate(
     known |= {"time": (median_ns or math.nan) * 1e-9, "energy": energy_j or math.nan}
     value = math.prod(known.get(name, math.nan) for name in factors)
     return value if 0 < value < math.inf else math.nan
+
+
+def check_energy(trials: Sequence[Trial]) -> None:
+    """Refuse trials on a back end that measures no energy.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for trial in trials:
+        if not get_spec(trial.backend).heeds("energy"):
+            raise UsageError(
+                f"search.objective asks for energy, which is not measured of {trial.variant} ({trial.backend}); leave "
+                f"it out with variants=!{trial.variant}, or take search.objective=time"
+            )
 
 
 class ObjectiveCounters:

@@ -19,7 +19,7 @@ from cuprof.engine.duel import Duel, Ending, describe_ending
 from cuprof.engine.feed import LATER, Later, make_jobs
 from cuprof.engine.hints import find_hints
 from cuprof.engine.ledger import Ledger
-from cuprof.engine.objective import PROFILER, ObjectiveCounters, evaluate
+from cuprof.engine.objective import PROFILER, ObjectiveCounters, check_energy, evaluate
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.measure.method import methods
@@ -69,6 +69,8 @@ def open_search(
         measure = Measure(config.measure.modes[0])
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
     ledger.members = {run.identity for run in earlier if run.sweep_id == ledger.sweep_id}
+    if "energy" in config.search.factors:
+        check_energy(trials)
     counting = None
     if names := config.search.counters:
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())

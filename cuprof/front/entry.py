@@ -88,6 +88,8 @@ def compare(
     for what, function in functions.items():
         if function is not None and not callable(function):
             raise UsageError(f"{what} is of type {type(function).__name__}; give the function itself")
+    if not isinstance(name, str) or (name and family_name(f"./{name}.py") != name):
+        raise UsageError(f"name is {name!r}; make it of letters a-z and A-Z, digits and _.+-")
     kernels = [one if isinstance(one, Kernel) else kernel(one) for one in variants]
     given = {
         "inputs": inputs,
@@ -122,7 +124,7 @@ def compare(
     if MARK in os.environ:  # a worker that imports a module which compares something of its own
         return Defined()
     project = find_project()
-    return _run(_capture(kernels, given, asked, name, project), settings, project)
+    return _run(_capture(kernels, given, asked, name, project), as_names(settings), project)
 
 
 def _capture(

@@ -13,6 +13,8 @@ from functools import cache, cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from cuprof.errors import UsageError
 from cuprof.family import Array, Copy, Fill, Invoke, Launch, Program, Reduced, Sample, Tunable
 from cuprof.family.configurations import (
@@ -322,8 +324,8 @@ def read_values(name: str, given: Any) -> tuple[Coordinate, ...]:
     Raises:
         UsageError: they are neither numbers nor texts.
     """
-    values = tuple(given) if isinstance(given, list | tuple | range) else (given,)
-    values = tuple(value.item() if hasattr(value, "item") else value for value in values)
+    values = tuple(given) if isinstance(given, list | tuple | range | np.ndarray) else (given,)
+    values = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
     if not values or not all(isinstance(value, int | float | str | bool) for value in values):
         raise UsageError(f"tunable {name} is {given!r}; give its values: numbers, texts, or a list of them")
     return values

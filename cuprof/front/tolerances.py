@@ -27,12 +27,9 @@ def by_type(signature: Signature, expected: Arrays, terms: int, *, is_exact: boo
         terms: of how many inputs a result is made, at most.
         is_exact: what is expected was computed in float64; else in the outputs' own type, and errs itself.
     """
-    found = {}
+    found: dict[str, Tolerance] = {}
     for name, array in expected.items():
-        kind = signature.outputs[name].type
-        for field in kind.names or ("",):
-            own, values = (kind[field], array[field]) if field else (kind, array)
-            found[f"{name}.{field}" if field else name] = _of_type(own, values, terms, is_exact=is_exact)
+        found |= _of_fields(name, signature.outputs[name].type, array, terms, is_exact=is_exact)
     return found
 
 
@@ -55,14 +52,24 @@ def at_least(bounds: Mapping[str, Tolerance], expected: Arrays, own: Arrays) -> 
     return found
 
 
+def _of_fields(name: str, kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> dict[str, Tolerance]:
+    """Return the tolerance of an output, or that of each field, also of structs and arrays in a struct."""
+    if not kind.names:
+        return {name: _of_type(kind.base, expected, terms, is_exact=is_exact)}
+    found: dict[str, Tolerance] = {}
+    for field in kind.names:
+        found |= _of_fields(f"{name}.{field}", kind[field], expected[field], terms, is_exact=is_exact)
+    return found
+
+
 def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool) -> Tolerance:
-    if kind.kind not in "fcV":
+    if kind.kind not in "fcV" or "int" in kind.name:  # ml_dtypes' int4 is of kind V
         return Tolerance(reason="whole numbers are exact")
     summed_in, rounding, said = (
         (kind, 0.0, "") if not is_extended(kind) else (np.dtype("f4"), _epsilon(kind), "eps, and ")
     )
     relative = (rounding + FACTOR * math.sqrt(terms) * float(np.finfo(summed_in).eps)) * (1 if is_exact else 2)
-    usual = float(np.mean(np.abs(widen(expected)))) if expected.size else 0.0
+    usual = float(np.mean(np.abs(widen(expected)))) if np.ma.count(expected) else 0.0
     both = "" if is_exact else ", twice since the reference is of that type too"
     said += f"{FACTOR}·√terms·eps" + (" of float32," if rounding else "")
     reason = f"{kind}: {said} of the value and of the mean one, results of {terms} terms{both}"
@@ -97,9 +104,14 @@ def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays]
             changed.reshape(-1)[place] = np.nan
             with np.errstate(all="ignore"):
                 found = compute({**inputs, name: changed}).values()
-            reached = max(reached, sum(int(np.isnan(each).sum()) for each in found if is_floating(each)))
+            reached = max(reached, sum(_count_nan(each) for each in found if is_floating(each)))
         terms += -(-reached * array.size // results)
     return terms or longest_sum(signature)
+
+
+def _count_nan(array: np.ndarray) -> int:
+    """Return how many elements are NaN, of those that are not masked."""
+    return int(np.count_nonzero(np.ma.filled(np.isnan(array), False)))
 
 
 def as_given(given: Any, problem: Any, inputs: Arrays, expected: Arrays) -> Tolerances:

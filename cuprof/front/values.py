@@ -37,11 +37,13 @@ def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
 
 def as_scalar(name: str, value: Any) -> Scalar:
     """Return a number among the arguments."""
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and isinstance(value.item(), int | float):
         return Scalar(value.item(), value.dtype.name)
     if isinstance(value, int | float):
         return Scalar(value)
-    raise FamilyError(f"input {name} is a {type(value).__name__}; give arrays (NumPy, CuPy, PyTorch) and numbers")
+    kind = type(value).__name__
+    more = "; a struct or a complex number, in an array of one" if isinstance(value, np.generic | complex) else ""
+    raise FamilyError(f"input {name} is a {kind}; give arrays (NumPy, CuPy, PyTorch) and numbers{more}")
 
 
 def digest_of(drawn: Mapping[str, Any]) -> str:

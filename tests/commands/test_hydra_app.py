@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -343,3 +344,9 @@ def test_a_database_is_named_as_in_every_command(project: Project, path: str) ->
     assert run("sweep", ["problem.n=1,2", "--store", url], tasks.note) == 0
     (facts,) = tasks.noted(project.root)
     assert facts["url"] == url
+
+
+def test_several_threads_may_compose(project: Project) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(lambda budget: compose([f"measure.max_seconds={budget}"], project), range(1, 9))]
+    assert [each.measure.max_seconds for each in found] == [*range(1, 9)]

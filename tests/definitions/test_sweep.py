@@ -169,6 +169,15 @@ def test_what_is_not_taken_in_is_refused_in_a_line(tmp_path: Path, parts: dict[s
     assert "\n" not in str(caught.value)
 
 
+def test_a_solution_that_is_no_python_is_told_by_name_and_costs_its_own_trials(tmp_path: Path) -> None:
+    broken = samples.solution("s", {"main.py": "def run(x)\n    return x"})
+    made = task(tmp_path, solutions=[broken, samples.solution("t", {"main.py": samples.WRITING})])
+    assert {"s", "t"} <= {*made.make_family().variants}
+    (solution,) = (each for each in made.solutions if each.name == "s")
+    with pytest.raises(BuildError, match=r"^s: main\.py, line 1: expected ':'"):
+        load_function(solution)
+
+
 def test_a_solution_is_judged_against_the_definitions_own_reference(
     project: Project, cli: Callable[..., Result]
 ) -> None:

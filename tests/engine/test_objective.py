@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cuprof.engine import objective
-from cuprof.engine.objective import ObjectiveCounters, evaluate
+from cuprof.engine.objective import ObjectiveCounters, check_energy, evaluate
 from cuprof.errors import ProfilerError, UnknownNameError, UsageError
 from cuprof.reading.counters import NewestCounter
 from cuprof.records import Outcome, Profile, State, StoredProfile
@@ -44,6 +45,13 @@ def test_an_objective_is_a_product_and_zero_is_no_end_of_it() -> None:
     assert evaluate(("a__b", "time"), 1e9, None, {"a__b": 0.0}) == pytest.approx(1e-3)
     assert math.isnan(evaluate(("a__b",), 1e9, 3.0, {}))
     assert math.isnan(evaluate(("energy",), 1e9, None, {}))
+
+
+def test_energy_is_asked_of_back_ends_that_measure_it_alone() -> None:
+    (trial,) = trials("a")
+    check_energy([replace(trial, backend="cuda"), replace(trial, backend="opencl")])
+    with pytest.raises(UsageError, match=r"energy, which is not measured of a \(cpu\); leave it out with variants=!a"):
+        check_energy([replace(trial, backend="cuda"), replace(trial, backend="cpu")])
 
 
 def test_right_trials_are_profiled_and_their_counters_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cuprof
 from cuprof.errors import UsageError
 from cuprof.family import Array, Copy, Point, Reduced
 from cuprof.family.fingerprint import contract_text, source_text
 from cuprof.family.loader import load_family
 from cuprof.family.trace import place_of
+from cuprof.front import entry
 from cuprof.front.capture import Capture
 from cuprof.front.kernels import kernel
 
@@ -272,3 +274,20 @@ def test_a_file_by_itself_is_known_by_what_each_function_uses(
     files[file] = files[file].replace(old, new)
     after = texts()
     assert {name for name in before if before[name] != after[name]} == changed
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b", "_a", 3])
+def test_a_name_that_no_family_may_have_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"name is .*; make it of letters"):
+        cuprof.compare(np.negative, inputs=lambda n=8: np.ones(n), name=name)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_settings_may_be_a_single_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(entry, "_run", lambda file, settings, project: (file.stem, settings))
+    found = cuprof.compare(np.negative, inputs=np.ones(8), name="mine", settings="measure=quick")
+    assert found == ("mine", ("measure=quick",))

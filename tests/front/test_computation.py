@@ -260,6 +260,9 @@ def fails(n=8):  # type: ignore[no-untyped-def]
         ((lambda x: None,), {"inputs": lambda n=8: np.ones(n)}, r"returned nothing; .* name that: outputs='y'"),
         ((np.sort,), {"inputs": lambda n=8: "text"}, "input a is a str; give arrays"),
         ((np.sort,), {"inputs": lambda n=8: 3}, "the inputs are no array"),
+        ((np.sort,), {"inputs": lambda n=8: np.complex64(1j)}, "a is a complex64; give .* complex number, in an array"),
+        ((np.sort,), {"inputs": lambda n=8: np.zeros((), "f4,i4")[()]}, "a is a void; give .* a struct .* in an array"),
+        ((np.sort,), {"inputs": lambda n=8: np.longdouble(1)}, "a is a longdouble; give arrays .* and numbers"),
         ((np.sort,), {"inputs": lambda n=8: np.ones((n, n)).T[::2]}, "a is a view with gaps or another order"),
         ((np.sort,), {"inputs": lambda n=8: np.ma.masked_less(np.ones(n), 2)}, "a is masked or sparse; give its parts"),
         ((np.sort,), {"inputs": lambda n=8: np.ones(n), "outputs": ("y",)}, "outputs names y; the inputs are a"),
@@ -267,7 +270,21 @@ def fails(n=8):  # type: ignore[no-untyped-def]
         ((np.sort,), {"inputs": lambda n=8: sys.exit("no data")}, r"inputs\(\) at n=8 raised SystemExit: no data \("),
         ((fill,), {"inputs": lambda n=8: sealed(n)}, r"read-only \(.*in fill\); name what is worked on in place"),
     ],
-    ids=["raises", "nothing", "text", "no array", "strided", "masked", "no such output", "texts", "ends", "read-only"],
+    ids=[
+        "raises",
+        "nothing",
+        "text",
+        "no array",
+        "complex",
+        "struct",
+        "long",
+        "strided",
+        "masked",
+        "no such output",
+        "texts",
+        "ends",
+        "read-only",
+    ],
 )
 def test_a_fault_of_the_functions_is_told(functions: Any, given: dict[str, Any], told: str) -> None:
     with pytest.raises(FamilyError, match=told):
@@ -442,6 +459,17 @@ def test_a_constraint_and_the_largest_block_leave_choices_out() -> None:
     assert constraint(N, Point(block_size_x=64, w=2)) == "its constraint does not hold"
 
 
+def test_values_of_a_tunable_may_be_an_array() -> None:
+    described = kernel(lambda x, a, b, c: x, a=np.arange(2), b=np.array([0.5, 1.0]), c=[np.int64(3), True])
+    assert described.tunables == {"a": (0, 1), "b": (0.5, 1.0), "c": (3, True)}
+
+
+@pytest.mark.parametrize("given", [[np.float32], [np.zeros(2)], np.zeros((2, 2)), np.float32])
+def test_what_is_no_value_of_a_tunable_is_told(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"tunable a is (?s:.*) give its values: numbers, texts, or a list of them"):
+        kernel(lambda x, a: x, a=given)
+
+
 def test_a_source_alone_says_not_what_is_right() -> None:
     with pytest.raises(UsageError, match="give reference="):
         make(kernel("f", source=SOURCE))
@@ -552,6 +580,36 @@ def test_structs_and_types_of_ml_dtypes_are_results_too() -> None:
         return found, rounded
 
     assert judge(made, off).message.startswith("result.at[0]")
+
+
+def test_structs_of_structs_and_arrays_are_held_to_the_tolerance_of_their_numbers() -> None:
+    inner = np.dtype([("low", "f4"), ("rest", "f8", (2,))])
+    kind = np.dtype([("inner", inner), ("at", "i4")], align=True)
+
+    def gather(x, y):  # type: ignore[no-untyped-def]
+        found = np.zeros(x.size, kind)
+        found["inner"]["low"], found["inner"]["rest"][:, 1] = x, y
+        return found
+
+    def off(x, y):  # type: ignore[no-untyped-def]
+        found = gather(x, y)
+        found["inner"]["rest"][3, 0] = 1
+        return found
+
+    made = make(gather, inputs=spread)
+    assert judge(made, gather).passed
+    assert judge(made, off).message.startswith("result.inner.rest[3,0] = 1.0, expected 0.0")
+
+
+def test_whole_numbers_of_ml_dtypes_are_exact() -> None:
+    made = make(lambda x, y: (8 * x).clip(-8, 7).astype(read_dtype("int4")), inputs=spread)
+    assert judge(made, lambda x, y: (8 * x).clip(-8, 7).astype(read_dtype("int4"))).passed
+    assert "whole numbers are exact" in judge(made, lambda x, y: (8 * y).clip(-8, 7).astype(read_dtype("int4"))).message
+
+
+def test_a_reference_may_mask_all() -> None:
+    made = make(np.add, inputs=spread, reference=lambda x, y: np.ma.masked_all(x.shape))
+    assert judge(made, np.subtract).passed
 
 
 @pytest.mark.parametrize(
