@@ -172,6 +172,24 @@ def test_a_border_that_need_not_be_written_is_not_looked_at_and_nothing_else_is_
     assert small.run(lambda i, o, call: o["y"][2:].__setitem__(slice(None), i["x"][2:])).state is State.WRONG_RESULT
 
 
+def test_structs_come_in_any_order_with_a_tolerance_for_each_field() -> None:
+    def as_pairs(values: Any) -> np.ndarray:
+        made = np.zeros(8, PAIR)
+        made["a"], made["b"] = values, np.arange(8)
+        return made
+
+    parts: dict[str, Any] = {
+        "signature": lambda p: Signature({"x": Array((8,), "float32")}, {"y": Array((8,), PAIR)}),
+        "reference": lambda p, inputs: {"y": as_pairs(inputs["x"])},
+        "tolerance": lambda *_: {"y.a": Tolerance(relative=1e-6), "y.b": Tolerance()},
+        "any_order": ("y",),
+    }
+    found = Small(**parts).run(lambda i, o, call: o["y"].__setitem__(slice(None), as_pairs(i["x"])[::-1]))
+    assert found.state is State.OK
+    found = Small(**parts).run(lambda i, o, call: o["y"].__setitem__(slice(None), as_pairs(i["x"][::-1])))
+    assert found.state is State.WRONG_RESULT
+
+
 def test_what_lies_behind_the_rows_of_an_input_is_no_number() -> None:
     seen: list[int] = []
 

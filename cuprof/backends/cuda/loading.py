@@ -185,6 +185,8 @@ def _symbol(function: Any) -> str:
 @cache
 def demangle(symbol: str) -> str:
     """Return a C++ symbol as it is written in a source; others as they are."""
+    if not symbol.startswith("_Z"):  # a C function named f would be taken for the type float
+        return symbol
     try:
         library = ctypes.CDLL("libstdc++.so.6")
     except OSError:

@@ -99,6 +99,7 @@ def test_steps_and_compilers_that_do_not_go_together(
         ("_Z5scaleIfLi256EEvPKT_PS0_i", "scale<float,256>"),
         ("_ZN1a1bI1cIiEEEvv", "a::b<c<int>>"),
         ("plain_c", "plain_c"),
+        ("f", "f"),
     ],
 )
 def test_names_are_those_of_the_source(symbol: str, name: str) -> None:
