@@ -108,7 +108,7 @@ def _tasks(folder: Path, project: Project, filled: Filled) -> Iterator[Task]:
 
 
 def _run(task: Task, folder: Path) -> tuple[float, float, float, int]:
-    """Return wall and processor time in seconds, the most memory in megabytes (no less than this process), the code."""
+    """Return wall and CPU time in seconds, the most megabytes of one of its processes (no less than ours), the code."""
     began = time.perf_counter()
     with (folder / "log").open("w") as log:
         command = [sys.executable, "-m", "cuprof", *task.words]
