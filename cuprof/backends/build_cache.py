@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from cuprof.backends.ptxas import KernelFacts
+from cuprof.cores import count_cores
 from cuprof.project import user_cache
 
 MOST_THREADS = 16
@@ -85,7 +86,7 @@ class BuildCache:
         if key in self._ahead:
             return
         if self._threads is None:
-            threads = max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) // self.workers - 1))
+            threads = max(1, min(MOST_THREADS, count_cores() // self.workers - 1))
             self._threads = ThreadPoolExecutor(threads, thread_name_prefix="build")
         self._ahead[key] = self._threads.submit(self._compile, key, build)
 

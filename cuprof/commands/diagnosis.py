@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from cuprof.backends.cpu.processor import cpu_count, cpu_name
+from cuprof.backends.cpu.processor import cpu_name
 from cuprof.backends.cuda.presence import Driver, find_driver
 from cuprof.backends.opencl.presence import OPENCL_VENDORS, Platform, has_nvidia_icd, list_platforms
 from cuprof.commands.host_diagnosis import Diagnosis, Health, examine_host
+from cuprof.cores import count_cores
 from cuprof.errors import CuprofError
 from cuprof.family.compilers import COMPILERS, REMEDIES, get_compiler
 from cuprof.family.headers import find_headers
@@ -35,7 +36,7 @@ def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
     driver = find_driver()
     yield Diagnosis("Python", Health.GOOD, ".".join(map(str, sys.version_info[:3])))
     yield from examine_dependencies(_requirements(), installed)
-    yield Diagnosis("CPU", Health.GOOD, f"{cpu_name()}, {cpu_count()} cores usable")
+    yield Diagnosis("CPU", Health.GOOD, f"{cpu_name()}, {count_cores()} cores usable")
     yield examine_driver(driver)
     yield examine_cupy(driver, installed)
     yield _examine_nvrtc(driver)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.cores import count_cores
 from cuprof.statistics.contrast import Contrasts
 
 WORTH_SHARING = 20_000
@@ -39,7 +39,7 @@ def _sharers(count: int) -> int:
     """Return how many processes are to share so many pairs; one that has several threads cannot be forked safely."""
     if count < WORTH_SHARING or threading.active_count() > 1 or "fork" not in multiprocessing.get_all_start_methods():
         return 1
-    return min(MOST_SHARERS, len(os.sched_getaffinity(0)))
+    return min(MOST_SHARERS, count_cores())
 
 
 class SharedContrasts(Contrasts):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import find_builder
 from cuprof.config.model import SweepConfig
+from cuprof.cores import count_cores
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import prepare
 from cuprof.errors import BuildError, ImpossibleError
@@ -45,7 +45,7 @@ class Building:
 
     def run(self, arch: str) -> Iterator[Built]:
         """Compile side by side; yield in the order of the plan."""
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        with ThreadPoolExecutor(count_cores()) as threads:
             yield from threads.map(lambda each: self._build(each[0], each[1], arch), self.programs)
 
     def _build(self, trial: Trial, program: Program, arch: str) -> Built:

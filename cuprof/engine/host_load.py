@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from cuprof.cores import count_cores
 from cuprof.wording import count
 
 BUSY_SHARE = 0.5
@@ -12,7 +13,7 @@ BUSY_SHARE = 0.5
 
 def describe_load() -> str:
     """Return one line where the host is busy (load average of the last minute), else the empty text."""
-    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    cores, load = count_cores(), os.getloadavg()[0]
     if load <= BUSY_SHARE * cores:
         return ""
     return f"the host is busy (load {load:.1f} on {count(cores, 'core')}): CPU times will scatter"

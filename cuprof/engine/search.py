@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import secrets
 import statistics
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig, SearchConfig
+from cuprof.cores import count_cores
 from cuprof.engine.duel import Duel, Ending, describe_ending
 from cuprof.engine.feed import LATER, Later, make_jobs
 from cuprof.engine.hints import find_hints
@@ -223,7 +223,7 @@ class SearchFeed:
         count = min(MOST_AT_ONCE, len(self.strategy.values) // (TOLD_FOR_EACH * (1 + self._builds_ahead)))
         if self._builds_ahead:
             waited = int(min(self._waits_s) / WAIT_EACH_S)
-            count = max(count, LEAST_BUILT, min(MOST_AT_ONCE, len(os.sched_getaffinity(0)), waited))
+            count = max(count, LEAST_BUILT, min(MOST_AT_ONCE, count_cores(), waited))
         count = max(count, 1)
         asked = self.strategy.ask(min(count, self.most_trials - len(self.tried | self._given)))
         self._given.update(asked)

@@ -195,3 +195,11 @@ def dotted_names(tree: ast.AST) -> dict[str, set[tuple[str, ...]]]:
             found.setdefault(node.id, set()).add(tuple(reversed(rest)))
         nodes += ast.iter_child_nodes(node)
     return found
+
+
+def nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a function's code, and that of the functions and comprehensions within it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from nested_codes(each)

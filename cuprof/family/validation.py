@@ -16,7 +16,8 @@ from cuprof.point import Coordinate, Point
 RESERVED = frozenset(name for name in dir(Point) if not name.startswith("_")) | {"preset"}
 """Names that no axis or tunable may have: `problem.items` must not be a method, `problem.preset` chooses presets."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+"""What families, presets and variants are named by."""
 
 
 def check_family(family: Family) -> None:
@@ -30,7 +31,7 @@ def _list_faults(family: Family) -> Iterable[str]:
     alone = family.path is not None and family.path.is_file()
     if folder is not None and not alone and family.name != folder.name:
         yield f"the family is named {family.name!r} but its folder {folder.name!r}; give both one name"
-    if not _NAME.fullmatch(family.name):
+    if not NAME.fullmatch(family.name):
         yield f"family name {family.name!r} is not made of letters a-z and A-Z, digits and _.+-; give another name"
     for part in ("signature", "generate", "reference", "tolerance", "useful_bytes"):
         function: object = getattr(family, part)
@@ -89,7 +90,7 @@ def _axis_faults(family: Family) -> Iterable[str]:
 def _preset_faults(family: Family) -> Iterable[str]:
     axes = {axis.name: axis for axis in family.axes}
     for preset, values in family.presets.items():
-        if not _NAME.fullmatch(preset):
+        if not NAME.fullmatch(preset):
             yield f"preset name {preset!r} is not made of letters, digits and _.+-"
         for name, value in values.items():
             if name not in axes:
@@ -99,7 +100,7 @@ def _preset_faults(family: Family) -> Iterable[str]:
 
 
 def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> Iterable[str]:
-    if not _NAME.fullmatch(variant.name) or variant.name == "all":
+    if not NAME.fullmatch(variant.name) or variant.name == "all":
         yield "a variant's name is made of letters, digits and _.+- and is not all"
     make: object = variant.make
     tolerance: object = variant.tolerance

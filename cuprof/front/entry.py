@@ -15,6 +15,7 @@ from cuprof.errors import FamilyError, UnknownNameError, UsageError
 from cuprof.family import Family, Verdict
 from cuprof.family.loader import FAMILY_FILE, PREFIX, family_name
 from cuprof.family.model import as_names
+from cuprof.family.validation import NAME
 from cuprof.front.capture import Capture
 from cuprof.front.comparison import Comparison, Defined
 from cuprof.front.computation import Computation, with_names
@@ -88,7 +89,7 @@ def compare(
     for what, function in functions.items():
         if function is not None and not callable(function):
             raise UsageError(f"{what} is of type {type(function).__name__}; give the function itself")
-    if not isinstance(name, str) or (name and family_name(f"./{name}.py") != name):
+    if not isinstance(name, str) or (name and not NAME.fullmatch(name)):
         raise UsageError(f"name is {name!r}; make it of letters a-z and A-Z, digits and _.+-")
     kernels = [one if isinstance(one, Kernel) else kernel(one) for one in variants]
     given = {

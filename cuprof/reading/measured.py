@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +13,7 @@ from cuprof.point import Point
 from cuprof.reading.trials import TimingRow, TrialRow, iter_members
 from cuprof.records import Measure, State, Unavailable
 from cuprof.store.models import Run, Timing
+from cuprof.store.rows import as_measure, as_state
 
 FIRST_VERSION = "1.1"
 """The method's of timings that do not tell it: it was stored from the second on."""
@@ -88,7 +88,7 @@ def iter_measured(
             message = "" if reason is None else str(Unavailable(reason, remedy or ""))
         else:
             _, sweep_id, ran_on, word, message, started_at, duration_ns, job = ran
-            state, device_id, job = _state(word), ran_on or device_id, job or ""
+            state, device_id, job = as_state(word), ran_on or device_id, job or ""
             run = _run_text(identity, started_at, duration_ns)
         about = (family, variant, backend, problem, tunables, identity, expected == "wrong", state, message)
         yield MeasuredRow(*about, device_id or None, run, sweep_id, job, [_timing(row) for row in timed])
@@ -129,7 +129,6 @@ class _Details(msgspec.Struct):
 
 
 _details = msgspec.json.Decoder(_Details)
-_state, _measure = cache(State), cache(Measure)
 _RUNS = sa.select(
     *(Run.id, Run.sweep_id, Run.device_id, Run.state, Run.message, Run.started_at, Run.duration_ns, Run.job),
 )
@@ -144,4 +143,4 @@ def _timing(row: Any) -> MeasuredTiming:
     details = _details.decode(text)
     plain = _plain_details(details.version, details.batch, details.tick_ns)
     figures = (count, median_ns, min_ns, max_ns)
-    return MeasuredTiming(key, _measure(measure), method, *figures, rotation or "", *plain)
+    return MeasuredTiming(key, as_measure(measure), method, *figures, rotation or "", *plain)

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ from cuprof.point import Point
 from cuprof.reading.intact import intact
 from cuprof.records import BuildFacts, Check, Energy, Measure, State, Summary, Unavailable
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Trial, Variant
-from cuprof.store.rows import CHUNK, among, plain_rows
+from cuprof.store.rows import CHUNK, among, as_measure, as_state, plain_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +240,6 @@ def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]
     )
 
 
-_state, _measure = cache(State), cache(Measure)
-
-
 @lru_cache(maxsize=1 << 16)
 def _point(text: str) -> Point:
     """Return the same point for the same text: few for many trials, and told to be equal at once."""
@@ -258,7 +255,7 @@ def _run(row: Any) -> RunRow:
         check = Check(passed, *errors, text or "", int(seed or 0))
     if cached is not None:
         build = BuildFacts(registers, shared_bytes, spill_bytes, cached, build_ns or 0, build_log or "")
-    facts = (key, sweep_id, device_id, _state(state), phase, message, log, started_at, duration_ns)
+    facts = (key, sweep_id, device_id, as_state(state), phase, message, log, started_at, duration_ns)
     return RunRow(*facts, check, build, job or "")
 
 
@@ -268,7 +265,7 @@ def _timing(row: Any) -> TimingRow:
     summary = Summary(count, excluded, *map(_number, figures))
     energy = None if energy_j is None else Energy(energy_j, _number(mean_w), _number(idle_w))
     told = json.decode(details) or {}
-    return TimingRow(key, run_id, _measure(measure), method, stopped_by, summary, told, rotation or "", energy)
+    return TimingRow(key, run_id, as_measure(measure), method, stopped_by, summary, told, rotation or "", energy)
 
 
 def _number(value: float | None) -> float:

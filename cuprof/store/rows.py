@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cuprof.records import Measure, State
 from cuprof.store.columns import canonical, to_json
 from cuprof.store.connection import AS_SENT
 from cuprof.store.models import Base
@@ -93,6 +94,10 @@ def among(connection: Connection, column: Any, values: Iterable[Any]) -> sa.Colu
         return column == sa.any_(_array(column.type, list(values)))  # type: ignore[no-any-return]
     listed = sa.func.json_each(to_json(list(values))).table_valued("value")
     return column.in_(sa.select(listed.c.value))  # type: ignore[no-any-return]
+
+
+as_state, as_measure = cache(State), cache(Measure)
+"""What words of plain rows stand for."""
 
 
 def plain_rows(connection: Connection, query: sa.Select[*tuple[Any, ...]]) -> list[tuple[Any, ...]]:

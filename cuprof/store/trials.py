@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from cuprof.store import ranking, sweeps
 from cuprof.store.counter_models import Profile
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant
 from cuprof.store.models import Trial as TrialRow
-from cuprof.store.rows import among, chunks, columns_of, fingerprint, plain_rows, upsert
+from cuprof.store.rows import among, as_state, chunks, columns_of, fingerprint, plain_rows, upsert
 
 VARIANT_KEY = ("family", "name", "backend", "kind", "source_hash")
 DESCRIPTIVE = ("label", "useful_bytes", "flops")
@@ -145,11 +144,8 @@ def stored(connection: Connection, identities: Sequence[str], methods: Mapping[M
     )
     by_trial: dict[str, list[Any]] = {}
     for identity, state, is_whole, *run in rows:
-        by_trial.setdefault(identity, []).append(StoredTrial(identity, _state(state), bool(is_whole), *run))
+        by_trial.setdefault(identity, []).append(StoredTrial(identity, as_state(state), bool(is_whole), *run))
     return {identity: _judge(history) for identity, history in by_trial.items()}
-
-
-_state = cache(State)
 
 
 def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, int]:

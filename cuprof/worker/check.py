@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from itertools import chain
 
 import numpy as np
 
+from cuprof.cores import count_cores
 from cuprof.family import Arrays, Tolerance, Tolerances
 from cuprof.records import Check
 
@@ -107,7 +107,7 @@ def _compare_one(name: str, output: np.ndarray, expected: np.ndarray, tolerance:
         return found
 
     starts = range(0, output.size, CHUNK)
-    sharers = min(len(starts), len(os.sched_getaffinity(0)), MOST_SHARERS) if output.size >= MANY else 1
+    sharers = min(len(starts), count_cores(), MOST_SHARERS) if output.size >= MANY else 1
     if sharers == 1:
         parts = examine(starts)
     else:

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.family.modules import nested_codes
+
 WATCHED = frozenset(
     {"builtins", "concurrent", "contextlib", "cuprof", "dataclasses", "enum", "gc", "hashlib", "json", "math",
      "msgspec", "numpy", "os", "pynvml", "queue", "random", "scipy", "secrets", "statistics", "struct", "threading",
@@ -111,7 +113,8 @@ class Integrity:
         Args:
             constants: numbers and texts too, but for those that the function itself binds anew, such as a count.
         """
-        left, seen = [function], set[tuple[int, int]]()
+        left: list[Any] = [function]
+        seen = set[tuple[int, int]]()
         kinds = (*PLAIN, ModuleType) if constants else (ModuleType,)
         while left:
             each = left.pop()
@@ -123,8 +126,8 @@ class Integrity:
                 continue
             seen.add((id(each), id(holder)))
             places: list[Any] = [holder] if _has_dict(holder) else []
-            is_own = str(each.__module__).partition(".")[0] == OWN
-            if not is_own:  # all of ours are known
+            counted: set[str] = set()
+            if str(each.__module__).partition(".")[0] != OWN:  # all of ours are known
                 if id(each) not in self._trusted:
                     self._trusted.add(id(each))  # it is held by `_code`, so that no other one gets its number
                     self._remember_code(each)
@@ -133,24 +136,34 @@ class Integrity:
                 places.append(each.__globals__)
                 left += [cell.cell_contents for cell in each.__closure__ or () if cell != CellType()]
                 left.append(getattr(each, "__wrapped__", None))
-            codes = [*_codes_in(each.__code__)]
-            bound = codes if constants and not is_own else []
-            counted = {one.argval for code in bound for one in dis.Bytecode(code) if one.opname == "STORE_GLOBAL"}
-            names = [name for code in codes for name in code.co_names]
-            for name in names:  # of a.b.c each part is looked up in the one before
-                for place in [*places]:
-                    known = place if isinstance(place, dict) else vars(place)
-                    if name not in known:
-                        method = None if known is place else getattr(type(place), name, None)
-                        left += [MethodType(method, place)] if isinstance(method, FunctionType) else []
-                        continue
-                    value = known[name]
-                    if isinstance(value, ModuleType) or (_is_own(value) and _has_dict(value)):
-                        places.append(vars(value) if isinstance(value, ModuleType) else value)
-                    told = kinds if known is place and name not in counted else ModuleType
-                    if callable(value) or isinstance(value, told):
-                        self._names.append((known, name, value))
-                        left.append(value)
+                counted = _bound_in(each.__code__) if constants else counted
+            left += self._remember_names(each.__code__, places, kinds, counted)
+
+    def _remember_names(
+        self, code: CodeType, places: list[Any], kinds: tuple[type, ...], counted: set[str]
+    ) -> Iterator[Any]:
+        """Remember what the names of a function's code stand for, and yield it.
+
+        Args:
+            places: dictionaries of names, and objects of our own, in which they are looked up.
+            kinds: what is remembered of a dictionary beside what can be called, but under names that are `counted`.
+        """
+        names = (name for each in nested_codes(code) for name in each.co_names)
+        for name in names:  # of a.b.c each part is looked up in the one before
+            for place in [*places]:
+                known = place if isinstance(place, dict) else vars(place)
+                if name not in known:
+                    method = None if known is place else getattr(type(place), name, None)
+                    if isinstance(method, FunctionType):
+                        yield MethodType(method, place)
+                    continue
+                value = known[name]
+                if isinstance(value, ModuleType) or (_is_own(value) and _has_dict(value)):
+                    places.append(vars(value) if isinstance(value, ModuleType) else value)
+                told = kinds if known is place and name not in counted else ModuleType
+                if callable(value) or isinstance(value, told):
+                    self._names.append((known, name, value))
+                    yield value
 
     def hide(self) -> None:
         """Take all objects there are out of the sight of the garbage collector, by which code finds what is others'."""
@@ -236,12 +249,10 @@ class Integrity:
         self._referents += gc.get_referents(function)
 
 
-def _codes_in(code: CodeType) -> Iterator[CodeType]:
-    """Yield a function's code, and that of the functions and comprehensions within it."""
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _codes_in(each)
+def _bound_in(code: CodeType) -> set[str]:
+    """Return the global names that a function binds anew."""
+    every = (one for each in nested_codes(code) for one in dis.Bytecode(each))
+    return {one.argval for one in every if one.opname == "STORE_GLOBAL"}
 
 
 def _put(owner: Any, attribute: str, value: object) -> None:

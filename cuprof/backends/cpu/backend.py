@@ -16,10 +16,11 @@ import psutil
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.compilations import Compilations
-from cuprof.backends.cpu.processor import cache_bytes, cpu_count, cpu_name
+from cuprof.backends.cpu.processor import cache_bytes, cpu_name
 from cuprof.backends.cpu.session import CpuRunnable, CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.backends.host_memory import available_bytes
+from cuprof.cores import count_cores
 from cuprof.family import Arrays, Signature
 from cuprof.records import Calibration, DeviceFacts
 
@@ -41,7 +42,7 @@ class CpuBackend(Backend[CpuRunnable]):
     spec = SPEC
 
     def __init__(self, threads: int | None = None) -> None:
-        usable = cpu_count()
+        usable = count_cores()
         self.threads = min(threads or usable, usable)
         self._caches, self._compilations = Caches(), Compilations()
 

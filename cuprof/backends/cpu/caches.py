@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from cuprof.backends.cpu.processor import cache_bytes, cpu_count
+from cuprof.backends.cpu.processor import cache_bytes
+from cuprof.cores import count_cores
 
 MOST_THREADS = 16
 
@@ -22,7 +23,7 @@ class Caches:
 
     @cached_property
     def _parts(self) -> list[np.ndarray]:
-        return np.array_split(np.ones(2 * cache_bytes() // 8), min(cpu_count(), MOST_THREADS))
+        return np.array_split(np.ones(2 * cache_bytes() // 8), min(count_cores(), MOST_THREADS))
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:

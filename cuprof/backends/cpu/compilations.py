@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+
+from cuprof.family.modules import nested_codes
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 """Values that Numba compiles in as constants, and that never change."""
@@ -64,7 +66,7 @@ class Compilations:
     def _identity(self, function: FunctionType) -> Iterator[object]:
         """Yield what tells functions apart; ValueError where they cannot be."""
         yield function.__code__
-        for code in _nested(function.__code__):
+        for code in nested_codes(function.__code__):
             for name in code.co_names:
                 if name in function.__globals__:
                     yield name, self._frozen(function.__globals__[name])
@@ -82,10 +84,3 @@ class Compilations:
         if isinstance(value, NAMED) or any(value is known for known in self._known.values()):
             return id(value), value
         raise ValueError(f"nothing is known of {value!r}")
-
-
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _nested(constant)

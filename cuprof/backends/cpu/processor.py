@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
 
 from cuprof.backends.spec import ListedDevice
+from cuprof.cores import count_cores
 
 DEFAULT_CACHE_BYTES = 32 << 20
 """Assumed size of the last-level cache where the operating system does not tell."""
@@ -15,7 +15,7 @@ DEFAULT_CACHE_BYTES = 32 << 20
 
 def list_devices() -> Iterator[ListedDevice]:
     """Yield the processor."""
-    yield ListedDevice(0, cpu_name(), f"{cpu_count()} cores usable")
+    yield ListedDevice(0, cpu_name(), f"{count_cores()} cores usable")
 
 
 def cpu_name() -> str:
@@ -27,11 +27,6 @@ def cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-def cpu_count() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cache_bytes() -> int:
