@@ -31,11 +31,14 @@ CUTOFF = 0.95
 """The budget is what random search is expected to need for this part of the way from the median to the optimum."""
 KERNEL_TUNER_COSTS = ("compile_time", "verification_time", "benchmark_time")
 T4_COSTS = ("compilation", "compilation_time", "validation", "benchmark")
-BLOCK = re.compile("block(_size)?_[xyz]")
+BLOCK = re.compile("(thread_)?block(_size)?_[xyz]|work_group_size(_[xyz])?|[mn]dimc", re.IGNORECASE)
+"""What a block's dimensions are called: by Kernel Tuner and by us, by KTT, and in CLBlast's matrix product."""
 NVIDIA = re.compile(
     r"nvidia|geforce|tesla|quadro|titan|jetson|[gr]tx\w*|k[248]0|[pv]100|a([134]0|[18]00|[2456][05]00)|l40?s?|g?h[12]00|g?b[23]00"
 )
 """A word of the names of NVIDIA's GPUs. T4 is none of them here, since it is a format's name too."""
+AMD = re.compile(r"amd|radeon|instinct|firepro|vega\d*|rx|rx\d{3,4}\w*|w[5679]\d00|mi\d{1,3}[ax]?|gfx\d\w+")
+"""A word of the names of AMD's."""
 SUFFIXES = (".csv", ".csv.gz", ".json", ".json.gz")
 
 
@@ -63,7 +66,8 @@ class RecordedSpace:
     def backend(self) -> str | None:
         """Return the back end whose devices the recorded one is known to be among; None of any other."""
         words = re.split(r"[\W_]+", self.device.lower())
-        return "cuda" if any(map(NVIDIA.fullmatch, words)) else None
+        known = {"cuda": NVIDIA, "opencl": AMD}
+        return next((backend for backend, names in known.items() if any(map(names.fullmatch, words))), None)
 
     def suppose(self, backend: str | None) -> list[float]:
         """Return what a search on a device of this back end supposes of each configuration, (n,), as the engine does.

@@ -145,8 +145,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--backend", choices=list_backends(),
-        help="of the devices that were recorded, whose knowledge a search begins with (default: cuda, where the device "
-        "that a cache of Kernel Tuner names, or else the file's name, is one of NVIDIA's)",
+        help="of the devices that were recorded, whose knowledge a search begins with (default: cuda or opencl, where "
+        "the device that a cache of Kernel Tuner names, or else the file's name, is one of NVIDIA's or AMD's)",
     )  # fmt: skip
     parser.add_argument("--processes", type=int, default=None, help="at a time (default: one a processor)")
     parser.add_argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import secrets
 import statistics
@@ -35,10 +36,9 @@ from cuprof.worker.messages import Job
 FIRST_LOOK: dict[str, Any] = {"min_samples": 5, "max_samples": 5, "max_seconds": 0.05, "patience_seconds": 0.5}
 SECOND_LOOK: dict[str, Any] = {"min_samples": 20, "max_samples": 60, "max_seconds": 0.25, "patience_seconds": 2.0}
 BRIEF: dict[str, Any] = {"warmup": 1, "settle_seconds": 0.05, "energy_seconds": 0.2}
-PROMISING = 0.05
-"""What the first look says to be within this of the best is looked at a second time, with more samples."""
 CLOSE = 0.05
-"""Candidates for the duel are within this of the best, or the best few."""
+"""Candidates for the duel are within this of the best, or the best few; who is one after the first look is looked at a
+second time, with more samples."""
 LEAST_FINALISTS = 3
 MOST_AT_ONCE = 16
 """Trials of a job: their sources are compiled side by side, and its choices know nothing of one another."""
@@ -116,7 +116,7 @@ class SearchFeed:
         numbers = {problem: number for number, problem in enumerate(self.problems)}
         self.index = {trial.identity: number for number, trial in enumerate(trials)}
         groups = [numbers[trial.problem] for trial in trials]
-        supposed = [get_spec(trial.backend).usual_block.suppose(trial.threads) for trial in trials]
+        supposed = [_suppose(trial) for trial in trials]
         space = Space([_columns(trial) for trial in trials], groups, supposed)
         seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
         self.seed = prepared.draw_seed()
@@ -264,9 +264,15 @@ class SearchFeed:
             self._promoted.add(index)
 
     def _is_promising(self, index: int) -> bool:
-        best = self.strategy.best(int(self.strategy.space.groups[index]))
-        values = self.strategy.values
-        return best is not None and values[index] <= (1 + PROMISING) * values[best]
+        return index in self._find_finalists(int(self.strategy.space.groups[index]))
+
+    def _find_finalists(self, group: int) -> list[int]:
+        """Return those that would be compared if the search ended now, the best first."""
+        values, groups = self.strategy.values, self.strategy.space.groups
+        right = (index for index, value in values.items() if groups[index] == group and not math.isnan(value))
+        ranked = heapq.nsmallest(max(LEAST_FINALISTS, self.settings.finalists), right, key=values.__getitem__)
+        close = sum(values[index] <= (1 + CLOSE) * values[ranked[0]] for index in ranked)
+        return ranked[: max(LEAST_FINALISTS, min(close, self.settings.finalists))]
 
     def _value_of(self, outcome: Outcome) -> float:
         timing = next((each for each in outcome.timings if each.measure is self.measure), None)
@@ -324,18 +330,11 @@ class SearchFeed:
             self.note(f"search: trying the rest is expected to gain at most about {100 * max(left):.1f} %")
         duels: deque[Duel] = deque()
         for number, problem in enumerate(self.problems):
-            values = {
-                index: value
-                for index, value in self.strategy.values.items()
-                if not math.isnan(value) and self.strategy.space.groups[index] == number
-            }
-            ranked = sorted(values, key=values.__getitem__)
-            close = [index for index in ranked if values[index] <= (1 + CLOSE) * values[ranked[0]]]
-            chosen = ranked[: max(LEAST_FINALISTS, min(len(close), self.settings.finalists))]
+            chosen = self._find_finalists(number)
             if len({self.trials[index].backend for index in chosen}) > 1 or self.settings.objective != "time":
                 chosen = chosen[:1]  # back ends are not timed side by side, nor is energy
             if chosen:
-                value = None if self.settings.objective == "time" else values[chosen[0]]
+                value = None if self.settings.objective == "time" else self.strategy.values[chosen[0]]
                 candidates = tuple(self.trials[index] for index in chosen)
                 duels.append(Duel(self.prepared, candidates, self.measure, self.seed, value))
             else:
@@ -359,6 +358,11 @@ def _columns(trial: Trial) -> dict[str, Coordinate]:
         "variant": trial.variant,
         **{f"{trial.variant}.{name}": value for name, value in trial.tunables.items()},
     }
+
+
+def _suppose(trial: Trial) -> float:
+    """Return what its back end lets suppose of a trial; of a host's processor, which has no blocks, nothing."""
+    return 0.0 if is_host(trial.device) else get_spec(trial.backend).usual_block.suppose(trial.threads)
 
 
 def _spent_s(runs: Sequence[EarlierRun]) -> float:

@@ -14,7 +14,8 @@ from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 
 START = 3
-"""So many configurations are tried before the model is asked, the most central one first, then far ones."""
+"""So many configurations are tried before the model is asked, of those that are supposed best the most central one
+first, then far ones."""
 FAR_AMONG = 30
 POOL = 6000
 """Of larger spaces the model looks at so many at a time: neighbours of the best, and others drawn anew at each fit."""
@@ -133,6 +134,8 @@ class Surrogate(Strategy):
         open_groups = np.flatnonzero(np.bincount(self.space.groups[~self.is_taken]))
         group = open_groups[np.argmin(taken[open_groups])]
         free = np.flatnonzero(~self.is_taken & (self.space.groups == group))
+        supposed = self.space.supposed[free]
+        free = free[supposed == supposed.min()]
         if taken[group] == 0:
             return int(free[np.argmin(self.space.centre[free] + 1e-3 * self.random.random(free.size))])
         if self._is_right.sum() >= 2 and taken[group] >= START / self.space.group_count:

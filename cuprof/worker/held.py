@@ -1,4 +1,4 @@
-"""The arrays of a block of trials, kept where they are for the blocks of the same problem that follow it."""
+"""What stays of a job for the next one: the arrays of a block of trials, and when a device was last at work."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from cuprof.backends.contract import Runnable, Session
 
 
 class Held:
-    """Keep one session. To open one takes most of a second where inputs and references are large."""
+    """Keep one session. To open one takes most of a second where inputs and references are large.
+
+    Attributes:
+        busy_until_ns: by back end, until when its device has worked at least, by the monotonic clock.
+    """
 
     def __init__(self) -> None:
+        self.busy_until_ns: dict[str, int] = {}
         self._kept: tuple[tuple[object, ...], Session[Runnable], int] | None = None
 
     def take(self, key: tuple[object, ...]) -> tuple[Session[Runnable], int] | None:

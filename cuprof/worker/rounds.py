@@ -18,6 +18,7 @@ from cuprof.records import Measure, Timing
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import LONG_NS, Candidate
 from cuprof.worker.executions import Executions
+from cuprof.worker.held import Held
 from cuprof.worker.status_page import Phase
 
 IDLE_NS = 100_000_000
@@ -31,18 +32,24 @@ class Rounds:
         backend: the device that the bench's session is on.
         monitor: tells the device's state, or None.
         executions: deals the executions and keeps count of their results.
+        held: knows whether the device has rested, from job to job.
 
     Attributes:
         current: index of the candidate that was executed or told of last; -1 before the first.
     """
 
     def __init__(
-        self, bench: Bench, backend: Backend[Runnable], monitor: StateMonitor | None, executions: Executions
+        self,
+        bench: Bench,
+        backend: Backend[Runnable],
+        monitor: StateMonitor | None,
+        executions: Executions,
+        held: Held,
     ) -> None:
         self.bench, self.backend, self.monitor, self.executions = bench, backend, monitor, executions
+        self.held = held
         self.current = -1
         self._rng = np.random.default_rng()
-        self._busy_until_ns: int | None = None
 
     def sample(self, candidates: Sequence[Candidate], measure: Measure) -> Iterator[tuple[Candidate, Timing]]:
         """Yield each candidate with its timing, as soon as that is known well enough."""
@@ -89,16 +96,24 @@ class Rounds:
 
     def keep_warm(self) -> None:
         """Note that the device has worked until now, and has its clocks."""
-        self._busy_until_ns = time.monotonic_ns()
+        self.held.busy_until_ns[self.backend.spec.name] = time.monotonic_ns()
+
+    def stay_warm(self) -> None:
+        """Note that the device works still, unless it has rested: a check is too short to bring its clocks up."""
+        if not self._has_rested:
+            self.keep_warm()
 
     def attend(self, index: int) -> None:
         """Say that a candidate is going to be executed."""
         self.current = index
         self.bench.enter(index, Phase.TIME)
 
+    @property
+    def _has_rested(self) -> bool:
+        return time.monotonic_ns() - self.held.busy_until_ns.get(self.backend.spec.name, 0) > IDLE_NS
+
     def _sampler(self, measure: Measure, once: frozenset[int], begun: Mapping[int, Reading]) -> Sampler:
         config = self.bench.job.measure
-        rested = self._busy_until_ns is None or time.monotonic_ns() - self._busy_until_ns > IDLE_NS
         return Sampler(
             session=self.bench.session,
             rule=stopping_rule(config),
@@ -106,7 +121,7 @@ class Rounds:
             rng=self._rng,
             attend=self.attend,
             warmup=config.warmup,
-            settle_ns=config.settle_seconds * 1e9 if rested else 0.0,
+            settle_ns=config.settle_seconds * 1e9 if self._has_rested else 0.0,
             clock_tolerance=config.clock_tolerance,
             monitor=self.monitor,
             dealer=self.executions if self.executions.count else None,

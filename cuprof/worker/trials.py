@@ -152,7 +152,7 @@ class TrialRunner:
             int(facts.details.get("last_level_cache_bytes") or 0),
         )
         executions = Executions(bench, stocked)
-        rounds = Rounds(bench, self.backend, self.monitor, executions)
+        rounds = Rounds(bench, self.backend, self.monitor, executions, self.held)
         energy = EnergyMeter(bench, self.backend, self.monitor)
         self.integrity.watch(bench, executions, rounds)
         size = self.job.measure.rotation if self.job.measure.interleave else 1

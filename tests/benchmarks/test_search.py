@@ -65,7 +65,10 @@ def test_a_search_of_a_recording_supposes_what_one_on_a_device_of_the_back_end_w
     usual, half, broken = read_space(table).suppose("cuda")
     assert 0 == usual < half
     assert usual == broken, "192 threads are whole warps"
-    assert read_space(table).suppose("opencl") == read_space(table).suppose(None) == [0, 0, 0]
+    assert read_space(table).suppose("cpu") == read_space(table).suppose(None) == [0, 0, 0]
+    assert read_space(table).suppose("opencl") == [0, 0, 0], "multiples of 64 from 64 to 256"
+    table.write_text(BLOCKS.replace("block_size_x", "MDIMC").replace("block_size_y", "NDIMC"))
+    assert read_space(table).suppose("cuda") == [usual, half, broken], "as CLBlast calls them"
     table.write_text(BLOCKS.replace("block_size_x", "width").replace("block_size_y", "height"))
     assert read_space(table).suppose("cuda") == [0, 0, 0]
 
@@ -77,8 +80,10 @@ def test_a_search_of_a_recording_supposes_what_one_on_a_device_of_the_back_end_w
         ("convolution_RTX_3090", "cuda"),
         ("gemm-h200", "cuda"),
         ("rtx4090_T4", "cuda"),
-        ("W6600_T4", None),
-        ("MI250X", None),
+        ("W6600_T4", "opencl"),
+        ("MI250X", "opencl"),
+        ("gemm_gfx90a", "opencl"),
+        ("RX_7900_XTX", "opencl"),
         ("gemm_512", None),
         ("Arc_A770", None),
     ],
@@ -90,21 +95,21 @@ def test_whose_device_was_recorded_is_told_by_a_files_name(tmp_path: Path, name:
 
 def test_what_a_cache_says_of_its_device_comes_before_its_name(tmp_path: Path) -> None:
     path = tmp_path / "A100.json"
-    for device, backend in (("AMD Radeon PRO W7800", None), ("NVIDIA A100-PCIE-40GB", "cuda")):
+    for device, backend in (("AMD Radeon PRO W7800", "opencl"), ("NVIDIA A100-PCIE-40GB", "cuda")):
         path.write_text(json.dumps({"device_name": device, **CACHE}))
         assert read_space(path).backend == backend
 
 
-def test_only_recordings_of_nvidias_devices_are_searched_with_what_is_known_of_them(tmp_path: Path) -> None:
+def test_recordings_are_searched_with_what_is_known_of_their_devices(tmp_path: Path) -> None:
     rows = "".join(f"{32 * x},{y},{1 + (x - 8) ** 2 + y},1\n" for x in range(1, 33) for y in range(9))
     for name in ("A100", "W7800"):
         (tmp_path / f"{name}.csv").write_text(f"block_size_x,y,time_ms,cost_s\n{rows}")
     contender = search.Contender(search.OURS, search.DEFAULT)
-    known, unknown, told_none, told = (
+    cuda, opencl, told_opencl, told_cuda = (
         replace(search.repeat((contender, tmp_path / f"{name}.csv", 1, backend)), space="", own_ms=0)
         for name, backend in (("A100", None), ("W7800", None), ("A100", "opencl"), ("W7800", "cuda"))
     )
-    assert known == told != unknown == told_none
+    assert cuda == told_cuda != opencl == told_opencl
 
 
 def test_what_is_no_space_is_told(tmp_path: Path) -> None:

@@ -125,11 +125,18 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
 def test_a_strategy_supposes_what_the_back_end_of_each_trial_lets_it(backend: str) -> None:
     bench = Bench()
     trials = [replace(trial, threads=64 + place) for place, trial in enumerate(bench.trials)]
-    trials = [trials[0], *(replace(trial, backend=backend) for trial in trials[1:])]
+    trials = [trials[0], *(replace(trial, backend=backend, device=None) for trial in trials[1:])]
     supposed = SearchFeed(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed
     suppose = get_spec(backend).usual_block.suppose
     assert supposed.tolist() == [0, *(suppose(trial.threads) for trial in trials[1:])]
-    assert any(supposed) == (backend == "cuda")
+    assert any(supposed) == (backend in ("cuda", "opencl"))
+
+
+def test_of_a_hosts_processor_nothing_is_supposed() -> None:
+    bench = Bench()
+    processor = DeviceFacts("opencl", 0, "a processor", details={"type": "CPU"})
+    trials = [replace(trial, backend="opencl", device=processor, threads=1) for trial in bench.trials]
+    assert not SearchFeed(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed.any()
 
 
 def test_the_next_job_is_built_while_one_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +314,7 @@ def test_jobs_that_wait_for_builds_side_by_side_have_more_to_build(
 @pytest.mark.parametrize(("better", "sizes"), [(1.0, range(4, 8)), (0.97, range(2, 4))])
 def test_second_looks_share_a_job_without_what_is_promising_no_more(better: float, sizes: range) -> None:
     """All take the same time, or each takes less than the one before it, which is soon more than 5 % behind."""
-    bench = Bench(trials=24)
+    bench = Bench(trials=24, finalists=24)
     times: dict[str, float] = {}
     bench.random = NoNoise()
     bench.time_ns = lambda trial: times.setdefault(trial.identity, 1e6 * better ** len(times))  # type: ignore[method-assign]
@@ -317,6 +324,14 @@ def test_second_looks_share_a_job_without_what_is_promising_no_more(better: floa
     assert {*again[:-1]} <= {*sizes}
     right = sum(not math.isnan(value) for value in bench.feed.strategy.values.values())
     assert sum(again) == right or better < 1
+
+
+def test_of_many_that_are_level_only_finalists_are_looked_at_again() -> None:
+    bench = Bench(trials=24, finalists=6)
+    bench.random = NoNoise()
+    bench.time_ns = lambda trial: 1e6  # type: ignore[method-assign]
+    bench.run()
+    assert sum(len(job.trials) for job in bench.jobs if job.measure.max_samples == 60) == 6
 
 
 def test_times_of_another_problem_say_what_to_try_first() -> None:

@@ -13,6 +13,7 @@ from cuprof.errors import UnknownNameError
 from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
+from cuprof.search.surrogate import START
 from cuprof.search.usual_block import UsualBlock
 
 AXES = {"x": [1, 2, 4, 8, 16, 32], "y": list(range(6)), "kind": ["a", "b", "c"], "z": [0, 1]}
@@ -115,17 +116,22 @@ USUAL = UsualBlock(128, 512, multiple=32)
 SIZES = [{"block": block, "y": y} for block, y in product((32, 64, 128, 256, 512, 768, 1024), range(12))]
 
 
-def tried_threads(threads: list[int | None], times: np.ndarray) -> np.ndarray:
+def tried_threads(threads: list[int | None], times: np.ndarray, seed: int) -> np.ndarray:
     """Return by which factor of two the blocks tried are beyond 128 to 512 threads, in order."""
-    asked = run(make_strategy(DEFAULT, Space(SIZES, supposed=list(map(USUAL.suppose, threads))), 1), times, 20)
+    asked = run(make_strategy(DEFAULT, Space(SIZES, supposed=list(map(USUAL.suppose, threads))), seed), times, 20)
     blocks = np.array([SIZES[index]["block"] for index in asked])
     return np.maximum(np.maximum(np.log2(128 / blocks), np.log2(blocks / 512)), 0)
 
 
 def test_blocks_of_typical_numbers_of_threads_are_tried_first_and_unknown_ones_alike() -> None:
     times = 1e3 * np.exp([0.3 * abs(each["y"] - 5) for each in SIZES])
-    known = [each["block"] for each in SIZES]
-    assert tried_threads(known, times)[3:].mean() < 0.5 * tried_threads([None] * len(SIZES), times)[3:].mean()
+    known, unknown = (
+        np.array([tried_threads(threads, times, seed) for seed in range(6)])
+        for threads in ([each["block"] for each in SIZES], [None] * len(SIZES))
+    )
+    assert not known[:, :START].any()
+    assert unknown[:, :START].any()
+    assert known.mean() < 0.8 * unknown.mean()
 
 
 def test_a_supposition_that_is_wrong_costs_little() -> None:
@@ -141,7 +147,7 @@ def test_a_supposition_that_is_wrong_costs_little() -> None:
         [run(make_strategy(DEFAULT, space, seed), np.exp(logs), 60).index(wanted) for seed in range(8)]
         for space in (Space(points, supposed=supposed), Space(points))
     ]
-    assert np.mean(needed[0]) <= np.mean(needed[1]) + 3
+    assert np.mean(needed[0]) <= 1.5 * np.mean(needed[1])
 
 
 def test_of_a_supposition_that_times_contradict_nothing_is_left() -> None:
