@@ -16,7 +16,7 @@ SPEC = BackendSpec(
     lister="cuprof.backends.opencl.presence:list_devices",
     unheeded=frozenset({"graph", "timer"}),
     noise=NoiseSource.EVENTS,
-    # CLBlast's tuning database, 12 kernels: 93 % of 406 bests on AMD's GPUs lie there, 80 % of 763 on NVIDIA's, and nine
+    # CLBlast's tuning database, 12 kernels: 93 % of 406 bests on AMD's GPUs lie there, 80 % of 763 on NVIDIA's; nine
     # in ten are multiples of 64. HIP's performance guidelines say 128 to 256, in multiples of 64.
     usual_block=UsualBlock(64, 256, multiple=64),
 )
