@@ -52,7 +52,8 @@ class Rotation:
         for candidate in self.candidates:
             needs_own = candidate.changes_settings
             finished = self._check(candidate)
-            self.rounds.stay_warm()
+            if candidate.check is not None:
+                self.rounds.stay_warm()
             finished = self._put_back(candidate) or finished
             replaced = self.bench.find_replaced(candidate)
             if replaced:
