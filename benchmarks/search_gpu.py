@@ -1,11 +1,16 @@
 """Searches on a GPU beside running everything: how near to the best they come in a tenth of the time.
 
     python -m benchmarks.search_gpu axpy convolution triton_matmul --out FOLDER
+    python -m benchmarks.search_gpu axpy --whole FOLDER --live 5 --keep DATABASES
 
-Each space is run as a whole once, which takes minutes, and is kept as a table that `benchmarks.search` reads too. Ten
-seeds are replayed on it, of cuprof's default strategy and, where it is installed, of Kernel Tuner's best one; two
-searches run on the GPU itself: their budget is for trying alone, `wall_s` has their start and their last comparison
-too. Each configuration found is worth the time that the whole run measured.
+Each space is run as a whole once, which takes minutes, and is kept as a table that `benchmarks.search` reads too; the
+second line takes it from there, on the same device. Ten seeds are replayed on it, of cuprof's default strategy and,
+where it is installed, of Kernel Tuner's best one. Two searches run on the GPU itself: their budget is for `trying`
+alone, `wall_s` and its `share` of the whole time have their start and their last comparison too.
+
+The table's times are single quick readings, and the least of thousands is the luckiest. So all that was found, and the
+best readings, are measured side by side at the end, to a quarter of a percent. By this truth, and by the rule of
+`cuprof compare`, each configuration found is rated.
 """
 
 from __future__ import annotations
@@ -14,8 +19,9 @@ import csv
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,20 +29,26 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.gpu import require_gpu
-from benchmarks.process import Answer, run
 from benchmarks.recorded_spaces import RecordedSpace, read_space
 from benchmarks.search import search
 from benchmarks.space import copy_project
 from benchmarks.table import Row, make_parser, report, start
 from benchmarks.tools.search_kernel_tuner import Tuner, list_strategies
+from benchmarks.wide_project import CASES, Project
+from cuprof.comparison import Entry, Side, compare
+from cuprof.comparison.sides import Finder
+from cuprof.errors import CuprofError, UsageError
+from cuprof.point import Coordinate, Point
 from cuprof.reading.queries import query
+from cuprof.records import Measure
 from cuprof.search.registry import DEFAULT
 from cuprof.search.space import Space
+from cuprof.statistics.verdict import Verdict
 
-COLUMNS = ("space", "search", "configurations", "wall_s", "share", "over_best", "found")
-SHARE, WITHIN, LEVEL, SEEDS, LIVE = 0.1, 0.02, 0.01, 10, 2
-OURS, THEIRS = f"cuprof's {DEFAULT}", "simulated_annealing"
-QUICK = ("measure=quick", "measure.modes=[cold]", "measure.energy=false", "report=none")
+COLUMNS = ("space", "search", "configurations", "wall_s", "share", "trying", "over_best", "found")
+SHARE, WITHIN, SEEDS, LIVE, BEST = 0.1, 0.02, 10, 2, 10
+EVERYTHING, OURS, THEIRS, ON_GPU = "everything", f"cuprof's {DEFAULT}", "simulated_annealing", "on the GPU"
+TRUTH = ("measure.target=0.0025", "measure.max_seconds=2")
 TRIALS = """
 SELECT t.tunables, r.state, r.job, g.median_ns,
     10000000 + COALESCE(r.build_ns, 0) + COALESCE(g.sample_count * g.mean_ns, 0) AS cost_ns
@@ -44,93 +56,97 @@ FROM run AS r JOIN trial AS t ON t.id = r.trial_id LEFT JOIN timing AS g ON g.ru
 """
 
 
-@dataclass(frozen=True)
-class Case:
-    """A family of the benchmarks' project, made wide.
-
-    Args:
-        tunables: all of whose values are tried.
-        edits: file → text in it → what takes its place.
-    """
-
-    tunables: tuple[str, ...]
-    settings: tuple[str, ...]
-    edits: Mapping[str, Mapping[str, str]]
-
-
-CASES = {
-    "axpy": Case(
-        ("block", "per_thread"),
-        ("problem.n=2**22",),
-        {
-            "family.py": {
-                "BLOCKS = (32, 64, 128, 256, 512, 1024)": "BLOCKS = tuple(range(32, 1025, 32))",
-                "PER_THREAD = (1, 2, 4, 8, 16, 32, 64, 128)": "PER_THREAD = tuple(range(1, 65))",
-            }
-        },
-    ),
-    "convolution": Case(
-        ("block_x", "block_y", "tile_x", "tile_y", "shared", "padding", "read_only", "unroll"), ("problem.n=1024",), {}
-    ),
-    "triton_matmul": Case(
-        ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages"),
-        ("problem.n=1024", "variants=every"),
-        {
-            "matmul.py": {
-                "for m in (64, 128)": "for m in (16, 32, 64, 128, 256)",
-                "for n in (64, 128, 256)": "for n in (16, 32, 64, 128, 256)",
-                "for k in (32, 64)": "for k in (16, 32, 64, 128)",
-                "for warps in (4, 8)": "for warps in (1, 2, 4, 8)",
-                "for stages in (3, 4)": "for stages in (1, 2, 3, 4, 5)",
-                "CONFIGS.append(": "(",
-            }
-        },
-    ),
-}
+Truth = Mapping[Point, Entry]
+"""Those configurations that were measured side by side and are right."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the spaces asked for; see the module's docstring."""
     parser = make_parser((__doc__ or "").partition("\n")[0])
-    parser.add_argument("spaces", nargs="*", default=list(CASES), choices=[*CASES, []], help="default: all")
+    parser.add_argument("spaces", nargs="*", choices=[*CASES, []], help="default: all")
     parser.add_argument("--live", type=int, default=LIVE, help="searches on the GPU itself (default: %(default)s)")
+    parser.add_argument("--whole", type=Path, metavar="FOLDER", help="take the tables that an earlier --out has")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the databases there (default: nowhere)")
     options = parser.parse_args(arguments)
+    spaces = list(dict.fromkeys(options.spaces or CASES))
+    tables = {name: read_table(options.whole, name) for name in spaces} if options.whole else {}
+    for name in spaces:
+        if options.keep and (options.keep / name).exists():
+            raise UsageError(f"--keep: there is {options.keep / name} of another run already; name another folder")
     require_gpu()
-    rows = []
+    rows: list[Row] = []
+    asked: dict[str, bool | None] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.spaces:
-            rows += measure_space(name, CASES[name], Path(folder, name), options.out, options.live)
-    return report("search_gpu", COLUMNS, rows, options.out, criteria(rows))
+        for name in spaces:
+            project = Project(name, copy_project(Path(folder, name, "project")), (options.keep or Path(folder)) / name)
+            project.widen()
+            found, truth = measure_space(project, tables.get(name) or run_whole(project, options.out), options.live)
+            rated = rate(found, truth)
+            asked |= criteria(rated, truth)
+            rows += rated
+    return report("search_gpu", COLUMNS, rows, options.out, asked)
 
 
-def measure_space(name: str, case: Case, work: Path, out: Path, live: int) -> list[Row]:
-    """Run a space as a whole, replay searches on it, and run some more on the GPU.
+def read_table(folder: Path, name: str) -> RecordedSpace:
+    """Return what an earlier run left of a space.
 
-    Args:
-        out: where the table of the whole space goes.
+    Raises:
+        UsageError: it is not there, or of something else.
     """
-    project = copy_project(work / "project")
-    for file, edits in case.edits.items():
-        path = project / "kernels" / name / file
-        text = path.read_text()
-        for old, new in edits.items():
-            text = text.replace(old, new)
-        path.write_text(text)
-    sweep = partial(_sweep, project, (f"family={name}", *case.settings, *(f"tune.{one}=all" for one in case.tunables)))
-    whole = sweep("whole", ())
-    recorded = record(_database(work, "whole"), whole.wall_s, out / f"{name}.csv", case.tunables)
-    rows = [_row(name, "everything", len(recorded.times), whole.wall_s, whole.wall_s, recorded, recorded.optimum)]
-    print(f"{name}: {len(recorded.times)} configurations in {whole.wall_s:.1f} s {whole.fault}", file=sys.stderr)
-    rows += replay(name, replace(recorded, limit_s=SHARE * whole.wall_s), whole.wall_s)
-    for seed in range(live):
-        own = sweep(
-            f"seed{seed}", ("search=surrogate", f"search.budget={SHARE * whole.wall_s:.1f}s", f"search.seed={seed}")
-        )
-        tried = query(_database(work, f"seed{seed}"), TRIALS)
-        place = recorded.configurations.index(_configuration(find_answer(tried), case.tunables))
-        count, found_ms = tried.tunables.nunique(), recorded.times[place]
-        rows.append(_row(name, f"on the GPU {seed}", count, own.wall_s, whole.wall_s, recorded, found_ms))
-    return rows
+    try:
+        recorded = read_space(folder / f"{name}.csv")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--whole has no table of {name}: {error}; without it, one is made in --out") from None
+    if {*recorded.configurations[0]} != {*CASES[name].tunables}:
+        raise UsageError(f"{folder / name}.csv has other tunables than {', '.join(CASES[name].tunables)}")
+    return recorded
+
+
+def run_whole(project: Project, out: Path) -> RecordedSpace:
+    """Run a space as a whole, and return its table, which `out` has too."""
+    whole = project.sweep("whole", "measure=quick")
+    print(f"{project.family}: everything in {whole.wall_s:.1f} s {whole.fault}", file=sys.stderr)
+    return record(project.locate("whole"), whole.wall_s, out / f"{project.family}.csv", project.case.tunables)
+
+
+def measure_space(project: Project, recorded: RecordedSpace, live: int) -> tuple[list[Row], Truth]:
+    """Replay searches, run some more on the GPU, and measure what they found side by side with the best readings."""
+    name, whole_s = project.family, float(recorded.costs.sum())
+    rows = [_row(name, EVERYTHING, len(recorded.times), whole_s, whole_s, whole_s)]
+    rows += replay(name, replace(recorded, limit_s=SHARE * whole_s), whole_s)
+    rows += [search_live(project, seed, whole_s) for seed in range(live)]
+    best = np.argsort(recorded.times)[: min(BEST, recorded.ascending.size)]
+    chosen = [*(Point(recorded.configurations[place]) for place in best), *(row["configuration"] for row in rows)]
+    return rows, measure_truth(project, [*filter(None, dict.fromkeys(chosen))])
+
+
+def search_live(project: Project, seed: int, whole_s: float) -> Row:
+    """Return the row of a search on the GPU, without a configuration where it failed."""
+    name, trying_s = f"{ON_GPU} {seed}", SHARE * whole_s
+    settings = (f"search={DEFAULT}", f"search.budget={trying_s:.1f}s", f"search.seed={seed}")
+    own = project.sweep(f"seed{seed}", "measure=quick", *settings)
+    if own.fault:
+        print(f"{project.family}, {name}: {own.fault}", file=sys.stderr)
+        return _row(project.family, name, 0, own.wall_s, trying_s, whole_s)
+    tried = query(project.locate(f"seed{seed}"), TRIALS)
+    found = Point(_configuration(json.loads(find_answer(tried)), project.case.tunables))
+    return _row(project.family, name, tried.tunables.nunique(), own.wall_s, trying_s, whole_s, found)
+
+
+def measure_truth(project: Project, chosen: Sequence[Point]) -> Truth:
+    """Measure configurations in one rotation; where some have no time, a line says why."""
+    project.restrict(chosen)
+    why = project.sweep("truth", *TRUTH, f"measure.rotation={len(chosen)}").fault
+    entries: list[Entry] = []
+    try:
+        entries += Finder(project.locate("truth")).find("latest").entries
+    except CuprofError as error:
+        why = why or str(error)
+    truth = {Point(_configuration(each.tunables, project.case.tunables)): each for each in entries if each.series}
+    if lacking := sum(each not in truth for each in chosen):
+        why = why or next((each.ending for each in entries if not each.series), "not run")
+        print(f"{project.family}: side by side, {lacking} of {len(chosen)} have no time: {why}", file=sys.stderr)
+    return truth
 
 
 def replay(name: str, recorded: RecordedSpace, whole_s: float) -> list[Row]:
@@ -143,38 +159,10 @@ def replay(name: str, recorded: RecordedSpace, whole_s: float) -> list[Row]:
     for strategy, find in strategies.items():
         for seed in range(SEEDS):
             asked = np.array(find(seed))
-            spent_s, best = float(recorded.costs[asked].sum()), float(np.nanmin(recorded.times[asked]))
-            rows.append(_row(name, strategy, asked.size, spent_s, whole_s, recorded, best))
+            spent_s, best = float(recorded.costs[asked].sum()), asked[np.nanargmin(recorded.times[asked])]
+            found = Point(recorded.configurations[best])
+            rows.append(_row(name, strategy, asked.size, spent_s, spent_s, whole_s, found))
     return rows
-
-
-def _sweep(project: Path, selection: tuple[str, ...], name: str, settings: tuple[str, ...]) -> Answer:
-    """Run a sweep with a database and caches of its own."""
-    work = project.parent
-    caches = {"CUPROF_CACHE": str(work / f"{name}.cubin"), "TRITON_CACHE_DIR": str(work / f"{name}.triton")}
-    command = [
-        sys.executable,
-        "-m",
-        "cuprof",
-        "sweep",
-        *selection,
-        *settings,
-        *QUICK,
-        f"store.url={_database(work, name)}",
-    ]
-    answer = run(command, work, folder=project, environment=caches, limit_s=900, accept=(0, 1))
-    if answer.fault:
-        print(f"{name}: {answer.fault}", file=sys.stderr)
-    return answer
-
-
-def _database(work: Path, name: str) -> str:
-    return f"sqlite:///{work / name}.sqlite"
-
-
-def _configuration(text: str, tunables: Sequence[str]) -> dict[str, int]:
-    given = json.loads(text)
-    return {name: given[name] for name in tunables}
 
 
 def find_answer(tried: pd.DataFrame) -> str:
@@ -196,34 +184,77 @@ def record(url: str, wall_s: float, path: Path, tunables: Sequence[str]) -> Reco
         writer.writeheader()
         for trial, cost_s in zip(found.itertuples(), costs_s, strict=True):
             time_ms = trial.median_ns * 1e-6 if trial.state == "ok" else ""
-            writer.writerow({**_configuration(trial.tunables, tunables), "time_ms": time_ms, "cost_s": cost_s})
+            writer.writerow(
+                {**_configuration(json.loads(trial.tunables), tunables), "time_ms": time_ms, "cost_s": cost_s}
+            )
     return read_space(path)
 
 
+def _configuration(tunables: Mapping[str, Coordinate], names: Sequence[str]) -> dict[str, Coordinate]:
+    return {name: tunables[name] for name in names}
+
+
 def _row(
-    name: str, kind: str, tried: int, wall_s: float, whole_s: float, recorded: RecordedSpace, found_ms: float
+    space: str, kind: str, tried: int, wall_s: float, trying_s: float, whole_s: float, found: Point | None = None
 ) -> Row:
     return {
-        "space": name,
+        "space": space,
         "search": kind,
         "configurations": tried,
         "wall_s": wall_s,
         "share": wall_s / whole_s,
-        "over_best": found_ms / recorded.optimum - 1,
-        "found": f"{found_ms * 1e3:.2f} µs",
+        "trying": trying_s / whole_s,
+        "configuration": found,
     }
 
 
-def criteria(rows: Sequence[Row]) -> dict[str, bool | None]:
-    """Return what is asked of the searches, and whether it holds."""
-    asked: dict[str, bool | None] = {}
-    for space in dict.fromkeys(row["space"] for row in rows):
-        own = [row for row in rows if row["space"] == space]
-        ours, theirs = ([row["over_best"] for row in own if tool in row["search"]] for tool in (OURS, THEIRS))
-        asked[f"{space}: at least 2,000 configurations"] = own[0]["configurations"] >= 2000
-        asked[f"{space}: within {WITHIN:.0%} in {SHARE:.0%} of the time, median of {SEEDS}"] = np.median(ours) <= WITHIN
-        level = np.median(ours) <= np.median(theirs) + LEVEL if theirs else None
-        asked[f"{space}: no worse than Kernel Tuner"] = level
+def rate(rows: Sequence[Row], truth: Truth) -> list[Row]:
+    """Return rows with the time of what was found, where it has one, and how far that is over the best."""
+    times = {each: entry.series[Measure.COLD].median_ns for each, entry in truth.items()}
+    best = min(times, key=times.__getitem__, default=None)
+    rated: list[Row] = []
+    for row in rows:
+        found = best if row["search"] == EVERYTHING else row["configuration"]
+        ns = times.get(found)
+        excess, text = (ns / min(times.values()) - 1, f"{ns / 1e3:.2f} µs") if ns else (None, None)
+        rated.append({**row, "configuration": found, "over_best": excess, "found": text})
+    return rated
+
+
+def judge(truth: Truth, base: Row, new: Row) -> Verdict | None:
+    """Return what `cuprof compare` says of what two searches found; one and the same configuration is level."""
+    entries = [truth[row["configuration"]] for row in (base, new) if row["configuration"] in truth]
+    if len(entries) < 2:
+        return None
+    before, after = (Side(each.label, "variant", each.label, [each]) for each in entries)
+    rows = compare(before, after).rows
+    return rows[0].verdict if rows else Verdict.SAME
+
+
+def pick_median(rows: Sequence[Row]) -> Row:
+    """Return the row in the middle, the worse one of two; one of nothing where any has no time."""
+    if not rows or any(row["over_best"] is None for row in rows):
+        return {"configuration": None, "over_best": None}
+    return sorted(rows, key=lambda row: row["over_best"])[len(rows) // 2]
+
+
+def criteria(rows: Sequence[Row], truth: Truth) -> dict[str, bool | None]:
+    """Return what is asked of the searches of a space, and whether it holds; print how they compare seed by seed."""
+    space = rows[0]["space"]
+    ours, theirs, live = ([row for row in rows if kind in row["search"]] for kind in (OURS, THEIRS, ON_GPU))
+    if theirs:
+        pairs = Counter(judge(truth, *pair) or "not told" for pair in zip(theirs, ours, strict=True))
+        counts = ", ".join(f"{pairs[each]} {each}" for each in (*Verdict, "not told"))
+        print(f"{space}: seed by seed, what ours found beside Kernel Tuner's: {counts}")
+    asked: dict[str, bool | None] = {f"{space}: at least 2,000 configurations": rows[0]["configurations"] >= 2000}
+    near = {f"{space}: within {WITHIN:.0%} in {SHARE:.0%} of the time, median of {SEEDS}": ours}
+    if live:
+        near[f"{space}: {ON_GPU} within {WITHIN:.0%}, median of {len(live)}"] = live
+    for text, of in near.items():
+        excess = pick_median(of)["over_best"]
+        asked[text] = None if excess is None else excess <= WITHIN
+    verdict = judge(truth, pick_median(theirs), pick_median(ours))
+    asked[f"{space}: no worse than Kernel Tuner"] = None if verdict is None else verdict is not Verdict.SLOWER
     return asked
 
 

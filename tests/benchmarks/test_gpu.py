@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from benchmarks import agreement, faults, profilers, side_by_side
+from benchmarks import agreement, faults, profilers, search_gpu, side_by_side
 from benchmarks.gpu import NoGpuError, require_gpu
 from benchmarks.process import ROOT
 from benchmarks.table import start
 from cuprof.records import DeviceFacts, Unavailable
 from cuprof.worker.devices import DeviceTable
 
-SCRIPTS = (agreement, faults, profilers, side_by_side)
+SCRIPTS = (agreement, faults, profilers, search_gpu, side_by_side)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -13,8 +14,17 @@ import pandas as pd
 import pytest
 
 from benchmarks import search, search_gpu
+from benchmarks.process import Answer
 from benchmarks.recorded_spaces import RecordedSpace, find_spaces, read_space
-from benchmarks.space import PROJECT
+from benchmarks.space import PROJECT, copy_project
+from benchmarks.table import Row, start
+from benchmarks.wide_project import CASES, Case, Project
+from cuprof.comparison import Entry
+from cuprof.family.loader import load_family
+from cuprof.plan import Selection, plan
+from cuprof.point import Point
+from cuprof.records import Measure
+from cuprof.statistics import Series
 
 TABLE = "x,mode,time_ms,cost_s\n1,a,2.5,0.5\n2,a,,0.25\n4,b,1.25,0.5\n"
 ENTRY = {"compile_time": 300.0, "verification_time": 0, "benchmark_time": 200.0}
@@ -166,8 +176,8 @@ def test_the_benchmark_tells_what_holds_and_its_pieces_join(tmp_path: Path, caps
     assert search.main(["--spaces", str(tmp_path / "none")]) == 2
 
 
-@pytest.mark.parametrize(("name", "case"), search_gpu.CASES.items())
-def test_every_family_that_is_made_wide_still_has_what_is_edited(name: str, case: search_gpu.Case) -> None:
+@pytest.mark.parametrize(("name", "case"), CASES.items())
+def test_every_family_that_is_made_wide_still_has_what_is_edited(name: str, case: Case) -> None:
     for file, edits in case.edits.items():
         text = (PROJECT / "kernels" / name / file).read_text()
         assert [text.count(old) for old in edits] == [1] * len(edits)
@@ -195,13 +205,184 @@ def test_a_recorded_space_shares_the_whole_time_out(tmp_path: Path, monkeypatch:
     assert np.array_equal(space.times, [9e-4, 9.5e-4, np.nan], equal_nan=True)
 
 
+def list_configurations(project: Project) -> list[Point]:
+    """Return all that a sweep of the copied family is planned to run."""
+    settings = dict(each.split("=") for each in project.case.settings)
+    selection = Selection(
+        project.family,
+        variants=(settings.get("variants", "all"),),
+        problem={"n": (settings["problem.n"],)},
+        tune=dict.fromkeys(project.case.tunables, ("all",)),
+    )
+    return [trial.tunables for trial in plan(load_family(project.code), selection, {}).trials]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_family_that_is_restricted_has_the_chosen_configurations_and_no_other(name: str, tmp_path: Path) -> None:
+    if name == "triton_matmul":
+        pytest.importorskip("triton")
+    project = Project(name, copy_project(tmp_path / "project"), tmp_path)
+    project.widen()
+    everything = list_configurations(project)
+    assert len(everything) >= 2000
+    chosen = [everything[0], everything[77], everything[-1]]
+    project.restrict(chosen)
+    assert list_configurations(project) == chosen
+
+
 def test_replayed_searches_get_a_tenth_of_the_whole_time() -> None:
     points = [{"x": x, "y": y} for x in range(20) for y in range(20)]
     times = np.array([1 + abs(point["x"] - 12) + abs(point["y"] - 7) for point in points], float)
     rows = search_gpu.replay("grid", RecordedSpace("grid", points, times, np.ones(400), limit_s=40.0), 400.0)
-    assert {row["configurations"] for row in rows if row["search"] == search_gpu.OURS} == {40}
-    assert search_gpu.criteria([{"space": "grid", "search": "everything", "configurations": 400}, *rows]) == {
-        "grid: at least 2,000 configurations": False,
-        "grid: within 2% in 10% of the time, median of 10": True,
-        "grid: no worse than Kernel Tuner": None if len(rows) == search_gpu.SEEDS else True,
-    }
+    ours = [row for row in rows if row["search"] == search_gpu.OURS]
+    assert len(ours) == search_gpu.SEEDS
+    assert {(row["configurations"], row["share"], row["trying"]) for row in ours} == {(40, 0.1, 0.1)}
+    assert {"x": 12, "y": 7} in [row["configuration"] for row in ours]
+
+
+def make_truth(times_us: Sequence[float]) -> dict[Point, Entry]:
+    """Return a made-up truth: the configurations x = 0, 1, 2 … with these times."""
+    noise = np.random.default_rng(1).normal(1, 0.002, (len(times_us), 60))
+    rounds = np.arange(60)
+    return {
+        Point(x=x): Entry(
+            "it", "one", Point(), Point(x=x), identity=str(x), run=str(x),
+            series={Measure.COLD: Series(1e3 * time * noise[x], rounds, "one rotation")},
+        )
+        for x, time in enumerate(times_us)
+    }  # fmt: skip
+
+
+def make_rows(kind: str, found: Sequence[int | None]) -> list[Row]:
+    return [
+        {"space": "it", "search": kind, "configurations": 9, "configuration": None if x is None else Point(x=x)}
+        for x in found
+    ]
+
+
+def test_what_was_found_is_worth_what_the_truth_says() -> None:
+    truth = make_truth([12.4, 12.0, 15.0])
+    rows = search_gpu.rate([*make_rows("everything", [None]), *make_rows("one", [1, 2, 7, None])], truth)
+    assert [row["over_best"] for row in rows] == [0, 0, pytest.approx(0.25, abs=0.005), None, None]
+    assert rows[0]["found"] == rows[1]["found"] == "12.00 µs"
+    assert rows[0]["configuration"] == Point(x=1)
+    assert {row["over_best"] for row in search_gpu.rate(rows, {})} == {None}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "no_worse", "seed_by_seed"),
+    [
+        ([0, 0, 2], [1, 1, 1], True, "1 slower, 0 faster, 2 same, 0 undecided, 0 not told"),
+        ([2, 2, 0], [1, 1, 3], False, "2 slower, 1 faster, 0 same, 0 undecided, 0 not told"),
+        ([0, 0, 0], [0, 0, 0], True, "0 slower, 0 faster, 3 same, 0 undecided, 0 not told"),
+        ([0, 0, None], [0, 0, 0], None, "0 slower, 0 faster, 2 same, 0 undecided, 1 not told"),
+        ([0, 0, 0], [0, 7, 0], None, "0 slower, 0 faster, 2 same, 0 undecided, 1 not told"),
+        ([0, 0, 0], [], None, ""),
+    ],
+)
+def test_no_worse_than_kernel_tuner_is_what_compare_says_of_both_medians(
+    ours: list[int | None],
+    theirs: list[int | None],
+    no_worse: bool | None,
+    seed_by_seed: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    truth = make_truth([12.0, 12.02, 12.6, 14.0])
+    found = [*make_rows("everything", [None]), *make_rows(search_gpu.OURS, ours), *make_rows(search_gpu.THEIRS, theirs)]
+    asked = search_gpu.criteria(search_gpu.rate(found, truth), truth)
+    assert asked["it: no worse than Kernel Tuner"] is no_worse
+    assert asked["it: within 2% in 10% of the time, median of 10"] is (None if None in ours else ours[1] == 0)
+    assert capsys.readouterr().out.rpartition(": ")[2].strip() == seed_by_seed
+    assert not any(search_gpu.ON_GPU in text for text in asked)
+
+
+@pytest.mark.parametrize(
+    ("found", "holds"), [([0, 1], True), ([0, 2], False), ([2, 0, 0], True), ([0, None], None), ([None], None)]
+)
+def test_searches_on_the_gpu_are_asked_for_themselves(found: list[int | None], holds: bool | None) -> None:
+    truth = make_truth([12.0, 12.02, 12.6])
+    rows = search_gpu.rate([*make_rows("everything", [None]), *make_rows(f"{search_gpu.ON_GPU} 0", found)], truth)
+    asked = search_gpu.criteria(rows, truth)
+    assert asked[f"it: on the GPU within 2%, median of {len(found)}"] is holds
+
+
+FAMILY = """
+import numpy as np
+from cuprof.family import Array, Axis, Family, Signature, Tolerance, Tunable
+
+family = Family(
+    name="doubled", title="2 x", axes=(Axis("n", default=64, low=1, high=99),),
+    signature=lambda problem: Signature({"x": Array((problem.n,), "float64")}, {"y": Array((problem.n,), "float64")}),
+    generate=lambda problem, rng: {"x": rng.random(problem.n)},
+    reference=lambda problem, inputs: {"y": 2 * inputs["x"]},
+    tolerance=lambda problem, inputs, expected: Tolerance(reason="exact"),
+    useful_bytes=lambda problem: 16 * problem.n,
+)
+
+
+@family.cpu("doubled", tunables=(Tunable("factor", (1, 2, 3), 2), Tunable("k", (1, 2), 1)), constraint="k < factor + 1")
+def doubled(problem, tune, inputs, outputs):
+    return lambda: np.multiply(inputs["x"], tune.factor, out=outputs["y"])
+"""
+
+
+def test_the_truth_has_what_is_right_and_one_line_says_what_has_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(CASES, "doubled", Case(("factor", "k"), (), {}))
+    monkeypatch.setattr(search_gpu, "TRUTH", ("measure=quick",))
+    project = Project("doubled", copy_project(tmp_path / "project"), tmp_path / "kept")
+    project.code.mkdir()
+    (project.code / "family.py").write_text(FAMILY)
+    right, level, wrong = Point(factor=2, k=1), Point(factor=2, k=2), Point(factor=3, k=1)
+    truth = search_gpu.measure_truth(project, [right, level, wrong])
+    assert {*truth} == {right, level}
+    assert truth[right].series[Measure.COLD].together == truth[level].series[Measure.COLD].together != ""
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("doubled: side by side, 1 of 3 have no time: doubled/doubled · n=64 · factor=3, k=1: wrong_")
+
+
+def test_a_sweep_for_the_truth_that_fails_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Project, "sweep", lambda *_: Answer(900.0, fault="stopped after 900 s"))
+    project = Project("axpy", copy_project(tmp_path / "project"), tmp_path)
+    assert search_gpu.measure_truth(project, [Point(block=32, per_thread=1)]) == {}
+    assert capsys.readouterr().err == "axpy: side by side, 1 of 1 have no time: stopped after 900 s\n"
+
+
+def test_a_search_on_the_gpu_that_fails_has_found_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Project, "sweep", lambda *_: Answer(7.0, fault="exit code 2: error: no device"))
+    row = search_gpu.search_live(Project("axpy", tmp_path, tmp_path), 3, 100.0)
+    assert (row["search"], row["configuration"], row["share"], row["trying"]) == ("on the GPU 3", None, 0.07, 0.1)
+    assert capsys.readouterr().err == "axpy, on the GPU 3: exit code 2: error: no device\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--whole", "absent"], "error: --whole has no table of axpy: "),
+        (["--whole", "other"], "other/axpy.csv has other tunables than block, per_thread"),
+        (["--keep", "kept"], "of another run already; name another folder"),
+    ],
+)
+def test_what_cannot_be_used_is_told_before_anything_is_measured(
+    given: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(search_gpu, "require_gpu", lambda: pytest.fail("the GPU was asked for"))
+    (tmp_path / "kept/axpy").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/axpy.csv").write_text(TABLE)
+    assert start(lambda: search_gpu.main(["axpy", *given])) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_a_table_that_exists_is_taken_with_its_wall_time(tmp_path: Path) -> None:
+    (tmp_path / "axpy.csv").write_text("block,per_thread,time_ms,cost_s\n32,1,0.5,1.25\n64,1,,2.75\n")
+    recorded = search_gpu.read_table(tmp_path, "axpy")
+    assert recorded.costs.sum() == 4
+    assert recorded.configurations[0] == {"block": 32, "per_thread": 1}
