@@ -326,12 +326,14 @@ def test_second_looks_share_a_job_without_what_is_promising_no_more(better: floa
     assert sum(again) == right or better < 1
 
 
-def test_of_many_that_are_level_only_finalists_are_looked_at_again() -> None:
-    bench = Bench(trials=24, finalists=6)
+@pytest.mark.parametrize("finalists", [2, 6])
+def test_of_many_that_are_level_only_finalists_are_looked_at_again_and_compared(finalists: int) -> None:
+    bench = Bench(trials=24, finalists=finalists)
     bench.random = NoNoise()
     bench.time_ns = lambda trial: 1e6  # type: ignore[method-assign]
     bench.run()
-    assert sum(len(job.trials) for job in bench.jobs if job.measure.max_samples == 60) == 6
+    assert sum(len(job.trials) for job in bench.jobs if job.measure.max_samples == 60) == finalists
+    assert len(bench.jobs[-1].trials) == finalists
 
 
 def test_times_of_another_problem_say_what_to_try_first() -> None:
