@@ -15,11 +15,11 @@ from cuprof.reading.earlier import EarlierRun
 from cuprof.records import State
 from cuprof.search.portfolio import assign, find_portfolio
 
-TAKEN = frozenset(
-    "auto bool break case catch char class const continue default delete do double else enum explicit export extern "
-    "false float for friend goto if inline int long namespace new number operator private protected public register "
-    "restrict return short signed sizeof static struct switch template this throw true try typedef typename union "
-    "unsigned using variant virtual void volatile while".split()
+TAKEN = re.compile(
+    "auto|bool|break|case|catch|char|class|const|continue|default|delete|do|double|else|enum|explicit|export|"
+    "extern|false|float|for|friend|goto|if|inline|int|long|namespace|new|number|operator|private|protected|public|"
+    "register|restrict|return|short|signed|sizeof|static|struct|switch|template|this|throw|true|try|typedef|"
+    "typename|union|unsigned|using|variant|virtual|void|volatile|while"
 )
 """What nothing in the header can be called: words of C and C++, and its own fields."""
 Configuration = tuple[str, Point]
@@ -136,7 +136,7 @@ def _is_number(value: Coordinate) -> bool:
 
 
 def _identifier(name: str) -> str:
-    return f"{name}_" if name in TAKEN else re.sub(r"\W", "_", name)
+    return f"{name}_" if TAKEN.fullmatch(name) else re.sub(r"\W", "_", name)
 
 
 def _declarations(are_numbers: Mapping[str, bool]) -> list[str]:

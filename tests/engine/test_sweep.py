@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import psutil
 import pytest
 
-from cuprof.config.model import LimitsConfig
+from cuprof.config.model import LimitsConfig, SearchConfig
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.enrolment import find_devices
 from cuprof.engine.observer import Observer
@@ -310,6 +310,23 @@ def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, 
         assert folder.exists()
     assert not process.is_running()
     assert not folder.exists()
+
+
+TIRING = """
+
+@family.cpu("tiring")
+def tiring(problem, tune, inputs, outputs):
+    executions = iter(range(16))
+    return lambda: double(inputs, outputs) if next(executions, None) is not None else outputs["y"].fill(7)
+"""
+
+
+def test_what_fails_when_a_search_looks_again_is_not_taken_for_a_change_of_what_is_stored(bench: Any) -> None:
+    bench.family_file.write_text(bench.family_file.read_text() + TIRING)
+    search = SearchConfig(name="random", trials=2, seed=1)
+    run_sweep(bench.config("sound_first", "tiring", search=search), bench.project, Observer())
+    states = bench.query("SELECT state, COUNT(DISTINCT trial_id) FROM run GROUP BY state ORDER BY state")
+    assert states == [("ok", 2), ("wrong_result", 1)]
 
 
 @pytest.mark.slow
