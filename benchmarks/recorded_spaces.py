@@ -39,6 +39,8 @@ NVIDIA = re.compile(
 """A word of the names of NVIDIA's GPUs. T4 is none of them here, since it is a format's name too."""
 AMD = re.compile(r"amd|radeon|instinct|firepro|vega\d*|rx|rx\d{3,4}\w*|w[5679]\d00|mi\d{1,3}[ax]?|gfx\d\w+")
 """A word of the names of AMD's."""
+HOST = re.compile(r"cpu|epyc|ryzen|threadripper|opteron|athlon")
+"""A word of the names of AMD's that are processors of a host."""
 SUFFIXES = (".csv", ".csv.gz", ".json", ".json.gz")
 
 
@@ -66,7 +68,7 @@ class RecordedSpace:
     def backend(self) -> str | None:
         """Return the back end whose devices the recorded one is known to be among; None of any other."""
         words = re.split(r"[\W_]+", self.device.lower())
-        known = {"cuda": NVIDIA, "opencl": AMD}
+        known = {"cuda": NVIDIA} | ({} if any(map(HOST.fullmatch, words)) else {"opencl": AMD})
         return next((backend for backend, names in known.items() if any(map(names.fullmatch, words))), None)
 
     def suppose(self, backend: str | None) -> list[float]:
@@ -145,6 +147,10 @@ class RecordedSpace:
         return np.where(to_go > 0, (self.random_curve - found) / np.where(to_go > 0, to_go, 1.0), 0.0)
 
 
+class NoSpaceError(ValueError):
+    """A file that holds no space that can be searched."""
+
+
 def find_spaces(place: Path) -> list[Path]:
     """Return the files of a folder, at any depth, that may hold a space; of a file, itself."""
     paths = [place] if place.is_file() else place.rglob("*")
@@ -160,21 +166,21 @@ def read_space(path: Path) -> RecordedSpace:
     """Read a table (tunables, then `time_ms` and `cost_s`), a cache file of Kernel Tuner, or a file in format T4.
 
     Raises:
-        ValueError: it is none of these, or no configuration in it works.
+        NoSpaceError: it is none of these, or no configuration in it works.
     """
     content = path.read_bytes()
-    text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
     try:
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
         data = {} if ".csv" in path.name else _whole(text)
         rows = _table_rows(text) if ".csv" in path.name else _json_rows(data)
-    except (KeyError, IndexError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: neither a table, a Kernel Tuner cache nor T4: {error!r}") from error
+    except (KeyError, IndexError, TypeError, ValueError, EOFError, gzip.BadGzipFile) as error:
+        raise NoSpaceError(f"{path}: neither a table, a Kernel Tuner cache nor T4: {error!r}") from error
     configurations, times, costs = zip(*rows, strict=True) if rows else ((), (), ())
     name = name_space(path)
     device = str(data.get("device_name") or name)
     space = RecordedSpace(name, configurations, np.array(times, float), np.array(costs, float), device=device)
-    if not space.ascending.size or not np.all(space.costs >= 0) or not space.costs.sum():
-        raise ValueError(f"{path}: no configuration with a time, or costs that are not known")
+    if not space.ascending.size or not np.all(space.costs >= 0) or not 0 < space.costs.sum() < math.inf:
+        raise NoSpaceError(f"{path}: no configuration with a time, or costs that are not known")
     return space
 
 
@@ -185,7 +191,7 @@ def _table_rows(text: str) -> list[Row]:
     rows = csv.DictReader(text.splitlines())
     names = [name for name in rows.fieldnames or () if name not in ("time_ms", "cost_s")]
     return [
-        ({name: _coordinate(row[name]) for name in names}, float(row["time_ms"] or "nan"), float(row["cost_s"]))
+        ({name: _coordinate(row[name]) for name in names}, _number(_coordinate(row["time_ms"])), float(row["cost_s"]))
         for row in rows
     ]
 
@@ -211,22 +217,41 @@ def _json_rows(data: Mapping[str, Any]) -> list[Row]:
     if "cache" in data:
         names = data["tune_params_keys"]
         objective = data.get("objective", "time")
+        objective = objective if isinstance(objective, str) else objective[0]
         return [
             (
-                {name: each[name] for name in names},
-                _number(each.get(objective if isinstance(objective, str) else objective[0])),
+                {name: _plain(each[name]) for name in names},
+                _small(objective, _number(each.get(objective))),
                 _seconds(each, KERNEL_TUNER_COSTS),
             )
             for each in data["cache"].values()
         ]
-    return [(each["configuration"], _t4_time(each), _seconds(each["times"], T4_COSTS)) for each in data["results"]]
+    return [
+        (
+            {name: _plain(value) for name, value in each["configuration"].items()},
+            _t4_time(each),
+            _seconds(each["times"], T4_COSTS),
+        )
+        for each in data["results"]
+    ]
+
+
+def _plain(value: Any) -> Coordinate:
+    """Return a tunable's value; a list, or what else is no plain value, by its text."""
+    return value if isinstance(value, int | float | str) else str(value)
+
+
+def _small(objective: str, value: float) -> float:
+    """Return what is to be small of an objective's value: its reciprocal of a rate, such as GFLOP/s or GFLOPS/W."""
+    return 1 / value if "/" in objective else value
 
 
 def _t4_time(result: Mapping[str, Any]) -> float:
     if result.get("invalidity", "correct") != "correct":
         return float("nan")
     wanted = (result.get("objectives") or ["time"])[0]
-    return next((_number(each["value"]) for each in result["measurements"] if each["name"] == wanted), float("nan"))
+    values = (_number(each["value"]) for each in result["measurements"] if each["name"] == wanted)
+    return _small(wanted, next(values, float("nan")))
 
 
 def _number(value: object) -> float:

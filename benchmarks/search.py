@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from benchmarks.recorded_spaces import RecordedSpace, find_spaces, name_space, read_space
+from benchmarks.recorded_spaces import NoSpaceError, RecordedSpace, find_spaces, name_space, read_space
 from benchmarks.table import Row, make_parser, report
 from benchmarks.tools.search_kernel_tuner import SLOWEST, Tuner, list_strategies
 from cuprof.backends.registry import list_backends
@@ -32,6 +32,8 @@ from cuprof.search.space import Space
 OURS, THEIRS = "cuprof", "Kernel Tuner"
 LEAST_MEAN, LEAST_SINGLE, MOST_MS = 0.75, 0.4, 10.0
 CONFIDENCE = 0.95
+LEAST_COST_S = 1e-6
+"""What a search is told that a configuration has cost of which no time was recorded; costs are positive."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         places = ", ".join(map(str, options.spaces))
         print(f"no space in {places}: it holds no .csv, .csv.gz, .json or .json.gz", file=sys.stderr)
         return 2
+    by_name = {name_space(path): path for path in paths}
+    if same := next((path for path in paths if by_name[name_space(path)] != path), None):
+        print(f"{same} and {by_name[name_space(same)]} have the same name, by which a space is told", file=sys.stderr)
+        return 2
     contenders = [Contender(OURS, name) for name in options.strategies]
     theirs = list_strategies() if options.kernel_tuner is None else options.kernel_tuner
     contenders += [Contender(THEIRS, name) for name in theirs]
@@ -84,7 +90,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (each.tool, each.name, name_space(path), seed) not in done
     ]
     tasks.sort(key=lambda task: (task[0].name in SLOWEST, task[2]))
-    repetitions += _run(tasks, options)
+    try:
+        repetitions += _run(tasks, options)
+    except NoSpaceError as error:
+        print(error, file=sys.stderr)
+        return 2
     rows = summarise(repetitions)
     return report(
         "search",
@@ -118,7 +128,10 @@ def _read_kept(path: Path) -> list[Repetition]:
 
 def _seeds(text: str) -> range:
     first, colon, end = text.rpartition(":")
-    return range(int(first or 0) if colon else 0, int(end))
+    seeds = range(int(first or 0) if colon else 0, int(end))
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"{text} is no seed at all; give 10, or 5:10")
+    return seeds
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -181,7 +194,7 @@ def search(recorded: RecordedSpace, space: Space, strategy_name: str, seed: int)
         (index,) = found
         asked.append(index)
         spent_s += float(recorded.costs[index])
-        strategy.tell(index, float(recorded.times[index]), float(recorded.costs[index]))
+        strategy.tell(index, float(recorded.times[index]), max(float(recorded.costs[index]), LEAST_COST_S))
     return asked
 
 

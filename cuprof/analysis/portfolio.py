@@ -15,6 +15,13 @@ from cuprof.reading.earlier import EarlierRun
 from cuprof.records import State
 from cuprof.search.portfolio import assign, find_portfolio
 
+TAKEN = re.compile(
+    "auto|bool|break|case|catch|char|class|const|continue|default|delete|do|double|else|enum|explicit|export|"
+    "extern|false|float|for|friend|goto|if|inline|int|long|namespace|new|number|operator|private|protected|public|"
+    "register|restrict|return|short|signed|sizeof|static|struct|switch|template|this|throw|true|try|typedef|"
+    "typename|union|unsigned|using|variant|virtual|void|volatile|while"
+)
+"""What nothing in the header can be called: words of C and C++, and its own fields."""
 Configuration = tuple[str, Point]
 """A variant and its tunables."""
 
@@ -78,7 +85,7 @@ def to_header(portfolio: Portfolio) -> str:
     """Return a C header with the configurations and a function that picks one.
 
     A problem that was not measured takes what the nearest one does: by the logarithms of its numbers, other coordinates
-    being equal where they can be.
+    being equal where they can be. Names end with _ where an axis or a tunable could have them otherwise.
     """
     stem = re.sub(r"\W", "_", portfolio.family)
     axes = list(portfolio.picks[0].problem)
@@ -89,9 +96,9 @@ def to_header(portfolio: Portfolio) -> str:
     known = _table([*_literals(pick.problem, numeric), str(pick.number)] for pick in portfolio.picks)
     fields, problem_fields = ("".join(f" {each};" for each in _declarations(names)) for names in (whole, numeric))
     distance = "".join(
-        f"        d += fabs(log(({_identifier(a)} + 1.0) / (known[i].{_identifier(a)} + 1.0)));\n"
+        f"        d_ += fabs(log(({_identifier(a)} + 1.0) / (known_[i_].{_identifier(a)} + 1.0)));\n"
         if n
-        else f"        d += strcmp({_identifier(a)}, known[i].{_identifier(a)}) ? 1e6 : 0.0;\n"
+        else f"        d_ += strcmp({_identifier(a)}, known_[i_].{_identifier(a)}) ? 1e6 : 0.0;\n"
         for a, n in numeric.items()
     )
     return f"""\
@@ -109,17 +116,17 @@ static const {stem}_configuration {stem}_configurations[] = {{
 
 /* The configuration of the nearest problem that was measured. */
 static inline const {stem}_configuration *{stem}_pick({", ".join(_declarations(numeric))}) {{
-    static const struct {{{problem_fields} int number; }} known[] = {{
+    static const struct {{{problem_fields} int number; }} known_[] = {{
 {known}
     }};
-    int best = 0;
-    double least = INFINITY;
-    for (int i = 0; i < (int)(sizeof known / sizeof known[0]); ++i) {{
-        double d = 0.0;
+    int best_ = 0;
+    double least_ = INFINITY;
+    for (int i_ = 0; i_ < (int)(sizeof known_ / sizeof known_[0]); ++i_) {{
+        double d_ = 0.0;
 {distance}\
-        if (d < least) {{ least = d; best = known[i].number; }}
+        if (d_ < least_) {{ least_ = d_; best_ = known_[i_].number; }}
     }}
-    return &{stem}_configurations[best];
+    return &{stem}_configurations[best_];
 }}
 """
 
@@ -129,7 +136,7 @@ def _is_number(value: Coordinate) -> bool:
 
 
 def _identifier(name: str) -> str:
-    return re.sub(r"\W", "_", name) if name not in ("variant", "number") else f"{name}_"
+    return f"{name}_" if TAKEN.fullmatch(name) else re.sub(r"\W", "_", name)
 
 
 def _declarations(are_numbers: Mapping[str, bool]) -> list[str]:

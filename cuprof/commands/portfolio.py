@@ -10,6 +10,7 @@ from cuprof.errors import UsageError
 from cuprof.records import Measure
 from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
+from cuprof.wording import count
 
 EXAMPLES = """\
 examples:
@@ -48,7 +49,8 @@ def main(argv: Sequence[str]) -> int:
         Row((pick.problem.label, named[pick.number], f"{pick.median_ns / 1e3:.2f}", f"{pick.ratio:.3f}"))
         for pick in portfolio.picks
     ]
-    text = f"{len(named)} configurations keep {len(rows)} problems on {portfolio.device} within {arguments.within:.3g}"
+    kept = f"{'keeps' if len(named) == 1 else 'keep'} {count(len(rows), 'problem')} on {portfolio.device}"
+    text = f"{count(len(named), 'configuration')} {kept} within {arguments.within:.3g}"
     print_lines([*layout(columns, rows, terminal_width()), Line(text)])
     return 0
 

@@ -8,10 +8,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from cuprof.config.build import lacks_package, list_settings
+from cuprof.config.overrides import GROUPS
 from cuprof.errors import ConfigError, CuprofError, UnknownNameError
 
-GROUPS = ("check", "device", "experiment", "measure", "ncu", "report", "search", "store")
-"""The configuration groups of conf/."""
 COMPLETE = {
     "check": "fresh",
     "device": "auto",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -249,9 +249,9 @@ class SearchConfig(_Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [key for key in ("budget", "trials", "fraction") if getattr(self, key)]
+        given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         if given and not self.name:
-            raise ConfigError(f"search.{given[0]} bounds a search and none is chosen; add search={DEFAULT}")
+            raise ConfigError(f"search.{given[0]} is about a search and none is chosen; add search={DEFAULT}")
         if self.budget and self.budget_s is None:
             raise ConfigError(f"search.budget is {self.budget!r}; give a time such as 90s, 5min or 1h")
         if not all(re.fullmatch(r"[A-Za-z]\w*(\.\w+)*", factor) for factor in self.factors):

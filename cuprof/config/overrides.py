@@ -18,6 +18,8 @@ from cuprof.passwords import hide_passwords
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
+GROUPS = ("check", "device", "experiment", "measure", "ncu", "report", "search", "store")
+"""The configuration groups of conf/."""
 _AXIS = re.compile(r"^(?:variants|device\.cuda|(?:problem|tune)\.[^.=@]+)$")
 """What takes a list within one job; several GPUs are no axis, but share a job as well."""
 _AXIS_PART = re.compile(r"^(?P<axis>variants|(?:problem|tune)\.[^.=@]+)\.")
@@ -84,6 +86,8 @@ def split_axes(overrides: Sequence[str]) -> Arguments:
             written.append(f"++ncu.extra_metrics=[{','.join(map(write_value, values))}]")
         else:
             parsed = _parse(text)
+            if key in GROUPS and isinstance(parsed._value, bool | int | float):  # as a name, which is looked up
+                text = f"{key}='{match['value']}'"
             written.append(text)
             if parsed.is_sweep_override() and not parsed.is_hydra_override():
                 count = _count(parsed)

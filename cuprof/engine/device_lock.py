@@ -12,6 +12,7 @@ import fcntl
 import os
 import platform
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -34,11 +35,15 @@ class DeviceLocks:
 
     Args:
         note: told once of every process that is waited for.
+
+    Attributes:
+        waited_s: for how long turns have been waited for, all devices together.
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
         self._told: set[str] = set()
+        self.waited_s = 0.0
 
     @contextmanager
     def hold(self, device: DeviceFacts) -> Iterator[None]:
@@ -68,7 +73,9 @@ class DeviceLocks:
             pid = find_holder(handle)
             who = f"another cuprof process (pid {pid})" if pid else "another cuprof process"
             self._tell(f"waiting for {who} that times on {device.name}")
+            began = time.monotonic()
             fcntl.flock(handle, fcntl.LOCK_EX)
+            self.waited_s += time.monotonic() - began
 
     def _tell(self, text: str) -> None:
         if text not in self._told:

@@ -39,6 +39,7 @@ class Ending:
         best: None where nothing is right.
         level: those that the last look calls level with the best.
         value: of the objective, where that is not time alone.
+        failed: candidates that were right when they were tried, and of which none is in the last comparison.
     """
 
     problem: Point
@@ -48,6 +49,7 @@ class Ending:
     beaten: int = 0
     level: tuple[Trial, ...] = ()
     value: float | None = None
+    failed: int = 0
 
 
 class Duel:
@@ -116,7 +118,7 @@ class Duel:
 
     def _conclude(self) -> None:
         if not self._series:
-            self.ending = Ending(self.problem, None, math.nan)
+            self.ending = Ending(self.problem, None, math.nan, failed=len(self.left))
             return
         rule = Rule(self.settings.effect, self.settings.error_rate / DUEL_LOOKS)
         standing = look(self._series, rule, partial(_noise, self.candidates[0], self.measure))
@@ -132,6 +134,8 @@ class Duel:
 def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     """Return one line about what a search came to for a problem."""
     where = f"search: {ending.problem.label}: "
+    if ending.failed:
+        return f"{where}none of the {ending.failed} best gave a right result again when they were compared"
     if ending.best is None:
         lacks = "" if settings.objective == "time" else f" of which {settings.objective} is known"
         return f"{where}no configuration gives a right result{lacks}"

@@ -70,6 +70,7 @@ class Ledger:
             )
             self.observer.done_elsewhere(1)
             return True
+        self._medians.pop(trial.identity, None)  # a search looks at a trial more than once
         if outcome.state is State.OK:
             self._medians[trial.identity] = {each.measure.value: each.summary.median_ns for each in outcome.timings}
         self._tell(trial, outcome)

@@ -9,9 +9,9 @@ from cuprof.backends.registry import get_spec
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import collect
 from cuprof.errors import ProfilerError, UnknownNameError, UsageError
-from cuprof.profiling.contract import Collector
+from cuprof.profiling.contract import Collector, Profiler
 from cuprof.reading.counters import list_newest_counters
-from cuprof.records import Outcome, Trial
+from cuprof.records import Measure, Outcome, Trial
 from cuprof.store import Store
 
 Values = Mapping[str, Mapping[str, float]]
@@ -37,6 +37,20 @@ def evaluate(
     return value if 0 < value < math.inf else math.nan
 
 
+def check_measure(trials: Sequence[Trial], measure: Measure) -> None:
+    """Refuse trials on a back end that does not measure the time that is to be small.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for trial in trials:
+        if measure not in get_spec(trial.backend).measures:
+            raise UsageError(
+                f"a search goes by the first of measure.modes, {measure}, which is not measured of {trial.variant} "
+                f"({trial.backend}); name another one first, or leave it out with variants=!{trial.variant}"
+            )
+
+
 def check_energy(trials: Sequence[Trial]) -> None:
     """Refuse trials on a back end that measures no energy.
 
@@ -51,34 +65,34 @@ def check_energy(trials: Sequence[Trial]) -> None:
             )
 
 
+def check_counters(names: Sequence[str], trials: Sequence[Trial], profiler: Profiler) -> None:
+    """Refuse what a profiler cannot read, before it is looked for: it need not be installed for that.
+
+    Raises:
+        UnknownNameError: a name that no counter has.
+        UsageError: a trial is on a back end that the profiler reads no counters of.
+    """
+    for name in names:
+        if name not in profiler.catalog.by_name and WHOLE_NAME not in name:
+            raise UnknownNameError("factor of search.objective", name, ["time", "energy", *profiler.catalog.by_name])
+    for trial in trials:
+        if trial.backend not in profiler.backends:
+            raise UsageError(
+                f"search.objective asks for {', '.join(names)}, and {profiler.title} reads no counters of "
+                f"{trial.variant} ({trial.backend}); leave it out with variants=!{trial.variant}"
+            )
+
+
 class ObjectiveCounters:
     """Read the counters of an objective, and have those trials profiled that lack them.
 
     Args:
         names: of the counters.
         collector: set up for them.
-
-    Raises:
-        UnknownNameError: a name that no counter has.
-        UsageError: a trial is on a back end that the profiler reads no counters of.
     """
 
-    def __init__(
-        self, names: Sequence[str], trials: Sequence[Trial], collector: Collector, store: Store, sweep_id: int
-    ) -> None:
+    def __init__(self, names: Sequence[str], collector: Collector, store: Store, sweep_id: int) -> None:
         self.names, self.collector, self.store, self.sweep_id = tuple(names), collector, store, sweep_id
-        profiler = collector.profiler
-        for name in names:
-            if name not in profiler.catalog.by_name and WHOLE_NAME not in name:
-                raise UnknownNameError(
-                    "factor of search.objective", name, ["time", "energy", *profiler.catalog.by_name]
-                )
-        for trial in trials:
-            if trial.backend not in profiler.backends:
-                raise UsageError(
-                    f"search.objective asks for {', '.join(names)}, and {profiler.title} reads no counters of "
-                    f"{trial.variant} ({trial.backend}); leave it out with variants=!{trial.variant}"
-                )
 
     def read(self, identities: Sequence[str]) -> Values:
         """Return what is stored of these trials."""

@@ -20,7 +20,7 @@ from cuprof.engine.duel import Duel, Ending, describe_ending
 from cuprof.engine.feed import LATER, Later, make_jobs
 from cuprof.engine.hints import find_hints
 from cuprof.engine.ledger import Ledger
-from cuprof.engine.objective import PROFILER, ObjectiveCounters, check_energy, evaluate
+from cuprof.engine.objective import PROFILER, ObjectiveCounters, check_counters, check_energy, check_measure, evaluate
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.measure.method import methods
@@ -57,26 +57,34 @@ OVERHEAD_S = 0.01
 
 
 def open_search(
-    prepared: Prepared, trials: Sequence[Trial], ledger: Ledger, collectors: ExitStack, project: Project
+    prepared: Prepared,
+    trials: Sequence[Trial],
+    ledger: Ledger,
+    collectors: ExitStack,
+    project: Project,
+    clock: Callable[[], float],
 ) -> SearchFeed:
     """Return the feed of a search, which knows what is stored of the family.
 
     Args:
         collectors: closes the profiler, where counters are to be small.
+        clock: seconds, by which the budget is spent.
     """
     config, store, note = prepared.config, ledger.store, ledger.observer.note
+    measure = Measure(config.measure.modes[0])
+    check_measure(trials, measure)
     with store.snapshot() as connection:
-        measure = Measure(config.measure.modes[0])
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
     ledger.members = {run.identity for run in earlier if run.sweep_id == ledger.sweep_id}
     if "energy" in config.search.factors:
         check_energy(trials)
     counting = None
     if names := config.search.counters:
+        check_counters(names, trials, get_profiler(PROFILER))
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(get_profiler(PROFILER).open(replace(config, ncu=ncu), project))
-        counting = ObjectiveCounters(names, trials, collector, store, ledger.sweep_id)
-    return SearchFeed(prepared, trials, earlier, ledger.sweep_id, note, counting)
+        counting = ObjectiveCounters(names, collector, store, ledger.sweep_id)
+    return SearchFeed(prepared, trials, earlier, ledger.sweep_id, note, counting, clock)
 
 
 class SearchFeed:
@@ -270,9 +278,9 @@ class SearchFeed:
         """Return those that would be compared if the search ended now, the best first."""
         values, groups = self.strategy.values, self.strategy.space.groups
         right = (index for index, value in values.items() if groups[index] == group and not math.isnan(value))
-        ranked = heapq.nsmallest(max(LEAST_FINALISTS, self.settings.finalists), right, key=values.__getitem__)
+        ranked = heapq.nsmallest(self.settings.finalists, right, key=values.__getitem__)
         close = sum(values[index] <= (1 + CLOSE) * values[ranked[0]] for index in ranked)
-        return ranked[: max(LEAST_FINALISTS, min(close, self.settings.finalists))]
+        return ranked[: max(LEAST_FINALISTS, close)]
 
     def _value_of(self, outcome: Outcome) -> float:
         timing = next((each for each in outcome.timings if each.measure is self.measure), None)

@@ -228,7 +228,7 @@ class Sweep:
             if prepared.is_search:
                 from cuprof.engine.search import open_search  # NumPy and SciPy are for searches
 
-                feed: Feed = open_search(prepared, trials, self.ledger, collectors, self.project)
+                feed: Feed = open_search(prepared, trials, self.ledger, collectors, self.project, self._read_clock)
             else:
                 claim = self.ledger.claim if prepared.is_shared else None
                 feed = plan_feed(prepared, trials, self.fleet.stations, claim)
@@ -274,6 +274,10 @@ class Sweep:
         """Return what keeps other cuprof processes off the job's device while it is timed on."""
         device = station.find_device(job.backend)
         return self.locks.hold(device) if job.methods and device is not None else nullcontext()
+
+    def _read_clock(self) -> float:
+        """Return seconds that stand still while turns are waited for: others' work spends no budget."""
+        return time.monotonic() - self.locks.waited_s / len(self.fleet.stations)
 
     def _is_timed_on_host(self, trial: Trial) -> bool:
         return is_host(trial.device) and bool(self.prepared.methods[trial.backend])

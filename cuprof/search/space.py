@@ -105,8 +105,8 @@ class Space:
 
 
 def _key(value: Coordinate | None) -> Any:
-    """Return what tells a value from others: True and 1 are two values."""
-    return str(value) if isinstance(value, bool) else value
+    """Return what tells a value from others: True and 1 are two values, and what is not finite is no number."""
+    return str(value) if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
 def _levels(column: Sequence[Coordinate | None]) -> list[Any]:
@@ -134,7 +134,7 @@ def _positions(levels: Sequence[Any]) -> np.ndarray:
     """Return where each level lies from 0 to 1; one that is absent lies in the middle."""
     known = [level for level in levels if level is not None]
     numbers = np.array(known, float)
-    if numbers[0] > 0 and numbers[-1] / numbers[0] >= LEAST_LOGARITHMIC and math.isfinite(numbers[-1]):
+    if numbers[0] > 0 and numbers[-1] / numbers[0] >= LEAST_LOGARITHMIC:
         numbers = np.log(numbers)
     spread = (numbers - numbers[0]) / (numbers[-1] - numbers[0])
     places = 0.5 * spread + 0.5 * np.arange(len(known)) / (len(known) - 1)

@@ -134,8 +134,9 @@ class Surrogate(Strategy):
         open_groups = np.flatnonzero(np.bincount(self.space.groups[~self.is_taken]))
         group = open_groups[np.argmin(taken[open_groups])]
         free = np.flatnonzero(~self.is_taken & (self.space.groups == group))
-        supposed = self.space.supposed[free]
-        free = free[supposed == supposed.min()]
+        if taken[group] < START:  # what is usual may fail altogether
+            supposed = self.space.supposed[free]
+            free = free[supposed == supposed.min()]
         if taken[group] == 0:
             return int(free[np.argmin(self.space.centre[free] + 1e-3 * self.random.random(free.size))])
         if self._is_right.sum() >= 2 and taken[group] >= START / self.space.group_count:

@@ -123,7 +123,7 @@ class PlainProgress(_Progress):
         """Say how much there is to do."""
         super().started(planned, reused)
         if planned:
-            self.note(f"{planned} trials" + (f", {reused} of them stored already" if reused else ""))
+            self.note(count(planned, "trial") + (f", {reused} of them stored already" if reused else ""))
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Write the trial's line: place, state, label, time or message, time left."""

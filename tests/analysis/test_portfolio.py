@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,8 +49,10 @@ def test_what_is_not_stored_is_told() -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_the_header_compiles_and_picks_by_the_nearest_problem(tmp_path: Path) -> None:
-    (tmp_path / "fold.h").write_text(to_header(make_portfolio("fold", RUNS, 0.05)))
+@pytest.mark.parametrize("axis", ["n", "d", "i", "best", "known", "default"])
+def test_the_header_compiles_and_picks_by_the_nearest_problem(tmp_path: Path, axis: str) -> None:
+    runs = [replace(run, problem=Point({axis: run.problem.n, "dtype": "f32"})) for run in RUNS]
+    (tmp_path / "fold.h").write_text(to_header(make_portfolio("fold", runs, 0.05)))
     calls = "".join(f'printf("%g ", fold_pick({n}, "f32")->block);' for n in (10, 64, 1000, 9000))
     (tmp_path / "it.c").write_text(f'#include <stdio.h>\n#include "fold.h"\nint main(void) {{ {calls} return 0; }}\n')
     subprocess.run(["cc", "-Wall", "-Werror", "it.c", "-o", "it", "-lm"], cwd=tmp_path, check=True)

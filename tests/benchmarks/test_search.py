@@ -96,6 +96,7 @@ def test_a_search_of_a_recording_supposes_what_one_on_a_device_of_the_back_end_w
         ("RX_7900_XTX", "opencl"),
         ("gemm_512", None),
         ("Arc_A770", None),
+        ("pocl-AMD_EPYC_7742", None),
     ],
 )
 def test_whose_device_was_recorded_is_told_by_a_files_name(tmp_path: Path, name: str, backend: str | None) -> None:
@@ -122,10 +123,45 @@ def test_recordings_are_searched_with_what_is_known_of_their_devices(tmp_path: P
     assert cuda == told_cuda != opencl == told_opencl
 
 
-def test_what_is_no_space_is_told(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("{}")
-    with pytest.raises(ValueError, match="neither a table, a Kernel Tuner cache nor T4"):
-        read_space(tmp_path / "a.json")
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", b"{}"),
+        ("b.csv", "größe,time_ms,cost_s\n1,2,3\n".encode("latin-1")),
+        ("c.csv", b"x,time_ms,cost_s\n1,2,\n"),
+        ("d.csv.gz", b"x,time_ms,cost_s\n1,2,3\n"),
+    ],
+)
+def test_what_is_no_space_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert search.main(["--spaces", str(tmp_path), "--seeds", "1", "--kernel-tuner", "--processes", "1"]) == 2
+    assert f"{name}: neither a table, a Kernel Tuner cache nor T4" in capsys.readouterr().err
+
+
+def test_spaces_of_one_name_are_not_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in ("A100", "W7800"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "conv.csv").write_text(TABLE)
+    assert search.main(["--spaces", str(tmp_path), "--kernel-tuner"]) == 2
+    assert "conv.csv have the same name" in capsys.readouterr().err
+
+
+def test_names_of_errors_and_what_is_no_time_are_failures_and_of_a_rate_the_largest_is_best(tmp_path: Path) -> None:
+    rows = ["RuntimeFailedConfig", "0", "-1", "inf", "2.5"]
+    table, cache = tmp_path / "a.csv", tmp_path / "b.json"
+    table.write_text("x,time_ms,cost_s\n" + "".join(f"{x},{row},0.5\n" for x, row in enumerate(rows)))
+    assert np.array_equal(read_space(table).times, [np.nan] * 4 + [2.5], equal_nan=True)
+    entries = {str(rate): {"x": [rate], "GFLOP/s": rate, **ENTRY} for rate in (100.0, 400.0)}
+    cache.write_text(json.dumps({"tune_params_keys": ["x"], "objective": ["GFLOP/s"], "cache": entries}))
+    assert read_space(cache).configurations[read_space(cache).times.argmin()] == {"x": "[400.0]"}
+
+
+def test_a_configuration_of_which_no_cost_was_recorded_costs_next_to_nothing() -> None:
+    free = make([3.0, 2.0, 1.0, 4.0, 5.0, 6.0])
+    free.costs[::2] = 0.0
+    assert 2 in search.search(free, search.Space(free.configurations), "surrogate", 1)
 
 
 def make(times: list[float]) -> RecordedSpace:

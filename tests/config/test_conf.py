@@ -8,7 +8,6 @@ from itertools import product
 import pytest
 
 from cuprof.commands.hydra_app import compose
-from cuprof.config.explain import GROUPS
 from cuprof.config.model import (
     CheckConfig,
     DeviceConfig,
@@ -18,6 +17,7 @@ from cuprof.config.model import (
     ReportConfig,
     StoreConfig,
 )
+from cuprof.config.overrides import GROUPS
 from cuprof.project import bundled
 
 CHOICES = [

@@ -47,6 +47,11 @@ def test_an_axis_becomes_a_list_in_one_job(typed: str, expected: list[object]) -
     assert not split_axes([typed]).multirun
 
 
+@pytest.mark.parametrize("typed", ["report=false", "search=5"])
+def test_a_group_is_chosen_by_name_whatever_it_looks_like(typed: str) -> None:
+    assert values(typed) == typed.partition("=")[2]
+
+
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1))
 def test_any_name_is_read_back_as_it_was(text: str) -> None:
     assert OverridesParser.create().parse_override(f"variants=[{write_value(text)}]").value() == [text]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cuprof.config.model import SearchConfig
@@ -19,9 +21,10 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         SearchConfig(name="random", budget=text)
 
 
-def test_a_budget_without_a_search_is_a_mistake() -> None:
-    with pytest.raises(ConfigError, match=r"search\.trials bounds a search and none is chosen; add search=surrogate"):
-        SearchConfig(trials=10)
+@pytest.mark.parametrize(("key", "value"), [("trials", 10), ("objective", "energy"), ("seed", 0)])
+def test_a_setting_of_a_search_without_one_is_a_mistake(key: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"search\.{key} is about a search and none is chosen; add search=surrogate"):
+        SearchConfig(**{key: value})
 
 
 def test_the_smallest_bound_counts_and_a_tenth_without_any() -> None:

@@ -112,10 +112,12 @@ def test_a_dead_process_blocks_nobody(holder: subprocess.Popen[str]) -> None:
         notes.append(text)
         holder.send_signal(signal.SIGKILL)
 
-    with DeviceLocks(kill).hold(HOST):
+    waiting, free = DeviceLocks(kill), DeviceLocks(notes.append)
+    with waiting.hold(HOST):
         assert notes == [f"waiting for another cuprof process (pid {holder.pid}) that times on Test CPU"]
-    with DeviceLocks(notes.append).hold(HOST):
+    with free.hold(HOST):
         assert len(notes) == 1
+    assert waiting.waited_s > 0 == free.waited_s
 
 
 def test_a_wait_can_be_interrupted_and_leaves_nothing_locked(holder: subprocess.Popen[str]) -> None:

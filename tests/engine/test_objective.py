@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from cuprof.engine import objective
-from cuprof.engine.objective import ObjectiveCounters, check_energy, evaluate
+from cuprof.engine.objective import ObjectiveCounters, check_counters, check_energy, check_measure, evaluate
 from cuprof.errors import ProfilerError, UnknownNameError, UsageError
 from cuprof.reading.counters import NewestCounter
-from cuprof.records import Outcome, Profile, State, StoredProfile
-from tests.engine.test_profiling import Memory, ToyCollector, trials
+from cuprof.records import Measure, Outcome, Profile, State, StoredProfile
+from tests.engine.test_profiling import Memory, Toy, ToyCollector, trials
 
 BYTES, OTHER = "dram__bytes_read.sum", "dram__bytes_read.max"
 
@@ -37,7 +37,7 @@ def list_values(memory: Memory, identities: Sequence[str], conditions: object) -
 
 def make(names: Sequence[str], monkeypatch: pytest.MonkeyPatch, **before: Any) -> ObjectiveCounters:
     monkeypatch.setattr(objective, "list_newest_counters", list_values)
-    return ObjectiveCounters(names, trials("ab"), ToyCollector(), Snapshots(**before), 1)  # type: ignore[arg-type]
+    return ObjectiveCounters(names, ToyCollector(), Snapshots(**before), 1)  # type: ignore[arg-type]
 
 
 def test_an_objective_is_a_product_and_zero_is_no_end_of_it() -> None:
@@ -54,6 +54,13 @@ def test_energy_is_asked_of_back_ends_that_measure_it_alone() -> None:
         check_energy([replace(trial, backend="cuda"), replace(trial, backend="cpu")])
 
 
+def test_a_time_is_asked_of_back_ends_that_measure_it_alone() -> None:
+    (trial,) = trials("a")
+    check_measure([trial, replace(trial, backend="cuda")], Measure.HOT)
+    with pytest.raises(UsageError, match=r"first of measure.modes, total, which is not measured of a \(cpu\); name an"):
+        check_measure([replace(trial, backend="cuda"), trial], Measure.TOTAL)
+
+
 def test_right_trials_are_profiled_and_their_counters_read(monkeypatch: pytest.MonkeyPatch) -> None:
     counting = make([BYTES], monkeypatch)
     a, b = trials("ab")
@@ -65,7 +72,7 @@ def test_names_that_mean_nothing_or_several_are_refused(monkeypatch: pytest.Monk
     with pytest.raises(
         UnknownNameError, match=r"unknown factor of search.objective 'dram_bytes_read.sum'.*dram__bytes"
     ):
-        make(["dram_bytes_read.sum"], monkeypatch)
+        check_counters(["dram_bytes_read.sum"], trials("ab"), Toy())
     counting, (a, _) = make(["dram__bytes_read"], monkeypatch), trials("ab")
     with pytest.raises(
         UsageError, match=r"dram__bytes_read stands for dram__bytes_read.max, dram__bytes_read.sum; name"
@@ -80,6 +87,6 @@ def test_what_the_chip_or_the_back_end_does_not_have_is_told(monkeypatch: pytest
     )
     with pytest.raises(ProfilerError, match=r"search\.objective: there is none"):
         counting.collect([a], {a.identity: Outcome(a.identity, State.OK)})
-    monkeypatch.setattr(ToyCollector([]).profiler.__class__, "backends", ("cuda",))
+    monkeypatch.setattr(Toy, "backends", ("cuda",))
     with pytest.raises(UsageError, match=r"Toy reads no counters of a \(cpu\); leave it out with variants=!a"):
-        make([BYTES], monkeypatch)
+        check_counters([BYTES], trials("ab"), Toy())

@@ -326,12 +326,14 @@ def test_second_looks_share_a_job_without_what_is_promising_no_more(better: floa
     assert sum(again) == right or better < 1
 
 
-def test_of_many_that_are_level_only_finalists_are_looked_at_again() -> None:
-    bench = Bench(trials=24, finalists=6)
+@pytest.mark.parametrize("finalists", [2, 6])
+def test_of_many_that_are_level_only_finalists_are_looked_at_again_and_compared(finalists: int) -> None:
+    bench = Bench(trials=24, finalists=finalists)
     bench.random = NoNoise()
     bench.time_ns = lambda trial: 1e6  # type: ignore[method-assign]
     bench.run()
-    assert sum(len(job.trials) for job in bench.jobs if job.measure.max_samples == 60) == 6
+    assert sum(len(job.trials) for job in bench.jobs if job.measure.max_samples == 60) == finalists
+    assert len(bench.jobs[-1].trials) == finalists
 
 
 def test_times_of_another_problem_say_what_to_try_first() -> None:
@@ -376,6 +378,19 @@ def test_the_least_of_a_counter_and_of_its_product_with_time_are_found() -> None
         assert f" and {objective} " in bench.notes[-1]
 
 
+def test_candidates_that_fail_when_they_are_compared_are_told() -> None:
+    bench = Bench(trials=12)
+    answer = bench.answer
+
+    def fail_in_duel(job: Job, identity: str) -> Outcome:
+        is_look = job.measure.max_samples in (5, 60)
+        return answer(job, identity) if is_look else Outcome(identity, State.CRASHED, "exit code 1", duration_ns=10**8)
+
+    bench.answer = fail_in_duel  # type: ignore[method-assign]
+    bench.run()
+    assert bench.notes[-1] == "search: n=64: none of the 3 best gave a right result again when they were compared"
+
+
 def test_what_gives_nothing_right_is_told() -> None:
     bench = Bench(trials=5)
     bench.answer = lambda job, identity: Outcome(identity, State.COMPILE_ERROR, "no")  # type: ignore[method-assign]
@@ -417,7 +432,7 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
 
     header = tmp_path / "choose.h"
     assert portfolio.main(["searchable", "--store", url, "--header", str(header)]) == 0
-    assert "1 configurations keep 1 problems on" in capsys.readouterr().out
+    assert "1 configuration keeps 1 problem on" in capsys.readouterr().out
     if shutil.which("cc"):
         main = f'#include "{header.name}"\nint main(void) {{ return searchable_pick(64)->width != BEST; }}\n'
         (tmp_path / "it.c").write_text(main)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import psutil
 import pytest
 
-from cuprof.config.model import LimitsConfig
+from cuprof.config.model import LimitsConfig, SearchConfig
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.enrolment import find_devices
 from cuprof.engine.observer import Observer
@@ -310,6 +310,20 @@ def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, 
         assert folder.exists()
     assert not process.is_running()
     assert not folder.exists()
+
+
+def test_what_fails_when_a_search_looks_again_is_not_taken_for_a_change_of_what_is_stored(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_later(self: JobRunner, job: Any, *rest: Any) -> Any:
+        for outcome in run(self, job, *rest):
+            is_first = job.measure.max_samples == 5
+            yield outcome if is_first else replace(outcome, state=State.CRASHED, message="it is so", timings=())
+
+    run = JobRunner.run
+    monkeypatch.setattr(JobRunner, "run", fail_later)
+    run_sweep(bench.config(search=SearchConfig(name="random", trials=1, seed=1)), bench.project, Observer())
+    assert bench.query("SELECT DISTINCT state FROM run ORDER BY id") == [("ok",), ("crashed",)]
 
 
 @pytest.mark.slow

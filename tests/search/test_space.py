@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -31,6 +32,12 @@ def test_words_have_a_feature_each_and_a_constant_has_none() -> None:
 def test_true_and_one_are_two_values_as_are_text_and_number() -> None:
     space = Space([{"a": 1}, {"a": True}, {"a": "1"}])
     assert len(np.unique(space.codes)) == 3
+
+
+def test_what_is_not_finite_has_a_feature_and_spoils_no_others() -> None:
+    space = Space([{"a": a} for a in (1.0, 2.0, math.inf, math.nan, math.nan)])
+    assert len(np.unique(space.codes)) == 4
+    assert np.isfinite(space.features).all()
 
 
 def test_variants_may_have_columns_of_their_own() -> None:

@@ -134,6 +134,14 @@ def test_blocks_of_typical_numbers_of_threads_are_tried_first_and_unknown_ones_a
     assert known.mean() < 0.8 * unknown.mean()
 
 
+def test_where_all_that_is_usual_fails_the_others_are_tried_soon() -> None:
+    supposed = np.array([USUAL.suppose(each["block"]) for each in SIZES])
+    times = np.where(supposed == 0, math.nan, 1e3)
+    asked = run(make_strategy(DEFAULT, Space(SIZES, supposed=list(supposed)), 1), times, 20)
+    assert not supposed[asked[:START]].any()
+    assert np.isfinite(times[asked[START:]]).sum() > 3
+
+
 def test_a_supposition_that_is_wrong_costs_little() -> None:
     blocks = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
     points = [{"block": block, "y": y, "z": z} for block, y, z in product(blocks, range(8), range(8))]
