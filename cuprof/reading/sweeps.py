@@ -77,8 +77,14 @@ def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = No
         of_name = sa.select(*_COLUMNS).where(column == experiment, Sweep.purpose == "timing")
         if experiment and (found := _rows(connection, of_name)):
             return found[-1]
-    known = [name for name in connection.scalars(sa.select(Sweep.experiment).distinct()) if name]
-    raise UnknownNameError("stored experiment", experiment, known, "(run python -m cuprof sweep experiment=NAME first)")
+    stored = _rows(connection, sa.select(*_COLUMNS).where(Sweep.purpose == "timing"))
+    what_to_do = (
+        f"the newest sweep is of {_setting(stored[-1])}; write that"
+        if stored
+        else "run cuprof sweep experiment=NAME first"
+    )
+    known = {sweep.experiment or sweep.family for sweep in stored}
+    raise UnknownNameError("stored experiment", experiment, known, f"({what_to_do})")
 
 
 def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
@@ -132,7 +138,7 @@ def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> Swe
     is_experiment = connection.scalar(sa.select(sa.exists().where(Sweep.experiment == experiment)))
     names = {found.experiment, *(() if found.experiment and is_experiment else (found.family, found.name))}
     if experiment not in names:
-        what = f"experiment={found.experiment}" if found.experiment else f"family={found.family}"
+        what = _setting(found)
         raise SelectionError(
             f"sweep {sweep_id} is of {what}, not of {experiment}; write {what} report.sweep={sweep_id}"
         )
@@ -142,6 +148,11 @@ def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> Swe
             f"python -m cuprof query sweeps lists those of {experiment}"
         )
     return found
+
+
+def _setting(sweep: SweepRow) -> str:
+    """Return what a command line says to mean a sweep's study, or its family where it has none."""
+    return f"experiment={sweep.experiment}" if sweep.experiment else f"family={sweep.family}"
 
 
 def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
