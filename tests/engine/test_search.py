@@ -250,7 +250,8 @@ class NoNoise:
 def earlier(trial: Trial, ns: float, **details: Any) -> EarlierRun:
     method = methods(MeasureConfig(modes=("cold",)), "cpu")[COLD]
     known = {"device": "it", "sweep_id": 3, "state": State.OK, "method": method, "energy_j": None}
-    known |= {"started_at": 1e9, "duration_ns": 10**8}
+    known |= {"started_at": 1e9, "duration_ns": 10**8, "is_expected_wrong": False}
+    known |= {"samples": 20, "high_ns": ns, "confidence": 0.95}
     of_trial = {"identity": trial.identity, "variant": trial.variant, "problem": trial.problem}
     return EarlierRun(
         **{**known, **of_trial, "tunables": trial.tunables, "median_ns": ns, "circumstances": (1,), **details}
