@@ -125,6 +125,17 @@ def read_configurations(connection: Connection, sweep_ids: Collection[int]) -> d
     return {key: configuration or {} for key, configuration in rows}
 
 
+def is_search(configuration: Mapping[str, Any]) -> bool:
+    """Return whether a sweep of this configuration chose among its trials."""
+    return bool((configuration.get("search") or {}).get("name"))
+
+
+def count_looked_again(connection: Connection, sweep_id: int) -> int:
+    """Return how many trials a search has looked at more than once."""
+    again = sa.select(Run.trial_id).where(Run.sweep_id == sweep_id).group_by(Run.trial_id).having(sa.func.count() > 1)
+    return connection.scalar(sa.select(sa.func.count()).select_from(again.subquery())) or 0
+
+
 def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> SweepRow:
     found = next(iter(_rows(connection, sa.select(*_COLUMNS).where(Sweep.id == sweep_id))), None)
     if found is None:
