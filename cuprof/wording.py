@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def describe_tried(tried: int, again: int) -> str:
+    """Return how many trials a search has tried, each counted once, and how many of them it looked at again."""
+    return f"{tried} tried, {again} looked at again" if again else f"{tried} tried"
+
+
 def count(number: int, noun: str, plural: str = "s") -> str:
     """Return "1 trial", "2 trials"; `plural` is the ending."""
     return f"{number} {noun}{'' if number == 1 else plural}"

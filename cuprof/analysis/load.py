@@ -24,7 +24,7 @@ from cuprof.errors import SelectionError
 from cuprof.point import Point
 from cuprof.reading.devices import DeviceRow, find_calibration, list_devices
 from cuprof.reading.measured import measured_of
-from cuprof.reading.sweeps import find_finished_before, get_sweep, read_configurations
+from cuprof.reading.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.reading.trials import TrialRow, list_trials
 from cuprof.records import State
 from cuprof.store import Store
@@ -61,6 +61,7 @@ def load_study(
         counters = read_counters(connection, sweep.id, trials)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
         earlier = find_finished_before(connection, sweep)
+        again = count_looked_again(connection, sweep.id) if is_search(configuration) else 0
     reference, note = choose_reference(trials, description)
     return Study(
         experiment=description,
@@ -73,6 +74,7 @@ def load_study(
         published=read_published(description),
         counters=counters,
         earlier_finished=earlier,
+        looked_again=again,
         database=store.place,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from cuprof.point import Coordinate, Point
 from cuprof.reading.earlier import EarlierRun
 from cuprof.records import State
 from cuprof.search.portfolio import assign, find_portfolio
+from cuprof.statistics import is_mere_range
 
 TAKEN = re.compile(
     "auto|bool|break|case|catch|char|class|const|continue|default|delete|do|double|else|enum|explicit|export|"
@@ -28,12 +30,20 @@ Configuration = tuple[str, Point]
 
 @dataclass(frozen=True)
 class Pick:
-    """What one problem takes: a configuration's number, and its time, also over the problem's best (`ratio`)."""
+    """What one problem takes: a configuration's number, and its time.
+
+    Args:
+        ratio: of the times that count, its over the problem's best.
+        samples: that its time is known by.
+        is_few: they are too few for an interval, so that the longest of them counts.
+    """
 
     problem: Point
     number: int
     ratio: float
     median_ns: float
+    samples: int
+    is_few: bool
 
 
 @dataclass(frozen=True)
@@ -48,9 +58,13 @@ class Portfolio:
 
 
 def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, device: str = "") -> Portfolio:
-    """Return the portfolio of all problems that have a right time on a device; of several times the newest counts.
+    """Return the portfolio of all problems that have a right time on a device.
+
+    A time of few samples, such as a search's first look, counts by the longest of them: of many such medians those that
+    chance made short would be taken.
 
     Args:
+        runs: in the order in which they were stored.
         device: a device's name; empty takes that of the newest run.
 
     Raises:
@@ -58,27 +72,53 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
     """
     if not 0 <= within < 10:
         raise SelectionError(f"configurations within {within:g} of the best time are asked for; give 5% or 0.05")
-    right = [run for run in runs if run.state is State.OK and run.median_ns]
+    right = [run for run in runs if _is_right(run)]
     if not right:
         raise SelectionError(f"no right time of family {family} is stored; run cuprof sweep family={family} first")
     device = device or right[-1].device
-    here = [run for run in right if run.device == device]
+    here = _choose_looks(run for run in runs if run.device == device)
     if not here:
         known = ", ".join(sorted({run.device for run in right}))
         raise SelectionError(f"no time of family {family} on {device!r} is stored; there are times on {known}")
     problems = {problem: row for row, problem in enumerate(dict.fromkeys(run.problem for run in here))}
     columns = {each: column for column, each in enumerate(dict.fromkeys((run.variant, run.tunables) for run in here))}
+    cells = {(problems[run.problem], columns[run.variant, run.tunables]): run for run in here}
     times = np.full((len(problems), len(columns)), np.nan)
-    for run in here:
-        times[problems[run.problem], columns[run.variant, run.tunables]] = run.median_ns
+    for cell, run in cells.items():
+        times[cell] = (run.high_ns if _is_few(run) else None) or run.median_ns
     chosen = find_portfolio(times, within)
     best = np.nanmin(times, axis=1)
     configurations = list(columns)
     picks = []
-    for problem, column in zip(problems, assign(times, chosen), strict=True):
-        time = float(times[problems[problem], column])
-        picks.append(Pick(problem, chosen.index(column), time / float(best[problems[problem]]), time))
+    for (problem, row), column in zip(problems.items(), assign(times, chosen), strict=True):
+        run, ratio = cells[row, column], float(times[row, column] / best[row])
+        picks.append(Pick(problem, chosen.index(column), ratio, run.median_ns or 0.0, run.samples, _is_few(run)))
     return Portfolio(family, device, within, tuple(configurations[each] for each in chosen), tuple(picks))
+
+
+def _choose_looks(runs: Iterable[EarlierRun]) -> list[EarlierRun]:
+    """Return the run that counts of each configuration and problem, where the newest version was last found right.
+
+    It is of the newest sweep that took enough samples for an interval, the one with the most samples there.
+    """
+    groups: dict[object, list[EarlierRun]] = defaultdict(list)
+    for run in runs:
+        groups[run.variant, run.tunables, run.problem].append(run)
+    chosen = []
+    for group in groups.values():
+        newest = group[-1]
+        looks = [run for run in reversed(group) if run.identity == newest.identity and _is_right(run)]
+        if looks and newest.state is State.OK:
+            chosen.append(max(looks, key=lambda run: (not _is_few(run), run.sweep_id, run.samples)))
+    return chosen
+
+
+def _is_right(run: EarlierRun) -> bool:
+    return run.state is State.OK and not run.is_expected_wrong and bool(run.median_ns)
+
+
+def _is_few(run: EarlierRun) -> bool:
+    return is_mere_range(run.samples, run.confidence)
 
 
 def to_header(portfolio: Portfolio) -> str:
@@ -92,6 +132,8 @@ def to_header(portfolio: Portfolio) -> str:
     numeric = {axis: all(_is_number(pick.problem[axis]) for pick in portfolio.picks) for axis in axes}
     tunables = list(dict.fromkeys(name for _, point in portfolio.configurations for name in point))
     whole = {name: all(_is_number(point.get(name, 0)) for _, point in portfolio.configurations) for name in tunables}
+    few = sum(pick.is_few for pick in portfolio.picks)
+    known_by = f", {few} of them by few samples" if few else ""
     rows = _table([json.dumps(variant), *_literals(point, whole)] for variant, point in portfolio.configurations)
     known = _table([*_literals(pick.problem, numeric), str(pick.number)] for pick in portfolio.picks)
     fields, problem_fields = ("".join(f" {each};" for each in _declarations(names)) for names in (whole, numeric))
@@ -103,7 +145,8 @@ def to_header(portfolio: Portfolio) -> str:
     )
     return f"""\
 /* {_comment(portfolio.family)} on {_comment(portfolio.device)}: {len(portfolio.configurations)} configurations within
-   {portfolio.within:.3g} of the best of each of {len(portfolio.picks)} problems. Written by cuprof portfolio. */
+   {portfolio.within:.3g} of the best of each of {len(portfolio.picks)} problems{known_by}.
+   Written by cuprof portfolio. */
 #pragma once
 #include <math.h>
 #include <string.h>

@@ -48,7 +48,7 @@ class Found:
 
 def find_search(study: Study) -> Found | None:
     """Return what a study's search has learned at its reference problem; None where it was no search."""
-    if not (study.configuration.get("search") or {}).get("name"):
+    if not study.is_search:
         return None
     tried = sorted(study.right_here, key=lambda trial: trial.ordinal)
     if not tried:

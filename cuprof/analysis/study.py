@@ -15,9 +15,10 @@ from cuprof.comparison.compare import ComparedTrial, Options
 from cuprof.comparison.pairs import VariantComparisons
 from cuprof.config.model import MeasureConfig
 from cuprof.point import Point
-from cuprof.reading.sweeps import SweepRow
+from cuprof.reading.sweeps import SweepRow, is_search
 from cuprof.records import Calibration, DeviceFacts, Measure
 from cuprof.statistics import Verdict
+from cuprof.wording import count, describe_tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,7 @@ class Study:
     Attributes:
         configuration: the sweep's, as composed.
         trials: in the sweep's order.
+        looked_again: of a search: how many of them it has looked at more than once.
         reference: the problem at which variants are compared.
         reference_note: why that problem, when it is not the study's own.
         earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
@@ -63,8 +65,20 @@ class Study:
     published: tuple[PublishedValue, ...] = ()
     counters: Counters = field(default_factory=Counters)
     earlier_finished: int | None = None
+    looked_again: int = 0
     database: str = ""
     options: Options = field(default_factory=Options)
+
+    @property
+    def is_search(self) -> bool:
+        """Return whether the sweep chose what it tried."""
+        return is_search(self.configuration)
+
+    @property
+    def size(self) -> str:
+        """Return how many trials there are, or how many a search has tried."""
+        tried = describe_tried(len(self.trials), self.looked_again)
+        return tried if self.is_search else count(len(self.trials), "trial")
 
     @property
     def confidence(self) -> float:

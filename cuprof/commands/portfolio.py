@@ -39,19 +39,37 @@ def main(argv: Sequence[str]) -> int:
             raise UsageError(f"--header: {arguments.header} cannot be written: {error.strerror}") from error
     if arguments.json:
         taken = [
-            {"problem": dict(pick.problem), "configuration": named[pick.number], "ratio": pick.ratio}
+            {
+                "problem": dict(pick.problem),
+                "configuration": named[pick.number],
+                "ratio": pick.ratio,
+                "samples": pick.samples,
+            }
             for pick in portfolio.picks
         ]
         print_json({"device": portfolio.device, "within": portfolio.within, "configurations": named, "problems": taken})
         return 0
-    columns = (Column("problem", "left"), Column("configuration", "left"), Column("median µs"), Column("of the best"))
+    left, right = ("problem", "configuration"), ("median µs", "samples", "of the best")
+    columns = [*(Column(name, "left") for name in left), *map(Column, right)]
     rows = [
-        Row((pick.problem.label, named[pick.number], f"{pick.median_ns / 1e3:.2f}", f"{pick.ratio:.3f}"))
+        Row(
+            (
+                pick.problem.label,
+                named[pick.number],
+                f"{pick.median_ns / 1e3:.2f}",
+                str(pick.samples),
+                f"{pick.ratio:.3f}",
+            )
+        )
         for pick in portfolio.picks
     ]
     kept = f"{'keeps' if len(named) == 1 else 'keep'} {count(len(rows), 'problem')} on {portfolio.device}"
     text = f"{count(len(named), 'configuration')} {kept} within {arguments.within:.3g}"
-    print_lines([*layout(columns, rows, terminal_width()), Line(text)])
+    lines = [*layout(columns, rows, terminal_width()), Line(text)]
+    if few := sum(pick.is_few for pick in portfolio.picks):
+        text = f"{few} of these choices {'is' if few == 1 else 'are'} known by few samples, the longest of which counts"
+        lines.append(Line(f"{text}; cuprof sweep of them, without search, takes more"))
+    print_lines(lines)
     return 0
 
 

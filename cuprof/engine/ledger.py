@@ -12,7 +12,7 @@ from cuprof.engine.opened import Replanner
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.project import Project
-from cuprof.reading.trials import list_medians
+from cuprof.reading.trials import list_medians, list_tried
 from cuprof.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
 from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE, Origin
@@ -91,6 +91,11 @@ class Ledger:
             if trial.identity in self._granted:
                 self._granted[run.identity] = self._granted[trial.identity]
         return self.record(run, replace(outcome, identity=run.identity), station, job)
+
+    def recall(self) -> None:
+        """Know what a search has tried in this sweep before it was interrupted."""
+        with self.store.snapshot() as connection:
+            self.members = list_tried(connection, self.sweep_id)
 
     def enlist(self, job: Job) -> None:
         """Make those of a job's trials members of the sweep that are not yet."""

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from cuprof.backends.registry import get_spec
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import collect
-from cuprof.errors import ProfilerError, UnknownNameError, UsageError
+from cuprof.errors import ProfilerError, UnknownNameError, UsageError, suggest
 from cuprof.profiling.contract import Collector, Profiler
+from cuprof.profiling.registry import get_profiler
 from cuprof.reading.counters import list_newest_counters
 from cuprof.records import Measure, Outcome, Trial
 from cuprof.store import Store
@@ -51,6 +52,21 @@ def check_measure(trials: Sequence[Trial], measure: Measure) -> None:
             )
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Refuse factors that are no counter's names, also where no profiler is installed.
+
+    Raises:
+        UnknownNameError: there is one.
+    """
+    catalog = get_profiler(PROFILER).catalog
+    for name in names:
+        if name not in catalog.by_name and WHOLE_NAME not in name:
+            known = ["time", "energy", *catalog.by_name]
+            if not suggest(name, known).startswith("did you mean"):
+                del known[2:]  # counters are too many to be listed in a line
+            raise UnknownNameError("factor of search.objective", name, known, "(cuprof list metrics has the counters)")
+
+
 def check_energy(trials: Sequence[Trial]) -> None:
     """Refuse trials on a back end that measures no energy.
 
@@ -66,15 +82,11 @@ def check_energy(trials: Sequence[Trial]) -> None:
 
 
 def check_counters(names: Sequence[str], trials: Sequence[Trial], profiler: Profiler) -> None:
-    """Refuse what a profiler cannot read, before it is looked for: it need not be installed for that.
+    """Refuse trials on a back end that the profiler reads no counters of; it need not be installed for that.
 
     Raises:
-        UnknownNameError: a name that no counter has.
-        UsageError: a trial is on a back end that the profiler reads no counters of.
+        UsageError: there is one.
     """
-    for name in names:
-        if name not in profiler.catalog.by_name and WHOLE_NAME not in name:
-            raise UnknownNameError("factor of search.objective", name, ["time", "energy", *profiler.catalog.by_name])
     for trial in trials:
         if trial.backend not in profiler.backends:
             raise UsageError(

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from cuprof.records import Outcome, Trial
 
 
 class Observer:
     """Hear of a sweep's progress, in order, from one thread; what a listener does not care for it leaves as it is."""
 
-    def started(self, planned: int, reused: int) -> None:
-        """Take the number of trials of the sweep, 0 for a search, and how many of them are stored already."""
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
+        """Take the number of trials of the sweep, None for a search, and the identities of those that are done already.
+
+        Those of a search are what it had tried before it was interrupted.
+        """
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         """Take the trial that is worked on now, and the step: "inputs", "build", "check", "time", "profile"."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Take what a trial came to; it is stored."""
+        """Take what a trial came to; it is stored. A search looks at some again, and each look is told."""
 
     def done_elsewhere(self, count: int) -> None:
         """Take how many trials more another process that shares the sweep has done; their outcomes are stored."""

@@ -108,6 +108,10 @@ def prepare(config: SweepConfig, project: Project, stations: list[Station], *, t
     Raises:
         UsageError: the selection cannot be carried out; nothing has been stored.
     """
+    if config.search.counters:
+        from cuprof.engine.objective import check_names  # SQLAlchemy's import can wait for other sweeps
+
+        check_names(config.search.counters)
     family = get_family(config.family, project.kernel_folders)
     OpenedFiles(project, family).add_to(family)
     if config.baseline:

@@ -83,7 +83,7 @@ def collect(
     skipped = {trial.identity: reason for trial in trials if (reason := reason_to_skip(trial, outcomes, profiler))}
     right = [trial for trial in trials if trial.identity not in skipped]
     settled = find_settled(right, collector.request, store, retry)
-    observer.started(len(right), len(settled))
+    observer.started(len(right), settled)
     todo = [trial for trial in right if trial.identity not in settled]
     profiles = [
         profile

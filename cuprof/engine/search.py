@@ -75,7 +75,6 @@ def open_search(
     check_measure(trials, measure)
     with store.snapshot() as connection:
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})
-    ledger.members = {run.identity for run in earlier if run.sweep_id == ledger.sweep_id}
     if "energy" in config.search.factors:
         check_energy(trials)
     counting = None
@@ -332,22 +331,33 @@ class SearchFeed:
             self.note(f"search: {len(free):,} of {len(self.trials):,} configurations are stored already")
 
     def _begin_duels(self) -> deque[Duel]:
-        self.note(f"search: tried {len(self.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s")
+        candidates = [self._choose_candidates(number) for number in range(len(self.problems))]
+        known = sum(index not in self.tried for chosen in candidates for index in chosen)
+        self.note(
+            f"search: tried {len(self.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s"
+            + (f"; {known} more, stored before, are in the last comparison" if known else "")
+        )
         left = [share for group in range(len(self.problems)) if (share := self.strategy.likely_left(group)) is not None]
         if left:
             self.note(f"search: trying the rest is expected to gain at most about {100 * max(left):.1f} %")
         duels: deque[Duel] = deque()
-        for number, problem in enumerate(self.problems):
-            chosen = self._find_finalists(number)
-            if len({self.trials[index].backend for index in chosen}) > 1 or self.settings.objective != "time":
-                chosen = chosen[:1]  # back ends are not timed side by side, nor is energy
+        for problem, chosen in zip(self.problems, candidates, strict=True):
             if chosen:
                 value = None if self.settings.objective == "time" else self.strategy.values[chosen[0]]
-                candidates = tuple(self.trials[index] for index in chosen)
-                duels.append(Duel(self.prepared, candidates, self.measure, self.seed, value))
+                trials = tuple(self.trials[index] for index in chosen)
+                duels.append(Duel(self.prepared, trials, self.measure, self.seed, value))
             else:
                 self._end(Ending(problem, None, math.nan))
         return duels
+
+    def _choose_candidates(self, group: int) -> list[int]:
+        """Return who takes part in the duel: of several back ends, which are not timed side by side, the best alone.
+
+        So where it is not time that is to be small.
+        """
+        chosen = self._find_finalists(group)
+        several = len({self.trials[index].backend for index in chosen}) > 1
+        return chosen[:1] if several or self.settings.objective != "time" else chosen
 
     def _end(self, ending: Ending) -> None:
         self.endings.append(ending)

@@ -176,11 +176,13 @@ class Sweep:
             is_host_timed = any(self._is_timed_on_host(trial) for trial in due)
             if self.meanwhile and not is_host_timed:
                 Thread(target=self.meanwhile, daemon=True).start()
-            if not prepared.is_search:
-                store.enlist(ledger.sweep_id, plan.trials, reused=reused)
-            self.observer.started(0 if prepared.is_search else len(plan.trials), len(settled))
             if prepared.is_search:
+                ledger.recall()
+                self.observer.started(None, ledger.members)
                 note(f"a search among {count(len(plan.trials), 'trial')}")
+            else:
+                store.enlist(ledger.sweep_id, plan.trials, reused=reused)
+                self.observer.started(len(plan.trials), {trial.identity for trial in settled})
             place = database_file(store.parsed_url)
             for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
                 note(text)

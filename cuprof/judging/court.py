@@ -177,7 +177,7 @@ class _Trial:
         folder = self.request.family_folder
         planned = sum(len(one.trials) for one, _ in running) * self.request.rounds
         planned += sum(len(baselines[backend]) for backend in bases) * (self.request.rounds + 1)
-        self.observer.started(planned, 0)
+        self.observer.started(planned, ())
         for turn in range(self.request.rounds + 1):
             for backend in {one.backend for one, _ in running}:
                 sweep_id = course.run(baselines[backend], folder)

@@ -19,6 +19,9 @@ class EarlierRun:
     """One run of one trial, with one measure's time where it has one.
 
     Args:
+        is_expected_wrong: of a variant that is kept because it is wrong.
+        samples: that count in the time; 0 where there is none.
+        high_ns: the upper end of the interval of the time's median, which `confidence` is of.
         started_at: seconds since 1970; 0 where that is not stored.
         circumstances: equal for runs whose times say directly which of two tunables is better: of one variant's text,
             problem, device and method.
@@ -31,8 +34,12 @@ class EarlierRun:
     device: str
     sweep_id: int
     state: State
+    is_expected_wrong: bool
     method: str
+    samples: int
     median_ns: float | None
+    high_ns: float | None
+    confidence: float
     energy_j: float | None
     started_at: float
     duration_ns: int
@@ -53,7 +60,8 @@ def list_earlier(
         sa.select(
             Trial.identity, Variant.name, Variant.source_hash, Problem.id, Problem.coordinates, Trial.tunables,
             Run.sweep_id, Run.state, Run.started_at, Run.duration_ns, Run.device_id, Device.name.label("device"),
-            Timing.method, Timing.median_ns, Timing.energy_j,
+            Variant.expected, Timing.method, Timing.sample_count, Timing.median_ns, Timing.high_ns, Timing.confidence,
+            Timing.energy_j,
         )
         .join(Variant, Variant.id == Trial.variant_id)
         .join(Problem, Problem.id == Trial.problem_id)
@@ -72,8 +80,12 @@ def list_earlier(
             device=row.device or "",
             sweep_id=row.sweep_id,
             state=State(row.state),
+            is_expected_wrong=row.expected == "wrong",
             method=row.method or "",
+            samples=row.sample_count or 0,
             median_ns=row.median_ns,
+            high_ns=row.high_ns,
+            confidence=row.confidence or 0.0,
             energy_j=row.energy_j,
             started_at=row.started_at or 0.0,
             duration_ns=row.duration_ns or 0,

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.reading.intact import intact
+from cuprof.reading.sweeps import count_looked_again, is_search
 from cuprof.records import FAILED, State
 from cuprof.store.models import Run, Station, Sweep, SweepTrial, Trial, Variant
 from cuprof.store.processes import Process, this_process
@@ -43,7 +44,9 @@ class Progress:
 
     Args:
         state: "running", "interrupted", "finished", or "abandoned" where nobody has worked on it for a while.
+        is_search: the sweep chooses what it tries, so that nobody knows how many will be planned.
         reused: of those done, how many an earlier sweep had measured.
+        looked_again: of those done, how many a search has looked at more than once.
         seconds_left: at the pace of the stations that work now; None where that is not known.
         failures: label and message, the newest first, at most `MOST_FAILURES`; those expected to be wrong are left out.
     """
@@ -51,9 +54,11 @@ class Progress:
     sweep_id: int
     name: str
     state: str
+    is_search: bool
     planned: int
     done: int
     reused: int
+    looked_again: int
     failed: int
     running_s: float
     seconds_left: float | None
@@ -127,8 +132,10 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
     if state == "running" and all(station.state != "working" for station in stations):
         state = "abandoned"
     begun = sweep.resumed_at or sweep.started_at
-    seconds_left = None
-    if working and done < planned:
+    seconds_left, chooses = None, is_search(sweep.configuration or {})
+    if chooses:
+        pass  # it ends with its budget
+    elif working and done < planned:
         joined = min(row.joined_at for row in working)
         theirs = sum(by_station.get(row.id, 0) for row in working)
         seconds_left = (now - joined) / theirs * (planned - done) if theirs else None
@@ -144,9 +151,11 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         sweep_id=sweep_id,
         name=sweep.name,
         state=state,
+        is_search=chooses,
         planned=planned,
         done=done,
         reused=reused,
+        looked_again=count_looked_again(connection, sweep_id) if chooses else 0,
         failed=wrong,
         running_s=(sweep.finished_at or now) - begun,
         seconds_left=seconds_left,

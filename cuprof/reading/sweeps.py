@@ -77,8 +77,14 @@ def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = No
         of_name = sa.select(*_COLUMNS).where(column == experiment, Sweep.purpose == "timing")
         if experiment and (found := _rows(connection, of_name)):
             return found[-1]
-    known = [name for name in connection.scalars(sa.select(Sweep.experiment).distinct()) if name]
-    raise UnknownNameError("stored experiment", experiment, known, "(run python -m cuprof sweep experiment=NAME first)")
+    stored = _rows(connection, sa.select(*_COLUMNS).where(Sweep.purpose == "timing"))
+    what_to_do = (
+        f"the newest sweep is of {_setting(stored[-1])}; write that"
+        if stored
+        else "run cuprof sweep experiment=NAME first"
+    )
+    known = {sweep.experiment or sweep.family for sweep in stored}
+    raise UnknownNameError("stored experiment", experiment, known, f"({what_to_do})")
 
 
 def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
@@ -119,6 +125,17 @@ def read_configurations(connection: Connection, sweep_ids: Collection[int]) -> d
     return {key: configuration or {} for key, configuration in rows}
 
 
+def is_search(configuration: Mapping[str, Any]) -> bool:
+    """Return whether a sweep of this configuration chose among its trials."""
+    return bool((configuration.get("search") or {}).get("name"))
+
+
+def count_looked_again(connection: Connection, sweep_id: int) -> int:
+    """Return how many trials a search has looked at more than once."""
+    again = sa.select(Run.trial_id).where(Run.sweep_id == sweep_id).group_by(Run.trial_id).having(sa.func.count() > 1)
+    return connection.scalar(sa.select(sa.func.count()).select_from(again.subquery())) or 0
+
+
 def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> SweepRow:
     found = next(iter(_rows(connection, sa.select(*_COLUMNS).where(Sweep.id == sweep_id))), None)
     if found is None:
@@ -132,7 +149,7 @@ def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> Swe
     is_experiment = connection.scalar(sa.select(sa.exists().where(Sweep.experiment == experiment)))
     names = {found.experiment, *(() if found.experiment and is_experiment else (found.family, found.name))}
     if experiment not in names:
-        what = f"experiment={found.experiment}" if found.experiment else f"family={found.family}"
+        what = _setting(found)
         raise SelectionError(
             f"sweep {sweep_id} is of {what}, not of {experiment}; write {what} report.sweep={sweep_id}"
         )
@@ -142,6 +159,11 @@ def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> Swe
             f"python -m cuprof query sweeps lists those of {experiment}"
         )
     return found
+
+
+def _setting(sweep: SweepRow) -> str:
+    """Return what a command line says to mean a sweep's study, or its family where it has none."""
+    return f"experiment={sweep.experiment}" if sweep.experiment else f"family={sweep.family}"
 
 
 def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:

@@ -199,6 +199,12 @@ def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, f
     return found
 
 
+def list_tried(connection: Connection, sweep_id: int) -> set[str]:
+    """Return the identities of a sweep's trials that it has a run of."""
+    tried = sa.select(Trial.identity).join(SweepTrial, SweepTrial.trial_id == Trial.id)
+    return set(connection.scalars(tried.where(SweepTrial.sweep_id == sweep_id, SweepTrial.run_id.is_not(None))))
+
+
 _VARIANTS = sa.select(
     *(Variant.id, Variant.family, Variant.name, Variant.ordinal, Variant.kind, Variant.backend),
     *(Variant.expected, Variant.description, Variant.origin),

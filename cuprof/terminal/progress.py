@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from html import escape
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -15,7 +15,7 @@ from cuprof.terminal.marks import is_expected, mark_of
 from cuprof.terminal.stream import styled
 from cuprof.terminal.text import format_duration, format_time
 from cuprof.visible import visible
-from cuprof.wording import count
+from cuprof.wording import count, describe_tried
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,12 +46,14 @@ def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress 
 
 
 class _Progress(Observer):
-    """Count trials and estimate the time left; `clock` gives seconds."""
+    """Count trials, each of a search once, and estimate the time left; `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._begun = clock()
-        self.planned = self.reused = self.done = self.failed = self.expected_wrong = self.elsewhere = 0
+        self.planned: int | None = 0
+        self._looked, self._again = set[str](), set[str]()
+        self.reused = self.done = self.failed = self.expected_wrong = self.elsewhere = 0
         self.skipped = self.impossible = 0
 
     def __enter__(self) -> Self:
@@ -63,18 +65,27 @@ class _Progress(Observer):
     def close(self) -> None:
         """Leave the stream as it was found."""
 
-    def started(self, planned: int, reused: int) -> None:
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Begin to count."""
-        self.planned, self.reused, self._begun = planned, reused, self._clock()
+        self.planned, self.reused, self._begun = planned, len(stored), self._clock()
+        self._looked = set(stored)
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Count the trial."""
-        self.done += 1
+        """Count the trial, or that a search looks at it again."""
+        if self.is_again(outcome):
+            self._again.add(outcome.identity)
+        else:
+            self.done += 1
+            self._looked.add(outcome.identity)
         as_expected = is_expected(outcome.state, trial.expected)
         self.expected_wrong += as_expected
         self.failed += outcome.state in FAILED and not as_expected
         self.skipped += outcome.state is State.SKIPPED
         self.impossible += outcome.state is State.IMPOSSIBLE
+
+    def is_again(self, outcome: Outcome) -> bool:
+        """Return whether a search has looked at the trial before."""
+        return self.planned is None and outcome.identity in self._looked
 
     def done_elsewhere(self, count: int) -> None:
         """Count what other processes that share the sweep have done."""
@@ -93,13 +104,15 @@ class _Progress(Observer):
     @property
     def left(self) -> str:
         """Return the time left at the pace of the trials that ran, empty before the first of them and at the end."""
-        measured, left = self.done + self.elsewhere - self.skipped, self.planned - self.place
+        measured, left = self.done + self.elsewhere - self.skipped, (self.planned or 0) - self.place
         seconds = (self._clock() - self._begun) / measured * left if measured > 0 and left > 0 else 0.0
         return f"{format_duration(seconds)} left" if seconds else ""
 
     def summarize(self, sweep_id: int) -> str:
         """Return one line about the whole sweep."""
-        parts = [f"{self.done - self.skipped - self.impossible - self.failed - self.expected_wrong} measured"]
+        measured = self.done - self.skipped - self.impossible - self.failed - self.expected_wrong
+        is_search = self.planned is None
+        parts = [describe_tried(self.done, len(self._again)) if is_search else f"{measured} measured"]
         others = {
             "stored before": self.reused,
             "by other processes": self.elsewhere,
@@ -119,16 +132,18 @@ class PlainProgress(_Progress):
         super().__init__(clock)
         self._stream = stream
 
-    def started(self, planned: int, reused: int) -> None:
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Say how much there is to do."""
-        super().started(planned, reused)
+        super().started(planned, stored)
         if planned:
-            self.note(count(planned, "trial") + (f", {reused} of them stored already" if reused else ""))
+            self.note(count(planned, "trial") + (f", {len(stored)} of them stored already" if stored else ""))
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Write the trial's line: place, state, label, time or message, time left."""
+        """Write the trial's line: place, state, label, time or message, time left or that a search looked again."""
+        remark = "looked at again" if self.is_again(outcome) else ""
         super().trial_finished(trial, outcome)
-        tail = f"  [{self.left}]" if self.left else ""
+        remark = remark or self.left
+        tail = f"  [{remark}]" if remark else ""
         self.note(f"[{self.so_far}] {_line(trial, outcome)}{tail}")
 
     def note(self, text: str) -> None:
@@ -164,10 +179,10 @@ class LiveProgress(_Progress):
         """Take the live line away."""
         self._bar.stop()
 
-    def started(self, planned: int, reused: int) -> None:
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Show the line."""
-        super().started(planned, reused)
-        self._task = self._bar.add_task("planning", total=planned or None, completed=reused, left="")
+        super().started(planned, stored)
+        self._task = self._bar.add_task("planning", total=planned or None, completed=len(stored), left="")
         self._bar.start()
 
     def trial_started(self, trial: Trial, phase: str) -> None:
@@ -206,9 +221,9 @@ class NotebookProgress(_Progress):
         self._html, self._doing, self._lines = shown.HTML, "planning", list[str]()
         self._handle = shown.display(self._html(self._text()), display_id=True)
 
-    def started(self, planned: int, reused: int) -> None:
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Show how much there is to do."""
-        super().started(planned, reused)
+        super().started(planned, stored)
         self._show()
 
     def trial_started(self, trial: Trial, phase: str) -> None:
@@ -238,7 +253,7 @@ class NotebookProgress(_Progress):
 
     def _text(self) -> str:
         place = f"{self.so_far} " + (f"({self.left}) " if self.left else "")
-        bar = f'<progress value="{self.place}" max="{max(self.planned, 1)}"></progress> {place}'
+        bar = f'<progress value="{self.place}" max="{self.planned or 1}"></progress> {place}'
         lines = "".join(f"<br>{escape(visible(line, keep=''))}" for line in self._lines)
         return f"<div>{bar}{escape(visible(self._doing, keep=''))}{lines}</div>"
 

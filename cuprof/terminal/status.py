@@ -8,6 +8,7 @@ from cuprof.reading.progress import Progress
 from cuprof.terminal.table import Column, Line, Row, layout
 from cuprof.terminal.text import format_duration
 from cuprof.visible import visible
+from cuprof.wording import describe_tried
 
 COLUMNS = (
     Column("station", "left"),
@@ -28,7 +29,8 @@ def status_lines(found: Sequence[Progress], width: int) -> list[Line]:
 
 
 def _lines(sweep: Progress, width: int) -> Iterator[Line]:
-    parts = [f"{sweep.done} of {sweep.planned} trials"]
+    tried = describe_tried(sweep.done, sweep.looked_again)
+    parts = [tried if sweep.is_search else f"{sweep.done} of {sweep.planned} trials"]
     if sweep.reused:
         parts.append(f"{sweep.reused} stored before")
     if sweep.failed:

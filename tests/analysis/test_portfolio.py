@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cuprof.analysis.portfolio import make_portfolio, to_header
+from cuprof.commands.portfolio import main
 from cuprof.errors import SelectionError
 from cuprof.point import Point
 from cuprof.reading.earlier import EarlierRun
 from cuprof.records import State
+from cuprof.store import Store
 
 
-def run(n: int, block: int, ns: float | None, device: str = "H200", state: State = State.OK) -> EarlierRun:
-    return EarlierRun(
-        f"{n} {block}", "plain", Point(n=n, dtype="f32"), Point(block=block, mode='a"b'), device, 1, state, "m", ns,
-        None, 1e9, 10**6, (),
-    )  # fmt: skip
+def run(n: int, block: int, ns: float | None, device: str = "H200", **facts: Any) -> EarlierRun:
+    known = {"sweep_id": 1, "state": State.OK, "is_expected_wrong": False, "samples": 20, "confidence": 0.95}
+    known |= {"identity": f"{n} {block}", "variant": "plain", "high_ns": ns, "method": "m", "energy_j": None}
+    known |= {"started_at": 1e9, "duration_ns": 10**6, "circumstances": (), **facts}
+    points = {"problem": Point(n=n, dtype="f32"), "tunables": Point(block=block, mode='a"b')}
+    return EarlierRun(**known, **points, median_ns=ns, device=device)
+
+
+def first_look(n: int, block: int, ns: float, high_ns: float, **facts: Any) -> EarlierRun:
+    return run(n, block, ns, **{"samples": 5, "high_ns": high_ns, "confidence": 0.9375, **facts})
 
 
 RUNS = [
@@ -37,6 +47,58 @@ def test_each_problem_takes_what_is_near_its_best() -> None:
         (64, 0, 1.0), (1024, 1, 1.0), (4096, 1, 1.0)
     ]  # fmt: skip
     assert len(make_portfolio("fold", RUNS[:4], 0.35).configurations) == 1
+
+
+def pick_of(*runs: EarlierRun) -> tuple[float, int]:
+    (pick,) = make_portfolio("fold", runs, 0.05).picks
+    return pick.median_ns, pick.samples
+
+
+def test_a_configuration_counts_by_the_look_with_the_most_samples() -> None:
+    looks = [first_look(64, 32, 90, 91), run(64, 32, 100, samples=400), run(64, 32, 97, samples=60)]
+    for order in permutations(looks):
+        assert pick_of(*order) == (100, 400)
+    again = [run(64, 32, 105, samples=30, sweep_id=2), first_look(64, 32, 90, 91, sweep_id=3)]
+    assert pick_of(*looks, *again) == (105, 30), "of the newest sweep that took enough"
+    assert pick_of(*looks, run(64, 32, None, samples=0, sweep_id=2)) == (100, 400), "a sweep of another measure"
+
+
+def test_neither_an_earlier_version_nor_what_was_found_wrong_since_counts() -> None:
+    old, other = run(64, 32, 50, identity="as it was", samples=400), run(64, 256, 120)
+    assert pick_of(old, first_look(64, 32, 100, 104), other) == (100, 5)
+    wrong = run(64, 32, None, state=State.WRONG_RESULT, identity="as it is")
+    assert pick_of(old, other, wrong) == (120, 20)
+    assert pick_of(run(64, 8, 20, variant="racy", is_expected_wrong=True), other) == (120, 20)
+
+
+def test_few_samples_count_by_the_longest_of_them() -> None:
+    """Of 64, block 8 seems to be within 5 %, and may be 12 % behind; of 1024 it is within 5 % all the same."""
+    known = [run(64, 32, 100), run(1024, 256, 100), run(64, 256, 130), run(1024, 32, 130)]
+    wide, narrow = first_look(64, 8, 102, 112), first_look(1024, 8, 102, 104)
+    assert len(make_portfolio("fold", [*known, wide, narrow], 0.05).configurations) == 2
+    portfolio = make_portfolio("fold", [*known, replace(wide, high_ns=103.0), narrow], 0.05)
+    assert [point.block for _, point in portfolio.configurations] == [8]
+    assert [(pick.median_ns, pick.ratio, pick.is_few) for pick in portfolio.picks] == [
+        (102, 1.03, True), (102, 1.04, True)
+    ]  # fmt: skip
+    assert "of each of 2 problems, 2 of them by few samples." in to_header(portfolio)
+    lucky = make_portfolio("fold", [*known[:1], first_look(64, 8, 97, 104)], 0.0)
+    assert [pick.median_ns for pick in lucky.picks] == [100], "the best is not who was lucky"
+
+
+def test_the_table_says_what_is_known_by_few_samples(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cuprof.reading.earlier.list_earlier", lambda *_: [run(64, 32, 100), first_look(128, 32, 9, 9)])
+    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    Store.open(url).close()
+    assert main(["fold", "--store", url]) == 0
+    *_, few = capsys.readouterr().out.splitlines()
+    assert few.startswith(
+        "1 of these choices is known by few samples, the longest of which counts; cuprof sweep of them"
+    )
+    main(["fold", "--store", url, "--json"])
+    assert [each["samples"] for each in json.loads(capsys.readouterr().out)["problems"]] == [20, 5]
 
 
 def test_what_is_not_stored_is_told() -> None:

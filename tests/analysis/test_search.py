@@ -9,6 +9,7 @@ from typing import Any
 
 from cuprof.analysis.search import explain, find_search
 from cuprof.point import Point
+from cuprof.reading.sweeps import is_search
 
 
 def trials() -> list[Any]:
@@ -35,4 +36,5 @@ def test_few_trials_say_nothing() -> None:
 
 
 def test_a_sweep_that_ran_everything_was_no_search() -> None:
-    assert find_search(SimpleNamespace(configuration={"search": {"name": ""}})) is None  # type: ignore[arg-type]
+    assert not any(is_search(each) for each in ({"search": {"name": ""}}, {"search": None}, {}))
+    assert find_search(SimpleNamespace(is_search=False)) is None  # type: ignore[arg-type]

@@ -59,6 +59,25 @@ def test_a_sweep_that_cannot_be_shown_is_one_line(cli: Cli, sweeps: list[int], s
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [(), ("experiment=cuconv",), ("other.py",)])
+def test_where_only_a_swept_file_is_stored_its_family_is_named(
+    cli: Cli, project: Project, words: tuple[str, ...]
+) -> None:
+    url = f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}"
+    with Store.open(url) as store:
+        fill(store, [Made("a")], experiment="", family="mine")
+    refused = cli("report", *words)
+    assert (refused.exit_code, refused.err.count("\n")) == (2, 1)
+    assert "(the newest sweep is of family=mine; write that): there are mine" in refused.err
+    for chosen in ("family=mine", "mine.py"):
+        assert Path(cli("report", chosen).out.strip()).name == "mine.html"
+
+
+def test_where_nothing_is_stored_a_sweep_comes_first(cli: Cli, project: Project) -> None:
+    Store.open(f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}").close()
+    assert "'reduction' (run cuprof sweep experiment=NAME first): there are none" in cli("report").err
+
+
 def test_a_sweeps_own_page_is_of_no_other_sweep(cli: Cli, project: Project) -> None:
     result = cli("sweep", "report.sweep=1", "dry_run=true")
     assert result.exit_code == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,7 +36,7 @@ SHORT = LimitsConfig(build_s=2.0, check_s=2.0, trial_s=60.0)
 class Listener(Observer):
     """Keep what the engine tells."""
 
-    planned: int = 0
+    planned: int | None = 0
     reused: int = 0
     elsewhere: int = 0
     begun: list[tuple[str, str]] = field(default_factory=list)
@@ -45,8 +45,8 @@ class Listener(Observer):
     ended: int | None = None
     on_finished: Callable[[Trial], None] | None = None
 
-    def started(self, planned: int, reused: int) -> None:
-        self.planned, self.reused = planned, reused
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
+        self.planned, self.reused = planned, len(stored)
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         self.begun.append((trial.variant, phase))

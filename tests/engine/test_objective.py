@@ -10,9 +10,19 @@ from typing import Any
 
 import pytest
 
+from cuprof.config.model import SearchConfig, SweepConfig
 from cuprof.engine import objective
-from cuprof.engine.objective import ObjectiveCounters, check_counters, check_energy, check_measure, evaluate
+from cuprof.engine.objective import (
+    ObjectiveCounters,
+    check_counters,
+    check_energy,
+    check_measure,
+    check_names,
+    evaluate,
+)
+from cuprof.engine.planning import prepare
 from cuprof.errors import ProfilerError, UnknownNameError, UsageError
+from cuprof.project import find_project
 from cuprof.reading.counters import NewestCounter
 from cuprof.records import Measure, Outcome, Profile, State, StoredProfile
 from tests.engine.test_profiling import Memory, Toy, ToyCollector, trials
@@ -68,11 +78,28 @@ def test_right_trials_are_profiled_and_their_counters_read(monkeypatch: pytest.M
     assert counting.collect([a, b], outcomes) == {a.identity: {BYTES: 7.0}, b.identity: {}}
 
 
-def test_names_that_mean_nothing_or_several_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"unknown factor of search.objective 'dram_bytes_read.sum'.*dram__bytes"
-    ):
-        check_counters(["dram_bytes_read.sum"], trials("ab"), Toy())
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("tiem", r": did you mean time\?$"),
+        ("enrgy", r": did you mean energy\?$"),
+        ("dram_bytes_read.sum", r": did you mean dram__bytes_read\.sum or "),
+        ("foo", ": there are energy, time$"),
+    ],
+)
+def test_a_name_that_is_no_counters_is_refused_before_anything_runs(name: str, told: str) -> None:
+    """Where Nsight Compute is not installed too; the worker would be asked for its devices next, and there is none."""
+    search = SearchConfig(name="surrogate", objective=f"time*{BYTES}*{name}")
+    config = SweepConfig(experiment="", family="searchable", search=search)
+    with pytest.raises(UnknownNameError, match=f"unknown factor of search.objective '{name}' .*{told}"):
+        prepare(config, find_project(), [])
+
+
+def test_what_has_the_form_of_a_counter_is_for_the_profiler_to_find() -> None:
+    check_names([BYTES, "launch__registers_per_thread", "sm__of_a_later_chip.sum"])
+
+
+def test_names_that_mean_several_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     counting, (a, _) = make(["dram__bytes_read"], monkeypatch), trials("ab")
     with pytest.raises(
         UsageError, match=r"dram__bytes_read stands for dram__bytes_read.max, dram__bytes_read.sum; name"

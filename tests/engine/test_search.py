@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuprof.analysis import load_study
 from cuprof.backends.registry import get_spec, list_backends
 from cuprof.commands import portfolio
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
@@ -32,9 +33,12 @@ from cuprof.plan import Selection, plan
 from cuprof.point import Point
 from cuprof.project import find_project
 from cuprof.reading.earlier import EarlierRun
+from cuprof.reading.progress import list_progress
 from cuprof.reading.queries import query
 from cuprof.records import BuildFacts, DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
 from cuprof.statistics.median import summarise
+from cuprof.store import Store
+from cuprof.terminal.status import status_lines
 from cuprof.worker.messages import Job, WorkerSettings
 from tests.engine.conftest import FAMILIES, Listener
 
@@ -250,7 +254,8 @@ class NoNoise:
 def earlier(trial: Trial, ns: float, **details: Any) -> EarlierRun:
     method = methods(MeasureConfig(modes=("cold",)), "cpu")[COLD]
     known = {"device": "it", "sweep_id": 3, "state": State.OK, "method": method, "energy_j": None}
-    known |= {"started_at": 1e9, "duration_ns": 10**8}
+    known |= {"started_at": 1e9, "duration_ns": 10**8, "is_expected_wrong": False}
+    known |= {"samples": 20, "high_ns": ns, "confidence": 0.95}
     of_trial = {"identity": trial.identity, "variant": trial.variant, "problem": trial.problem}
     return EarlierRun(
         **{**known, **of_trial, "tunables": trial.tunables, "median_ns": ns, "circumstances": (1,), **details}
@@ -263,9 +268,11 @@ def test_what_is_stored_is_told_for_free() -> None:
     assert bench.notes == ["search: 50 of 96 configurations are stored already"]
     bench.run()
     assert len(bench.feed.tried) == 20
-    assert not {t.identity for job in bench.jobs[:-1] for t in job.trials if job.measure.max_samples == 5} & {
-        trial.identity for trial in known[:50]
-    }
+    stored = {trial.identity for trial in known[:50]}
+    assert not {t.identity for job in bench.jobs[:-1] for t in job.trials if job.measure.max_samples == 5} & stored
+    compared = sum(trial.identity in stored for trial in bench.jobs[-1].trials)
+    more = f"; {compared} more, stored before, are in the last comparison" if compared else ""
+    assert any(re.fullmatch(rf"search: tried 20 of 96 configurations in [\d.]+ s{more}", note) for note in bench.notes)
 
 
 def test_an_interrupted_search_goes_on_with_what_is_left_of_its_budget() -> None:
@@ -412,7 +419,7 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
         search=SearchConfig(name="surrogate", trials=6, seed=1),
     )
     url = f"sqlite:///{tmp_path / 'db.sqlite'}"
-    config = replace(config, store=replace(config.store, url=url))
+    config = replace(config, store=replace(config.store, url=url), composed={"search": {"name": "surrogate"}})
     project, broken = find_project(tmp_path), _Repeats(most=3)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(config, project, broken)
@@ -427,6 +434,15 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
     assert (int(frame["runs"][0]), int(frame["latest"][0])) == (6, 6), "the sweep goes by the last look at each"
     frame = query(url, "SELECT COUNT(*) AS looks FROM run")
     assert int(frame["looks"][0]) > 6
+    assert again.before == 3
+    with Store.open(url) as store, store.snapshot() as connection:
+        (found,) = list_progress(connection)
+    looks = query(url, "SELECT COUNT(*) AS looks FROM run GROUP BY trial_id")["looks"]
+    assert (found.is_search, found.done, found.looked_again) == (True, 6, sum(looks > 1))
+    told = f"6 tried, {found.looked_again} looked at again"
+    assert f"finished, {told}, " in status_lines([found], 200)[0].text
+    with Store.open(url) as store:
+        assert load_study(store, sweep_id=result.sweep_id).size == told
     sweeps = query(url, "SELECT COUNT(*) AS sweeps, MAX(state) AS state FROM sweep")
     assert (int(sweeps["sweeps"][0]), sweeps["state"][0]) == (1, "finished"), "the interrupted one went on"
 
@@ -448,7 +464,11 @@ class _Repeats(Listener):
 
     def __init__(self, most: int = 10**6) -> None:
         super().__init__()
-        self.most = most
+        self.most, self.before = most, 0
+
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
+        assert planned is None
+        self.before = len(stored)
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         self.outcomes[trial.label] = outcome

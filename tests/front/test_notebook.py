@@ -35,7 +35,7 @@ def test_a_notebook_shows_a_bar_that_advances(shown: list[str]) -> None:
     trial: Any = SimpleNamespace(label="f/<mine>", expected="right")
     with make_observer() as observer:
         assert isinstance(observer, NotebookProgress)
-        observer.started(4, 1)
+        observer.started(4, ["stored"])
         observer.trial_started(trial, "time")
         assert '<progress value="1" max="4">' in shown[-1]
         assert "timing f/&lt;mine&gt;" in shown[-1]

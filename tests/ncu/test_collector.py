@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,9 +31,9 @@ class Listener(Observer):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def started(self, planned: int, reused: int) -> None:
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Note it."""
-        self.lines.append(f"{planned} planned, {reused} reused")
+        self.lines.append(f"{planned} planned, {len(stored)} reused")
 
     def trial_started(self, trial: Trial, phase: str) -> None:
         """Note it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -83,3 +84,14 @@ def test_a_process_that_shares_its_sweep_with_nobody_is_shown_too(store: Store) 
     assert found.seconds_left is not None
     with store.snapshot() as connection:
         assert list_progress(connection, sweep_id + 1) == []
+
+
+def test_of_a_search_each_trial_counts_once_and_nobody_knows_its_end(store: Store) -> None:
+    sweep_id = store.begin_sweep(replace(FACTS, configuration={"search": {"name": "surrogate"}}))
+    store.enlist(sweep_id, TRIALS)
+    for trial in (TRIALS[0], TRIALS[1], TRIALS[0], TRIALS[0]):
+        store.record(sweep_id, make_outcome(trial, make_timing(5)))
+    found = read(store)
+    assert (found.done, found.looked_again, found.seconds_left) == (2, 1, None)
+    assert text(found).startswith(f"sweep {sweep_id} (study): running, 2 tried, 1 looked at again, ")
+    assert " left" not in text(found).splitlines()[0]

@@ -194,7 +194,7 @@ def test_progress() -> None:
     console = Console(file=live, force_terminal=True, width=200, color_system=None, legacy_windows=False)
     for observer in (PlainProgress(plain), LiveProgress(console)):
         with observer:
-            observer.started(len(HOSTILE), 0)
+            observer.started(len(HOSTILE), ())
             for text in HOSTILE[:300]:
                 trial = replace(TRIAL, label=text)
                 observer.trial_started(trial, "time")

@@ -29,7 +29,7 @@ class Clock:
 
 
 def play(observer: Observer, clock: Clock) -> None:
-    observer.started(5, 1)
+    observer.started(5, ["stored"])
     for outcome in (SKIPPED, GOOD, WRONG):
         observer.trial_started(TRIAL, "time")
         clock.now += 0 if outcome is SKIPPED else 30
@@ -57,7 +57,7 @@ def test_samples_too_few_for_an_interval_are_counted_in_its_place(count: int, co
     stream = io.StringIO()
     few = replace(GOOD.timings[0], summary=replace(SUMMARY, count=count, confidence=confidence), stopped_by="time")
     with PlainProgress(stream, Clock()) as observer:
-        observer.started(1, 0)
+        observer.started(1, ())
         observer.trial_finished(TRIAL, replace(GOOD, timings=(few,)))
     assert stream.getvalue().splitlines()[1] == f"[1/1] ok f/v · n=1: 12.35 µs {shown} cold"
 
@@ -82,7 +82,7 @@ def test_a_long_message_is_not_cut_off_on_a_narrow_terminal() -> None:
     console = Console(file=stream, force_terminal=True, width=30, color_system=None, legacy_windows=False)
     message = "expected " + "123456789" * 10
     with LiveProgress(console, clock) as observer:
-        observer.started(1, 0)
+        observer.started(1, ())
         observer.trial_finished(TRIAL, replace(WRONG, message=message))
     assert message in stream.getvalue()
 
@@ -98,7 +98,7 @@ def test_markup_in_a_message_is_text() -> None:
 def test_no_estimate_without_a_measured_trial() -> None:
     clock = Clock()
     progress = PlainProgress(io.StringIO(), clock)
-    progress.started(3, 0)
+    progress.started(3, ())
     assert progress.left == ""
     clock.now = 5
     progress.trial_finished(TRIAL, SKIPPED)
@@ -110,12 +110,34 @@ def test_no_estimate_without_a_measured_trial() -> None:
 def test_of_a_search_neither_an_end_nor_the_time_to_it_is_told() -> None:
     stream, clock = io.StringIO(), Clock()
     progress = PlainProgress(stream, clock)
-    progress.started(0, 0)
+    progress.started(None, ())
     clock.now = 5
     progress.trial_finished(TRIAL, GOOD)
     assert stream.getvalue().startswith("[1] ok ")
     assert "left" not in stream.getvalue()
     assert "trials" not in stream.getvalue()
+
+
+def test_each_trial_of_a_search_is_counted_once_however_often_it_is_looked_at() -> None:
+    stream, others = io.StringIO(), [str(place) * 32 for place in range(1, 4)]
+    looks = [TRIAL.identity, others[0], TRIAL.identity, others[1], TRIAL.identity, others[2]]
+    with PlainProgress(stream, Clock()) as observer:
+        observer.started(None, [others[2]])  # tried before the search was interrupted
+        for identity in looks:
+            outcome = WRONG if identity == others[1] else GOOD
+            observer.trial_finished(replace(TRIAL, identity=identity), replace(outcome, identity=identity))
+        observer.finished(7)
+    *lines, summary = stream.getvalue().splitlines()
+    assert [(line[:3], line.endswith("cold  [looked at again]")) for line in lines] == [
+        ("[2]", False), ("[3]", False), ("[3]", True), ("[4]", False), ("[4]", True), ("[4]", True),
+    ]  # fmt: skip
+    assert summary == "sweep 7: 3 tried, 2 looked at again, 1 stored before, 1 failed, 0.0 s"
+
+
+def test_a_collection_of_nothing_is_no_search() -> None:
+    progress = PlainProgress(io.StringIO(), Clock())
+    progress.started(0, ())
+    assert progress.summarize(7) == "sweep 7: 0 measured, 0.0 s"
 
 
 def test_a_file_gets_plain_lines() -> None:
@@ -137,7 +159,7 @@ def test_wrong_as_expected_is_counted_apart_from_failures() -> None:
     stream, clock = io.StringIO(), Clock()
     racy = replace(TRIAL, expected="wrong")
     with PlainProgress(stream, clock) as observer:
-        observer.started(4, 0)
+        observer.started(4, ())
         for trial, outcome in (
             (TRIAL, GOOD),
             (racy, WRONG),
@@ -158,7 +180,7 @@ def test_a_live_line_says_wrong_as_expected() -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=100, color_system=None, legacy_windows=False)
     with LiveProgress(console, Clock()) as observer:
-        observer.started(1, 0)
+        observer.started(1, ())
         observer.trial_finished(replace(TRIAL, expected="wrong"), WRONG)
         observer.finished(7)
     assert "wrong, as expected f/v · n=1: sum[0] = 1, expected 2" in stream.getvalue()

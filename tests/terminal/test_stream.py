@@ -72,7 +72,7 @@ def test_progress_goes_on_without_a_reader(good: int) -> None:
         LiveProgress(Console(file=styled(cast(TextIO, Output(Failing(errno.EPIPE, good)))), force_terminal=True)),
     ):
         with observer:
-            observer.started(2, 0)
+            observer.started(2, ())
             observer.trial_started(TRIAL, "time")
             observer.trial_finished(TRIAL, Outcome(TRIAL.identity, State.CRASHED, "gone"))
             observer.note("note")
