@@ -21,9 +21,10 @@ from cuprof.worker.messages import Job, JobTrial
 if TYPE_CHECKING:
     from cuprof.store.stations import Claim
 
-BLOCKS_A_STATION = 1.5
+BLOCKS_A_STATION = 1.25
 """A block is what is left, divided by so many times the stations, so blocks get smaller towards the end (guided
-self-scheduling: Polychronopoulos & Kuck, IEEE Transactions on Computers C-36, 1987)."""
+self-scheduling: Polychronopoulos & Kuck, IEEE Transactions on Computers C-36, 1987). With more of them more time goes
+by where they begin, and with fewer the others wait for a station that is slower than they are."""
 LEAST_BLOCK_S = 1.0
 """A block lasts at least about so long, as far as trials so far tell: a station needs half a second to begin one."""
 ASK_AGAIN_S = 1.0
@@ -211,8 +212,10 @@ class PlannedFeed:
         is_large = len(job.trials) > size if key in self._cut else len(job.trials) > max(LEAST_CUT, size)
         if self.stations > 1 and reference is not None and is_large:
             self._cut.add(key)
-            self._problems.insert(0, deque([replace(job, trials=job.trials[size:])]))
-            job = replace(job, trials=job.trials[:size])
+            rest = job.trials[size:]
+            self._problems.insert(0, deque([replace(job, trials=rest)]))
+            # Whoever takes the next block finds its first sources compiled, in the cache that all share.
+            job = replace(job, trials=job.trials[:size], ahead=rest[: job.measure.rotation])
         if key in self._cut and reference is not None:
             others = tuple(trial for trial in job.trials if trial.identity != reference.identity)
             is_due = len(others) < len(job.trials) and reference.identity not in self._asked

@@ -86,7 +86,7 @@ def test_a_problem_with_many_configurations_is_shared_evenly(stations: int) -> N
         assert len(ran) == TRIALS - 1
 
 
-@pytest.mark.parametrize(("trial_s", "blocks"), [(0.04, 9), (4.0, 16)])
+@pytest.mark.parametrize(("trial_s", "blocks"), [(0.04, 8), (4.0, 13)])
 def test_blocks_of_short_trials_are_not_so_short_that_beginning_them_takes_longer(trial_s: float, blocks: int) -> None:
     durations = {f"0/{place}": trial_s for place in range(TRIALS)}
     sizes: list[int] = []
@@ -94,6 +94,19 @@ def test_blocks_of_short_trials_are_not_so_short_that_beginning_them_takes_longe
     assert len(sizes) == blocks
     assert min(sizes[:-1]) * trial_s >= LEAST_BLOCK_S - trial_s
     assert TRIALS * trial_s / end > 1.9
+
+
+def test_a_block_has_the_first_rotation_of_what_comes_after_it_built() -> None:
+    job = make_job(100)
+    feed = PlannedFeed([job], 2, {(job.problem, job.backend): job.trials[0]})
+    stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
+    first, second = map(feed.take, stations)
+    assert isinstance(first, Job)
+    assert isinstance(second, Job)
+    assert first.trials == job.trials[:40]
+    assert first.ahead == job.trials[40:56]
+    assert second.trials == (job.trials[0], *job.trials[40:64])
+    assert second.ahead == job.trials[64:80]
 
 
 def test_small_problems_stay_whole() -> None:
