@@ -49,8 +49,8 @@ LEAST_AGAIN = 4
 LEAST_BUILT = 4
 """But sources that are compiled side by side are so many at a time: one would take as long."""
 WAIT_EACH_S = 0.025
-"""Where both of the last jobs have waited for builds, they are one for so much of that, and at most one a core: a trial
-takes about as long by itself."""
+"""Where one of the last two jobs has waited for builds, they are one for so much of that, and at most one a core: a trial
+takes about as long by itself. Of two jobs that are built side by side only the first one waits."""
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
@@ -229,7 +229,7 @@ class SearchFeed:
         """Return jobs of what is promising enough for a second look, and of what the strategy asks for."""
         count = min(MOST_AT_ONCE, len(self.strategy.values) // (TOLD_FOR_EACH * (1 + self._builds_ahead)))
         if self._builds_ahead:
-            waited = int(min(self._waits_s) / WAIT_EACH_S)
+            waited = int(max(self._waits_s) / WAIT_EACH_S)
             count = max(count, LEAST_BUILT, min(MOST_AT_ONCE, count_cores(), waited))
         count = max(count, 1)
         asked = self.strategy.ask(min(count, self.most_trials - len(self.tried | self._given)))
