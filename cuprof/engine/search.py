@@ -49,8 +49,8 @@ LEAST_AGAIN = 4
 LEAST_BUILT = 4
 """But sources that are compiled side by side are so many at a time: one would take as long."""
 WAIT_EACH_S = 0.025
-"""Where one of the last two jobs has waited for builds, they are one for so much of that, and at most one a core: a trial
-takes about as long by itself. Of two jobs that are built side by side only the first one waits."""
+"""Where one of the last two jobs has waited for builds, they are one for so much of that, and at most one a core: a
+trial takes about as long by itself. Of two jobs that are built side by side only the first one waits."""
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
