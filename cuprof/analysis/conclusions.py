@@ -13,7 +13,7 @@ from cuprof.analysis.orders import published_order, winners
 from cuprof.analysis.quantities import choose_scale, format_ratio, format_value, level_text
 from cuprof.analysis.sampling_notes import sampling_notes
 from cuprof.analysis.study import Study
-from cuprof.analysis.trials import StudyTrial, by_time, grouped
+from cuprof.analysis.trials import StudyTrial, by_sure_time, by_time, grouped
 from cuprof.records import FAILED, State
 from cuprof.statistics import Verdict
 from cuprof.wording import count
@@ -58,7 +58,7 @@ def conclude(study: Study) -> Conclusions:
     cautions = _cautions(study)
     if not study.best:
         return Conclusions(_nothing(study), (), cautions, "")
-    ranked = sorted(study.best, key=by_time)
+    ranked = sorted(study.best, key=by_sure_time)
     fastest = ranked[0]
     time = format_value("time", fastest.median_ns)
     name = _name(fastest, fastest.variant)  # the place names the device
@@ -89,7 +89,7 @@ def _method(study: Study) -> str:
 
 
 def _numbers(study: Study) -> tuple[KeyNumber, ...]:
-    fastest = min(study.best, key=by_time)
+    fastest = min(study.best, key=by_sure_time)
     bounds, name = _bounds(fastest), shorten(fastest.contender)
     spread = f"{bounds[0]} to {bounds[1]}" if bounds else fastest.few_samples
     found = [KeyNumber("Fastest", format_value("time", fastest.median_ns), ", ".join(filter(None, (name, spread))))]
@@ -112,7 +112,7 @@ def _numbers(study: Study) -> tuple[KeyNumber, ...]:
                 f"in place of {study.baseline}" if study.stand_in else baseline.contender,
             )
         )
-    mine = min((trial for trial in study.best if trial.kind == "kernel"), key=by_time, default=None)
+    mine = min((trial for trial in study.best if trial.kind == "kernel"), key=by_sure_time, default=None)
     if study.libraries and mine is not None and (ratio := study.ratio(study.libraries[0], mine)):
         found.append(
             KeyNumber(
@@ -232,8 +232,11 @@ def _cautions(study: Study) -> tuple[str, ...]:
     cautions += sampling_notes(study.trials)
     if any(trial.tunables for trial in study.best) and len(study.right_here) > len(study.best):
         cautions.append(
-            "Each variant stands with the fastest of its measured tunables; the more were tried, the luckier the best "
-            "may be."
+            "Each variant stands with the fastest of its measured tunables; of those that the search timed by few "
+            "samples the longest counts."
+            if study.is_search
+            else "Each variant stands with the fastest of its measured tunables; the more were tried, the luckier the "
+            "best may be."
         )
     return tuple(dict.fromkeys(cautions))
 

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from cuprof.analysis.study import Study
-from cuprof.analysis.trials import StudyTrial, by_time
+from cuprof.analysis.trials import StudyTrial, by_sure_time, by_time
 from cuprof.point import Coordinate
 from cuprof.search.space import Space
 
@@ -33,7 +33,7 @@ class Found:
 
     Args:
         tried: the trials with a time, in the order in which they were first tried.
-        best_ns: the best time until then, of each.
+        best_ns: the best time until then, of each; one of few samples counts by the longest of them.
         variant: of which `parts` tells: the one that was tried most.
         parts: the largest first.
         slices: tunable → the trials tried that differ from the best in it alone, the best among them, by its value.
@@ -53,7 +53,7 @@ def find_search(study: Study) -> Found | None:
     tried = sorted(study.right_here, key=lambda trial: trial.ordinal)
     if not tried:
         return None
-    best = np.minimum.accumulate([by_time(trial) for trial in tried])
+    best = np.minimum.accumulate([by_sure_time(trial) for trial in tried])
     variants = [trial.variant for trial in tried]
     variant = max(variants, key=variants.count)
     parts = explain([trial for trial in tried if trial.variant == variant])
@@ -61,7 +61,7 @@ def find_search(study: Study) -> Found | None:
 
 
 def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
-    winner = min(tried, key=by_time)
+    winner = min(tried, key=by_sure_time)
     slices = {}
     for name in winner.tunables:
         others = {key: value for key, value in winner.tunables.items() if key != name}

@@ -154,6 +154,15 @@ def by_time(trial: StudyTrial) -> float:
     return math.inf if median_ns is None else median_ns
 
 
+def by_sure_time(trial: StudyTrial) -> float:
+    """Return the key by which the fastest is told: a time of too few samples for an interval counts by the longest.
+
+    Of many medians of few samples, such as a search's first looks, those that chance made short would be taken.
+    """
+    longest = trial.timing.summary.high_ns if trial.timing and not trial.interval else math.nan
+    return by_time(trial) if math.isnan(longest) else longest
+
+
 def by_kind(trials: Iterable[StudyTrial]) -> list[StudyTrial]:
     """Return the trials with kernels before libraries before CPU variants, each in the family's order."""
     ranks = {kind: rank for rank, kind in enumerate(KINDS)}
@@ -164,7 +173,7 @@ def best_of_tunables(trials: Sequence[StudyTrial]) -> list[StudyTrial]:
     """Return the fastest trial of every contender and problem, in the family's order."""
     best: dict[tuple[str, Point], tuple[float, StudyTrial]] = {}
     for trial in trials:
-        key, time = (trial.contender, trial.problem), by_time(trial)
+        key, time = (trial.contender, trial.problem), by_sure_time(trial)
         if key not in best or time < best[key][0]:
             best[key] = time, trial
     chosen = {trial for _, trial in best.values()}

@@ -82,7 +82,7 @@ def result_lines(study: Study, width: int) -> list[Line]:
 
 def problem_tables(study: Study) -> Iterator[tuple[str, list[Column], list[Row], str]]:
     """Yield a table for each problem: heading, columns, rows, and what is to be said below it."""
-    from cuprof.analysis.trials import by_kind, by_time, grouped
+    from cuprof.analysis.trials import by_kind, by_sure_time, grouped
 
     possible = [trial for trial in study.trials if trial.state is not State.IMPOSSIBLE]
     for trials in grouped(possible or study.trials, lambda trial: trial.problem).values():
@@ -90,7 +90,7 @@ def problem_tables(study: Study) -> Iterator[tuple[str, list[Column], list[Row],
         if len(shown) > MOST_ROWS:
             groups = grouped(shown, lambda trial: trial.contender).values()
             most = max(1, min(TOP, MOST_ROWS // len(groups)))
-            shown = [trial for group in groups for trial in sorted(group, key=by_time)[:most]]
+            shown = [trial for group in groups for trial in sorted(group, key=by_sure_time)[:most]]
         hidden = len(trials) - len(shown)
         note = f"the fastest tunables of each variant; {hidden} more: cuprof query timings" if hidden else ""
         yield _heading(study, trials), *_columns(study, shown), note

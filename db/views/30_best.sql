@@ -1,5 +1,6 @@
 -- One row a family, problem, device, measure and method: the fastest right variant with its tunables, of all sweeps.
--- `candidates` says how many trials it was the fastest of. Timings of different methods are never mixed.
+-- `candidates` says how many trials it was the fastest of. Timings of different methods are never mixed; those of more
+-- samples come first. Of what a search looked at again the earlier looks do not count: the luckiest of them would be best.
 CREATE VIEW best AS
 WITH groups AS MATERIALIZED (
     SELECT
@@ -15,11 +16,15 @@ WITH groups AS MATERIALIZED (
             WHERE x.is_right = TRUE
                 AND x.sweep_id = 0 AND x.problem_id = k.problem_id AND x.variant_id = k.variant_id
                 AND x.device_id = k.device_id AND x.measure = k.measure AND x.method = k.method
+                AND EXISTS (
+                    SELECT 1 FROM timing AS y JOIN sweep_trial AS z ON z.run_id = y.run_id WHERE y.id = x.timing_id
+                )
             ORDER BY x.median_ns, x.ordinal, x.timing_id
             LIMIT 1
         ) AS timing_id
     FROM ranking AS k
     WHERE k.is_right = TRUE AND k.sweep_id = 0
+        AND EXISTS (SELECT 1 FROM timing AS y JOIN sweep_trial AS z ON z.run_id = y.run_id WHERE y.id = k.timing_id)
     GROUP BY k.problem_id, k.variant_id, k.device_id, k.measure, k.method
 ),
 ranked AS MATERIALIZED (
@@ -60,4 +65,5 @@ SELECT
     g.recorded_at
 FROM ranked AS w
 CROSS JOIN timings AS g
-WHERE w.place = 1 AND g.timing_id = w.timing_id;
+WHERE w.place = 1 AND g.timing_id = w.timing_id
+ORDER BY g.family, g.problem, g.device, g.measure, g.samples DESC, g.method, g.variant;

@@ -24,10 +24,9 @@ def test_databases_are_taken_in_once_and_what_cannot_be_is_told_in_a_line(
     assert "not in the folder artifacts beside it: 1" in told.out
     (again,) = json.loads(cli("merge", f"sqlite:///{project.root / 'theirs ü.sqlite'}", "--json").out)
     assert {again[name] for name in ("sweeps", "trials", "runs", "profiles")} == {0}
-    assert (
-        cli("query", "best", "--format", "csv").out
-        == cli("query", "best", "--format", "csv", "--store", "sqlite:///theirs ü.sqlite").out
-    )
+    ours = cli("query", "best", "--format", "csv").out
+    theirs = cli("query", "best", "--format", "csv", "--store", "sqlite:///theirs ü.sqlite").out  # by its own views
+    assert sorted(ours.splitlines()) == sorted(theirs.splitlines())
     for words in (
         ["notes.sqlite"],
         ["nowhere.sqlite"],

@@ -129,6 +129,21 @@ def test_best_is_the_fastest_right_one_of_each_device(studied: Store) -> None:
     assert frame.loc["NVIDIA H200", "candidates"] == 9  # four right kernels of two tunables, and the library
 
 
+def test_of_what_was_looked_at_again_the_luckier_first_look_is_not_the_best(studied: Store) -> None:
+    sweep = studied.begin_sweep(replace(FACTS, plan_hash="a search"))
+    lucky, other = make_trial("warp", N, 128), make_trial("warp", N, 64)
+    studied.enlist(sweep, [lucky, other])
+    studied.record(sweep, make_outcome(lucky, make_timing(3.0, method="a look")))
+    studied.record(sweep, make_outcome(other, make_timing(5.0, method="a look")))
+    studied.record(sweep, make_outcome(lucky, make_timing(7.0, method="a longer look", samples=40)))
+    frame = cold(query(studied.url, "best"))
+    looks = frame[frame.method.isin(["a look", "a longer look"])]
+    assert looks[["tunables", "median_us", "candidates"]].values.tolist() == [
+        ["block=128", pytest.approx(7.0), 1],
+        ["block=64", pytest.approx(5.0), 1],
+    ], "what has most samples comes first"
+
+
 def test_a_trial_that_turned_out_wrong_is_never_ranked_again(studied: Store) -> None:
     sweep = studied.begin_sweep(replace(FACTS, plan_hash="later"))
     trial = make_trial("warp", N, 128)
