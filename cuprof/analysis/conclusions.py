@@ -12,6 +12,7 @@ from cuprof.analysis.labels import list_names, shorten
 from cuprof.analysis.orders import published_order, winners
 from cuprof.analysis.quantities import choose_scale, format_ratio, format_value, level_text
 from cuprof.analysis.sampling_notes import sampling_notes
+from cuprof.analysis.search import describe_standing
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, by_sure_time, by_time, grouped
 from cuprof.records import FAILED, State
@@ -70,7 +71,12 @@ def conclude(study: Study) -> Conclusions:
     )
     if len(ranked) == 1:
         headline = f"{name} is the only variant with a right, timed result at {_where(fastest)}: {time}."
-    sentences = [*_against_baseline(study, fastest), *_against_library(study, ranked), *_against_cpu(study, ranked)]
+    sentences = [
+        *filter(None, [describe_standing(study)]),
+        *_against_baseline(study, fastest),
+        *_against_library(study, ranked),
+        *_against_cpu(study, ranked),
+    ]
     sentences += _other_devices(study, ranked)
     sentences += [*published_order(study), *winners(study)]
     method = f"Brackets after a time hold the {level_text(study.confidence)} interval of its median. {_method(study)}"

@@ -8,11 +8,17 @@ from itertools import combinations
 
 import numpy as np
 
+from cuprof.analysis.labels import point_label
+from cuprof.analysis.quantities import level_text
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, by_sure_time, by_time
-from cuprof.point import Coordinate
+from cuprof.point import Coordinate, Point
+from cuprof.search.duel import LOOKS, Standing, look, noise_of
 from cuprof.search.space import Space
+from cuprof.statistics.verdict import Rule
+from cuprof.wording import list_first
 
+MOST_NAMED = 4
 LEAST = 12
 """A model of fewer trials says nothing."""
 MOST_FITTED, MOST_DRAWN, MOST_PARTS = 200, 2000, 12
@@ -58,6 +64,55 @@ def find_search(study: Study) -> Found | None:
     variant = max(variants, key=variants.count)
     parts = explain([trial for trial in tried if trial.variant == variant])
     return Found(tuple(tried), tuple(map(float, best)), variant, tuple(parts), _slices(tried))
+
+
+def find_standing(study: Study) -> Standing[StudyTrial] | None:
+    """Return how those of a search's last comparison at the reference problem stand; None where there was none.
+
+    They are told by the job that was measured last, and by the rule that the search goes by.
+    """
+    here = [(trial, trial.run, trial.entry) for trial in study.right_here]
+    jobs = [(run.id, entry.job) for _, run, entry in here if run and entry and entry.job]
+    settings = study.configuration.get("search") or {}
+    if not study.is_search or study.sweep.state != "finished" or not jobs or settings.get("objective") != "time":
+        return None
+    job = max(jobs)[1]
+    last = {trial: entry for trial, _, entry in here if entry and entry.job == job and trial.interval}
+    measures = {trial.measure for trial in last}
+    if len(last) < 2 or len(measures) > 1:  # a single candidate, or looks of few samples
+        return None
+    (measure,) = measures
+    assert measure is not None
+    series = {trial: entry.series[measure] for trial, entry in last.items()}
+    noise = noise_of(measure, on_host=any(entry.on_host for entry in last.values()))
+    return look(series, Rule(float(settings["effect"]), float(settings["error_rate"]) / LOOKS), noise)
+
+
+def describe_standing(study: Study) -> str:
+    """Return one sentence about a search's last comparison, or nothing."""
+    standing = find_standing(study)
+    if standing is None:
+        return ""
+    settings = study.configuration["search"]
+    level = [_describe(trial, standing.best) for trial in standing.list_level()]
+    unsure, beaten = len(standing.list_open()), len(standing.list_beaten())
+    parts = [
+        f"level with {list_first(level, MOST_NAMED, '; ')} (within {level_text(settings['effect'])})" if level else "",
+        f"not told from {unsure} more" if unsure else "",
+        f"faster than {beaten}" if beaten else "",
+    ]
+    return (
+        f"The search compared its last candidates side by side: {standing.best.setting} is "
+        f"{', '.join(filter(None, parts))}; the error rate of that is {level_text(settings['error_rate'])}."
+    )
+
+
+def _describe(trial: StudyTrial, best: StudyTrial) -> str:
+    """Return what a trial has otherwise than the best."""
+    if trial.contender != best.contender:
+        return trial.setting
+    other = {name: value for name, value in trial.tunables.items() if best.tunables.get(name) != value}
+    return point_label(Point(other))
 
 
 def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -15,14 +14,11 @@ from cuprof.engine.planning import Prepared
 from cuprof.measure.method import methods
 from cuprof.point import Point
 from cuprof.records import Measure, Outcome, State, Timing, Trial
-from cuprof.search.duel import Standing, look
-from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
+from cuprof.search.duel import LOOKS, Standing, look, noise_of
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Rule
 from cuprof.worker.messages import Job
 
-DUEL_LOOKS = 3
-"""The duel ends after so many looks at the latest; each has samples of its own and its part of the error rate."""
 LONGER = 4
 """Each further look may take so many times as many samples, and as much time."""
 SHARE_OF_EFFECT = 0.2
@@ -120,13 +116,13 @@ class Duel:
         if not self._series:
             self.ending = Ending(self.problem, None, math.nan, failed=len(self.left))
             return
-        rule = Rule(self.settings.effect, self.settings.error_rate / DUEL_LOOKS)
-        standing = look(self._series, rule, partial(_noise, self.candidates[0], self.measure))
+        rule = Rule(self.settings.effect, self.settings.error_rate / LOOKS)
+        standing = look(self._series, rule, noise_of(self.measure, on_host=is_host(self.candidates[0].device)))
         beaten = standing.list_beaten()
         self.beaten += len(beaten)
         best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
         self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
-        if not standing.list_open() or self.looks >= DUEL_LOOKS:
+        if not standing.list_open() or self.looks >= LOOKS:
             level = tuple(self.left[identity] for identity in standing.list_level())
             self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, level, self.value)
 
@@ -172,11 +168,6 @@ def _series_of(timing: Timing) -> Series:
         timing.rotation,
         tick_ns=float(timing.details.get("tick_ns") or 0.0),
     )
-
-
-def _noise(trial: Trial, measure: Measure, median_ns: float) -> Noise:
-    """Return the noise of times taken side by side: on the host a function's place in memory counts."""
-    return Noise(PREPARED.deviation(median_ns)) if measure is Measure.COLD and is_host(trial.device) else NO_NOISE
 
 
 def _together(prepared: Prepared) -> Prepared:

@@ -6,12 +6,16 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from cuprof.records import Measure
 from cuprof.statistics.contrast import Pair, contrast_all
-from cuprof.statistics.noise import Noise
+from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
 
 K = TypeVar("K", bound=Hashable)
+
+LOOKS = 3
+"""The duel ends after so many looks at the latest; each has samples of its own and its part of the error rate."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,13 @@ class Standing(Generic[K]):
     def list_beaten(self) -> list[K]:
         """Return those that are slower."""
         return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.SLOWER]
+
+
+def noise_of(measure: Measure, *, on_host: bool) -> Callable[[float], Noise]:
+    """Return median in ns → noise of times taken side by side: on the host a function's place in memory counts."""
+    if measure is not Measure.COLD or not on_host:
+        return lambda median_ns: NO_NOISE
+    return lambda median_ns: Noise(PREPARED.deviation(median_ns))
 
 
 def look(series: Mapping[K, Series], rule: Rule, noise: Callable[[float], Noise]) -> Standing[K]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
-from cuprof.analysis.search import explain, find_search
-from cuprof.analysis.trials import best_of_tunables
+import numpy as np
+
+from cuprof.analysis.search import describe_standing, explain, find_search
+from cuprof.analysis.trials import StudyTrial, best_of_tunables
+from cuprof.comparison import Entry
 from cuprof.point import Point
 from cuprof.reading.sweeps import is_search
-from cuprof.records import Measure
+from cuprof.reading.trials import RunRow
+from cuprof.records import Measure, State
+from cuprof.statistics.series import Series
 from tests.analysis.study_data import made_timing, made_trial
 
 
@@ -62,3 +68,42 @@ def test_the_fastest_is_no_lucky_median_of_few_samples() -> None:
     few = made_timing(12.1e3, (11.9e3, 12.2e3), count=5)
     surely = made_trial(id=2, tunables=Point(width=2), timings={Measure.COLD: few})
     assert best_of_tunables([*tried, surely]) == [surely], "even the longest of its samples is shorter"
+
+
+def candidate(width: int, median_ns: float, job: str, run_id: int, samples: int = 200) -> StudyTrial:
+    """Return a trial that was measured in a job, beside others by rounds."""
+    durations = median_ns * np.exp(0.002 * np.random.default_rng(width).standard_normal(samples))
+    series = Series(durations, np.arange(samples), "one rotation")
+    entry = Entry("f", "v", Point(), Point(width=width), job=job, series={Measure.COLD: series})
+    timing = made_timing(series.median_ns, (0.999 * median_ns, 1.001 * median_ns), count=samples)
+    return made_trial(
+        id=width,
+        tunables=Point(width=width),
+        timings={Measure.COLD: timing},
+        entry=entry,
+        run=RunRow(run_id, 1, None, State.OK, "", "", "", None, 0, None, None, job),
+    )
+
+
+def searched(*trials: StudyTrial, state: str = "finished", objective: str = "time") -> Any:
+    settings = {"name": "surrogate", "objective": objective, "effect": 0.01, "error_rate": 0.05}
+    configuration, sweep = {"search": settings}, SimpleNamespace(state=state)
+    return SimpleNamespace(is_search=True, right_here=list(trials), configuration=configuration, sweep=sweep)
+
+
+def test_the_last_comparison_is_told_by_the_searchs_own_rule() -> None:
+    looked = candidate(1, 0.99e4, "a look", 1)
+    last = [candidate(2, 1e4, "the duel", 2), candidate(4, 1.001e4, "the duel", 3), candidate(8, 1.1e4, "the duel", 4)]
+    assert describe_standing(searched(looked, *last)) == (
+        "The search compared its last candidates side by side: v with width=2 is level with width=4 "
+        "(within 1\N{NO-BREAK SPACE}%), faster than 1; the error rate of that is 5\N{NO-BREAK SPACE}%."
+    )
+    for none in (
+        searched(*last, state="interrupted"),
+        searched(*last, objective="energy"),
+        searched(looked),
+        searched(),
+    ):
+        assert describe_standing(none) == ""
+    few = [replace(each, timings={Measure.COLD: made_timing(1e4, count=5)}) for each in last]
+    assert describe_standing(searched(*few)) == "", "looks of few samples are no comparison"
