@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from cuprof.point import Coordinate, Point
 from cuprof.reading.earlier import EarlierRun
 from cuprof.records import State
 from cuprof.search.portfolio import assign, find_portfolio
-from cuprof.statistics import is_mere_range
+from cuprof.statistics import is_mere_range, sure_time
 
 TAKEN = re.compile(
     "auto|bool|break|case|catch|char|class|const|continue|default|delete|do|double|else|enum|explicit|export|"
@@ -60,8 +61,7 @@ class Portfolio:
 def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, device: str = "") -> Portfolio:
     """Return the portfolio of all problems that have a right time on a device.
 
-    A time of few samples, such as a search's first look, counts by the longest of them: of many such medians those that
-    chance made short would be taken.
+    A time of few samples, such as a search's first look, counts by the longest of them; see `sure_time`.
 
     Args:
         runs: in the order in which they were stored.
@@ -85,7 +85,8 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
     cells = {(problems[run.problem], columns[run.variant, run.tunables]): run for run in here}
     times = np.full((len(problems), len(columns)), np.nan)
     for cell, run in cells.items():
-        times[cell] = (run.high_ns if _is_few(run) else None) or run.median_ns
+        assert run.median_ns is not None
+        times[cell] = sure_time(run.median_ns, run.high_ns or math.nan, run.samples, run.confidence)
     chosen = find_portfolio(times, within)
     best = np.nanmin(times, axis=1)
     configurations = list(columns)

@@ -12,8 +12,8 @@ from cuprof.analysis.labels import point_label
 from cuprof.analysis.quantities import level_text
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, by_sure_time, by_time
-from cuprof.point import Coordinate, Point
-from cuprof.search.duel import LOOKS, Standing, look, noise_of
+from cuprof.point import Coordinate
+from cuprof.search.duel import LOOKS, Standing, find_differing, look, noise_of
 from cuprof.search.space import Space
 from cuprof.statistics.verdict import Rule
 from cuprof.wording import list_first
@@ -71,12 +71,13 @@ def find_standing(study: Study) -> Standing[StudyTrial] | None:
 
     They are told by the job that was measured last, and by the rule that the search goes by.
     """
-    here = [(trial, trial.run, trial.entry) for trial in study.right_here]
-    jobs = [(run.id, entry.job) for _, run, entry in here if run and entry and entry.job]
     settings = study.configuration.get("search") or {}
-    if not study.is_search or study.sweep.state != "finished" or not jobs or settings.get("objective") != "time":
+    if not study.is_search or study.sweep.state != "finished" or settings.get("objective") != "time":
         return None
-    job = max(jobs)[1]
+    here = [(trial, trial.run, trial.entry) for trial in study.right_here]
+    _, job = max(((run.id, entry.job) for _, run, entry in here if run and entry), default=(0, ""))
+    if not job:
+        return None
     last = {trial: entry for trial, _, entry in here if entry and entry.job == job and trial.interval}
     measures = {trial.measure for trial in last}
     if len(last) < 2 or len(measures) > 1:  # a single candidate, or looks of few samples
@@ -111,8 +112,7 @@ def _describe(trial: StudyTrial, best: StudyTrial) -> str:
     """Return what a trial has otherwise than the best."""
     if trial.contender != best.contender:
         return trial.setting
-    other = {name: value for name, value in trial.tunables.items() if best.tunables.get(name) != value}
-    return point_label(Point(other))
+    return point_label(find_differing(trial.tunables, best.tunables))
 
 
 def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:

@@ -12,7 +12,7 @@ from cuprof.comparison.entries import Entry
 from cuprof.point import Point
 from cuprof.reading.trials import TimingRow, TrialRow
 from cuprof.records import ENERGY_UNAVAILABLE, Energy, Measure, State, Summary
-from cuprof.statistics import is_mere_range
+from cuprof.statistics import is_mere_range, sure_time
 from cuprof.wording import count
 
 RANKING = (Measure.COLD, Measure.HOT)
@@ -155,12 +155,11 @@ def by_time(trial: StudyTrial) -> float:
 
 
 def by_sure_time(trial: StudyTrial) -> float:
-    """Return the key by which the fastest is told: a time of too few samples for an interval counts by the longest.
-
-    Of many medians of few samples, such as a search's first looks, those that chance made short would be taken.
-    """
-    longest = trial.timing.summary.high_ns if trial.timing and not trial.interval else math.nan
-    return by_time(trial) if math.isnan(longest) else longest
+    """Return the key by which the fastest is told; see `sure_time`."""
+    if not (timing := trial.timing):
+        return math.inf
+    summary = timing.summary
+    return sure_time(summary.median_ns, summary.high_ns, summary.count, summary.confidence)
 
 
 def by_kind(trials: Iterable[StudyTrial]) -> list[StudyTrial]:

@@ -14,7 +14,7 @@ from cuprof.engine.planning import Prepared
 from cuprof.measure.method import methods
 from cuprof.point import Point
 from cuprof.records import Measure, Outcome, State, Timing, Trial
-from cuprof.search.duel import LOOKS, Standing, look, noise_of
+from cuprof.search.duel import LOOKS, Standing, find_differing, look, noise_of
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Rule
 from cuprof.worker.messages import Job
@@ -156,8 +156,8 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
 def _describe_difference(trial: Trial, best: Trial) -> str:
     """Return what a trial has otherwise than the best of its problem."""
     same = trial.variant == best.variant
-    other = {name: value for name, value in trial.tunables.items() if not same or best.tunables.get(name) != value}
-    return " · ".join(filter(None, ["" if same else trial.variant, Point(other).label]))
+    other = find_differing(trial.tunables, best.tunables) if same else trial.tunables
+    return " · ".join(filter(None, ["" if same else trial.variant, other.label]))
 
 
 def _series_of(timing: Timing) -> Series:

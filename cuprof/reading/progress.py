@@ -132,14 +132,12 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
     if state == "running" and all(station.state != "working" for station in stations):
         state = "abandoned"
     begun = sweep.resumed_at or sweep.started_at
-    seconds_left, chooses = None, is_search(sweep.configuration or {})
-    if chooses:
-        pass  # it ends with its budget
-    elif working and done < planned:
+    seconds_left, chooses = None, is_search(sweep.configuration or {})  # a search ends with its budget
+    if working and done < planned and not chooses:
         joined = min(row.joined_at for row in working)
         theirs = sum(by_station.get(row.id, 0) for row in working)
         seconds_left = (now - joined) / theirs * (planned - done) if theirs else None
-    elif state == "running" and done > reused:
+    elif state == "running" and done > reused and not chooses:
         seconds_left = (now - begun) / (done - reused) * (planned - done)
     told = connection.execute(
         members.with_only_columns(Trial.label, Run.state, Run.message)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from cuprof.point import Point
 from cuprof.records import Measure
 from cuprof.statistics.contrast import Pair, contrast_all
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
@@ -41,6 +42,11 @@ class Standing(Generic[K]):
     def list_beaten(self) -> list[K]:
         """Return those that are slower."""
         return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.SLOWER]
+
+
+def find_differing(tunables: Point, best: Point) -> Point:
+    """Return what a configuration has otherwise than the best one."""
+    return Point((name, value) for name, value in tunables.items() if best.get(name) != value)
 
 
 def noise_of(measure: Measure, *, on_host: bool) -> Callable[[float], Noise]:

@@ -5,7 +5,7 @@ question. SciPy is imported by the functions that need it: its import takes long
 """
 
 from cuprof.statistics.contrast import Contrast, contrast
-from cuprof.statistics.median import is_mere_range
+from cuprof.statistics.median import is_mere_range, sure_time
 from cuprof.statistics.noise import Noise
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
@@ -20,4 +20,5 @@ __all__ = [
     "contrast",
     "is_mere_range",
     "judge",
+    "sure_time",
 ]

@@ -96,6 +96,17 @@ def is_mere_range(count: int, confidence: float) -> bool:
     return range_level(count) <= confidence
 
 
+def sure_time(median_ns: float, high_ns: float, count: int, confidence: float) -> float:
+    """Return the time by which a trial is ranked: of samples too few for an interval the longest, else their median.
+
+    Of many medians of few samples, such as a search's first looks, those that chance made short would be taken.
+
+    Args:
+        high_ns: upper end of the interval, or of the range; NaN where that is not known.
+    """
+    return high_ns if is_mere_range(count, confidence) and not math.isnan(high_ns) else median_ns
+
+
 @functools.lru_cache(maxsize=8192)
 def interval_rank(count: int, confidence: float) -> int:
     """Return the zero-based rank of the interval's lower end among `count` ascending samples."""
