@@ -191,17 +191,20 @@ class JobRunner:
             if killed or (not alone and _is_doubtful(job, left, death.status)):
                 self._suspects += [left[death.status.index]] if death.status.index in left else []
                 return
-            blamed = self._blame(job, left, worked and not alone, death.status)
+            blamed = self._blame(job, left, worked and not alone, death.status, died=True)
             message = f"{death.cause} while {PHASE_TEXT[death.status.phase]}"
             yield from _all_failed(blamed, State.CRASHED, message, death.log, death.status.phase.name.lower())
 
-    def _blame(self, job: Job, left: Mapping[int, JobTrial], worked: bool, status: Status) -> Iterable[JobTrial]:
+    def _blame(
+        self, job: Job, left: Mapping[int, JobTrial], worked: bool, status: Status, *, died: bool = False
+    ) -> Iterable[JobTrial]:
         """Return the trial at which the worker was lost, or all that are left where it was lost before the first.
 
-        Nobody is blamed where a new worker will tell: sources were being built side by side, or a worker that has
-        worked was lost outside of an unanswered trial, perhaps through an earlier one (a spoilt heap, a thread).
+        Nobody is blamed where a new worker will tell: sources were being built side by side, while inputs were made
+        too, or a worker that has worked was lost outside of an unanswered trial, perhaps through an earlier one (a
+        spoilt heap, a thread).
         """
-        if status.phase is Phase.BUILD and job.build_ahead:
+        if job.build_ahead and (status.phase is Phase.BUILD or (died and status.phase is Phase.INPUTS)):
             self._lost_building = True
             return ()
         if status.index in left:

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import process_time_ns
 
 from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.contract import Backend, Runnable
 from cuprof.backends.registry import get_spec
 from cuprof.child import AHEAD
 from cuprof.errors import CuprofError, DeviceMemoryError, FamilyError
@@ -47,7 +48,7 @@ from cuprof.worker.messages import (
     WorkerSettings,
 )
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage
-from cuprof.worker.trials import TrialRunner
+from cuprof.worker.trials import TrialRunner, make_ahead
 from cuprof.worker.wire import Wire
 from cuprof.worker.workload import Workload
 
@@ -153,7 +154,7 @@ class Worker:
             return True
         try:
             self._integrity = self._integrity or Integrity()  # the back end is open, no family is loaded yet
-            workload = self._get_workload(job)
+            workload = self._get_workload(job, backend)
         except Exception as error:  # a process border: whatever a family raises is the family's fault
             said = str(error) if isinstance(error, FamilyError) else describe(error)
             self.pipe.send(_fault(error, f"the family's {said}", of_family=True))
@@ -182,7 +183,7 @@ class Worker:
             own_ns = execute(asked.count, asked.only_write)
             self.pipe.send(Executed(asked.count, own_ns, process_time_ns() - began))
 
-    def _get_workload(self, job: Job) -> Workload:
+    def _get_workload(self, job: Job, backend: Backend[Runnable]) -> Workload:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
         key = (job.family_folder, job.extension, job.problem, job.seed)
         if self._workload is None or self._workload[0] != key:
@@ -190,6 +191,8 @@ class Worker:
             self._workload = None  # free the old inputs before making new ones
             family = load_family(job.family_folder)
             _require_unchanged(family, job)
+            if job.build_ahead:
+                _begin_builds(backend, family, job)
             self._workload = (key, Workload.make(family, job))
             if self._integrity is not None:
                 family = self._workload[1].family
@@ -202,6 +205,13 @@ class Worker:
         else:
             self._workload = (key, self._workload[1].for_job(job))
         return self._workload[1]
+
+
+def _begin_builds(backend: Backend[Runnable], family: Family, job: Job) -> None:
+    """Begin to compile what runs first while inputs and reference are made, which needs few of the host's cores."""
+    with contextlib.suppress(Exception):  # told when the workload is made
+        first = make_ahead(family, job.problem, job.trials[: job.measure.rotation])
+        backend.build_ahead(family.signature(job.problem), first)
 
 
 def _require_unchanged(family: Family, job: Job) -> None:

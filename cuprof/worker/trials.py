@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
+from cuprof.family import Family, Program, Variant
 from cuprof.measure.method import reading_options
 from cuprof.plan.memory import arena_bytes
+from cuprof.point import Point
 from cuprof.worker.bench import Bench, BeSeen
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.energy_meter import EnergyMeter
 from cuprof.worker.executions import Executions
 from cuprof.worker.held import Held
 from cuprof.worker.integrity import Integrity
-from cuprof.worker.messages import Finished, Job
+from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.opened import OPENED
 from cuprof.worker.process_state import ProcessState
 from cuprof.worker.rotation import Rotation
 from cuprof.worker.rounds import Rounds
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.workload import Workload
+
+
+def make_ahead(family: Family, problem: Point, trials: Iterable[JobTrial]) -> Iterator[tuple[Variant, Program, str]]:
+    """Yield what is to be compiled for trials before their turn; what goes wrong is told when that comes."""
+    for trial in trials:
+        with suppress(Exception):
+            variant = family.variant(trial.variant)
+            if variant.kind == "kernel":
+                yield variant, variant.make(problem, trial.tunables), trial.source_text
 
 
 class TrialRunner:
@@ -62,11 +73,7 @@ class TrialRunner:
         ready = yield from self._make_programs()
         if self.job.build_ahead:
             builds = [(c.variant, c.program, c.trial.source_text) for c in ready if c.program]
-            for trial in self.job.ahead:
-                with suppress(Exception):  # told when its own job comes
-                    variant = self.workload.family.variant(trial.variant)
-                    program = variant.make(self.job.problem, trial.tunables)
-                    builds.append((variant, program, trial.source_text))
+            builds += make_ahead(self.workload.family, self.job.problem, self.job.ahead)
             self.backend.build_ahead(self.workload.signature, builds)
         opened = yield from self._open(ready)
         if opened is None:

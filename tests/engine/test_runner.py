@@ -312,9 +312,20 @@ def test_a_death_while_sources_are_built_side_by_side_is_told_by_building_one_by
     assert [job.build_ahead for worker in played.workers for job in worker.given] == [True, False, False]
 
 
-def test_endless_inputs_time_every_trial_out(stage: Any) -> None:
+def test_a_death_in_the_inputs_is_told_from_one_of_what_is_built_meanwhile(stage: Any) -> None:
+    death = died(NO_TRIAL, Phase.INPUTS)
+    built = stage([death], [0, 1, JobDone()])
+    assert built.run("ab", backend="cuda") == [("a", OK, ""), ("b", OK, "")]
+    assert [job.build_ahead for worker in built.workers for job in worker.given] == [True, False]
+    made = stage([death], [death])
+    message = "SIGSEGV while making inputs and reference"
+    assert made.run("ab", backend="cuda") == [("a", "crashed", message), ("b", "crashed", message)]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+def test_endless_inputs_time_every_trial_out(stage: Any, backend: str) -> None:
     played = stage([at(NO_TRIAL, Phase.INPUTS, 31)])
-    assert [row[1] for row in played.run("ab")] == ["timed_out"] * 2
+    assert [row[1] for row in played.run("ab", backend=backend)] == ["timed_out"] * 2
 
 
 def test_what_was_said_before_counts_before_a_limit_does(stage: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Pipe
@@ -11,12 +11,18 @@ from threading import Event, Thread
 
 import pytest
 
+from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.registry import get_spec
+from cuprof.config.model import MeasureConfig
+from cuprof.family import Family, Program, Signature, Variant
+from cuprof.point import Point
 from cuprof.worker import devices, service
-from cuprof.worker.messages import Describe, Described, Open, WorkerSettings
+from cuprof.worker.messages import Describe, Described, Job, JobTrial, Open, WorkerSettings
 from cuprof.worker.status_page import StatusPage
 from cuprof.worker.wire import Wire
+from cuprof.worker.workload import Workload
 
+FAMILY = Path(__file__).parents[1] / "families" / "backends"
 LONG_S = 60.0
 
 
@@ -89,3 +95,26 @@ def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, m
         wire.send(Describe(("nothing like it",)))
         assert isinstance(wire.receive(), Described)
     assert opened == [("broken", None), ("cpu", 1)]
+
+
+def test_what_runs_first_is_built_while_the_inputs_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[object] = []
+
+    class Building(CpuBackend):
+        def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+            steps.append([(variant.name, text) for variant, _, text in builds])
+
+    def make(family: Family, job: Job) -> Workload:
+        steps.append("inputs")
+        raise ValueError("enough seen")
+
+    monkeypatch.setattr(devices, "open_backend", lambda name, number: Building())
+    monkeypatch.setattr(Workload, "make", make)
+    names = ("doubles_cpu", "doubles_cuda", "absent", "adds_cuda")  # a function is not built, nor what comes later
+    trials = tuple(JobTrial(f"id {name}", name, Point(), f"of {name}") for name in names)
+    job = Job(FAMILY, "cpu", Point(n=16), trials, seed=3, measure=MeasureConfig(rotation=3))
+    with serving(tmp_path) as wire:
+        for each in (job, replace(job, build_ahead=False)):
+            wire.send(each)
+            assert "enough seen" in wire.receive().fault
+    assert steps == [[("doubles_cuda", "of doubles_cuda")], "inputs", "inputs"]

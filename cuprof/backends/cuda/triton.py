@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
+import re
+import socket
 import subprocess
 import tempfile
 from base64 import b64decode
@@ -15,7 +18,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
+from threading import Lock
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
@@ -31,6 +35,9 @@ TYPES = {
     "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5", "float8_e4m3b11fnuz": "fp8e4b15",
 }  # fmt: skip
 """NumPy's name of a type → Triton's; whole numbers are i32, u8 and so on."""
+IMPORTS_TORCH = re.compile(r"^\s*(?:import|from)\s+torch\b", re.MULTILINE)
+"""It takes seconds to import, starts no threads, and opens no device by itself."""
+SAID_BYTES = 8192
 
 
 @dataclass(frozen=True)
@@ -73,67 +80,141 @@ class TritonBuild:
 
     def run(self) -> Built:
         """Let one of the processes compile it; Triton's own cache on disk serves what it has."""
-        compiler = _take()
+        try:
+            compiler = _COMPILERS.take(self.text)
+        except OSError as error:
+            raise BuildError(f"Triton's process cannot be started: {error}") from error
         try:
             answer = compiler.ask([self.text, self.kernel, self.arguments, self.values, self.constants, self.arch])
         except (OSError, ValueError):
             last = (compiler.end() or "nothing").splitlines()[-1]
             raise BuildError(f"Triton's process ended while it compiled {self.kernel}; it said: {last}") from None
-        _IDLE.put(compiler)
+        _COMPILERS.give_back(compiler)
         if "error" in answer:
             raise BuildError(f"Triton refused {self.kernel}: {answer['error']}", answer["log"])
         return Built(b64decode(answer["cubin"]), answer["log"], {}, {self.kernel: answer["symbol"]}, answer["launch"])
 
 
 class _Compiler:
-    """A process that compiles one kernel after another, until its input ends."""
+    """A process that compiles one kernel after another, until there are no more questions.
 
-    def __init__(self) -> None:
-        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
-        self.process = subprocess.Popen(
-            child_command("cuprof.backends.cuda.triton_compiler"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            text=True,
-            env=child_environment(),
-        )
+    Args:
+        questions, answers: pipes.
+        said, origin_said: what is no answer, by itself and by the process that it was forked by.
+    """
+
+    def __init__(self, questions: TextIO, answers: TextIO, said: BinaryIO, origin_said: BinaryIO) -> None:
+        self._questions, self._answers, self._said, self._origin_said = questions, answers, said, origin_said
 
     def ask(self, question: list[object]) -> dict[str, Any]:
         """Return the answer; raises OSError or ValueError where the process ends instead."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(question) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        self._questions.write(json.dumps(question) + "\n")
+        self._questions.flush()
+        answer: dict[str, Any] = json.loads(self._answers.readline())
         return answer
 
     def end(self) -> str:
-        """Wait for the end, and return what it said to its error output."""
-        self.process.kill()
+        """Ask no more, and return the end of what was said."""
         with suppress(OSError):  # what it was not given lies in the pipe, which is broken
-            self.process.communicate()
+            self._questions.close()
+        self._answers.close()
         with self._said:
-            self._said.seek(0)
-            return self._said.read().strip()
+            return _read_end(self._said) or _read_end(self._origin_said)
 
 
-_IDLE: SimpleQueue[_Compiler] = SimpleQueue()
-"""As many come about as builds run at a time."""
+class _Origin:
+    """The process that compilers are forked by; it imports Triton once, and hashes half a gigabyte for its key."""
+
+    def __init__(self) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                child_command("cuprof.backends.cuda.triton_compiler", str(theirs.fileno())),
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+                pass_fds=[theirs.fileno()],
+                env=child_environment(),
+            )
+
+    def fork(self, modules: str) -> _Compiler:
+        """Return a new compiler, forked when these modules have been imported.
+
+        Raises:
+            OSError: the process has ended.
+        """
+        said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the compiler
+        asked, questions = os.pipe()
+        answers, answered = os.pipe()
+        compiler = _Compiler(os.fdopen(questions, "w"), os.fdopen(answers), said, self._said)
+        try:
+            socket.send_fds(self._orders, [modules.encode() or b" "], [asked, answered, said.fileno()])
+        except OSError:
+            compiler.end()
+            raise
+        finally:
+            os.close(asked)
+            os.close(answered)
+        return compiler
+
+    def end(self) -> None:
+        """End the process; what it has forked ends when nothing more is asked."""
+        self._process.kill()
+        self._process.wait()
+        self._orders.close()
+        self._said.close()
 
 
-@atexit.register
-def _end() -> None:
-    with suppress(Empty):
-        while True:
-            _IDLE.get_nowait().end()
+class _Compilers:
+    """As many processes as builds run at a time."""
+
+    def __init__(self) -> None:
+        self._idle: SimpleQueue[_Compiler] = SimpleQueue()
+        self._lock = Lock()
+        self._origin: _Origin | None = None
+
+    def take(self, text: str) -> _Compiler:
+        """Return one that is idle, or a new one to compile this text.
+
+        Raises:
+            OSError: there can be no more processes, or no more files.
+        """
+        with suppress(Empty):
+            return self._idle.get_nowait()
+        modules = "torch" if IMPORTS_TORCH.search(text) else ""
+        with self._lock:
+            if self._origin is not None:
+                try:
+                    return self._origin.fork(modules)
+                except OSError:  # it has ended
+                    self._origin.end()
+            self._origin = _Origin()
+            return self._origin.fork(modules)
+
+    def give_back(self, compiler: _Compiler) -> None:
+        """Take back one that has answered."""
+        self._idle.put(compiler)
+
+    def end(self) -> None:
+        """End all that are idle, and the process that they were forked by."""
+        with suppress(Empty):
+            while True:
+                self._idle.get_nowait().end()
+        if self._origin is not None:
+            self._origin.end()
 
 
-def _take() -> _Compiler:
-    try:
-        return _IDLE.get_nowait()
-    except Empty:
-        return _Compiler()
+_COMPILERS = _Compilers()
+atexit.register(_COMPILERS.end)
+
+
+def _read_end(file: BinaryIO) -> str:
+    """Return the end of a file whose place others write on from, as text; nothing of one that is closed."""
+    if file.closed:
+        return ""
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), SAID_BYTES, max(size - SAID_BYTES, 0)).decode(errors="replace").strip()
 
 
 def _describe(argument: object, buffers: Mapping[str, Array]) -> tuple[str, bool, int | float | None]:

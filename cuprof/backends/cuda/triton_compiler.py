@@ -1,16 +1,21 @@
-"""The process that compiles Triton kernels: a question a line on its input, an answer a line on its output.
+"""The processes that compile Triton kernels: a question a line from one pipe, an answer a line to another.
 
-    python -m cuprof.backends.cuda.triton_compiler
+    python -m cuprof.backends.cuda.triton_compiler SOCKET
 
-It touches no device. What the kernels' file prints goes to the error output.
+The first one imports Triton and has its key, for which half a gigabyte is read, and forks a compiler for each set of
+handles that it is sent: its pipes, and where it says what is no answer. None of them touches a device. What the
+kernels' file prints goes to the error output.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import importlib
 import json
 import os
+import signal
+import socket
 import sys
 import tempfile
 import traceback
@@ -20,6 +25,7 @@ from typing import Any, TextIO
 from cuprof.family.configurations import find_kernel, import_kernels
 from cuprof.family.sources import write_python
 
+ORDER_BYTES, HANDLES = 4096, 3
 UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
 
 
@@ -102,7 +108,7 @@ class Compiler:
         return self._modules[text]
 
 
-def main(questions: TextIO, answers: TextIO) -> None:
+def serve(questions: TextIO, answers: TextIO) -> None:
     """Answer until there are no more questions."""
     with tempfile.TemporaryDirectory(prefix="cuprof-triton-") as folder:
         compiler = Compiler(Path(folder))
@@ -117,7 +123,41 @@ def main(questions: TextIO, answers: TextIO) -> None:
             answers.flush()
 
 
+def originate(orders: socket.socket) -> None:
+    """Fork a compiler for each order until there are no more, each in a process that has no other's handles."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    _prepare()
+    while handles := _receive(orders):
+        if os.fork():
+            for handle in handles:
+                os.close(handle)
+            continue
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Triton waits for the assembler
+        orders.close()
+        questions, answers, said = handles
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        with os.fdopen(questions) as asked, os.fdopen(answers, "w") as answered:
+            serve(asked, answered)
+        return
+
+
+def _receive(orders: socket.socket) -> list[int]:
+    """Return the handles of an order, none where there are no more; import what it says before."""
+    modules, handles, _, _ = socket.recv_fds(orders, ORDER_BYTES, HANDLES)
+    for module in modules.decode().split():
+        with contextlib.suppress(Exception):  # told by the compiler
+            importlib.import_module(module)
+    return handles
+
+
+def _prepare() -> None:
+    """Import Triton and find its key, a function that keeps its result; where it is has changed over its versions."""
+    for module in ("triton.runtime.cache", "triton.compiler.compiler"):
+        with contextlib.suppress(Exception):  # told by the compiler
+            if find_key := getattr(importlib.import_module(module), "triton_key", None):
+                find_key()
+
+
 if __name__ == "__main__":
-    with os.fdopen(os.dup(1), "w") as pipe, contextlib.redirect_stdout(sys.stderr):
-        os.dup2(2, 1)
-        main(sys.stdin, pipe)
+    originate(socket.socket(fileno=int(sys.argv[1])))

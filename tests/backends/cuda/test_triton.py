@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cuprof.backends.cuda.triton import TritonBuild
+from cuprof.backends.cuda.triton import TritonBuild, _Compiler, _Compilers
 from cuprof.errors import BuildError, FamilyError
 from cuprof.family import Array, Launch, Texture
 from cuprof.family.configurations import explain_unlisted, list_tunables, read_configurations
@@ -108,3 +110,37 @@ def test_a_compiler_that_ends_is_replaced() -> None:
     with pytest.raises(BuildError, match="ended while it compiled scale"):
         replace(build(), text=text).run()
     assert build().run().symbols == {"scale": "scale"}
+
+
+@needs_triton
+def test_compilers_are_forked_by_one_process_and_by_a_new_one_where_it_has_ended() -> None:
+    compilers = _Compilers()
+    try:
+        first, second = compilers.take(""), compilers.take("")
+        assert tell_parent(first) == tell_parent(second) == pid_of(compilers)
+        compilers.give_back(first)
+        assert compilers.take("") is first
+        os.kill(pid_of(compilers), signal.SIGKILL)
+        os.waitid(os.P_PID, pid_of(compilers), os.WEXITED | os.WNOWAIT)
+        third = compilers.take("")
+        assert tell_parent(third) == pid_of(compilers)
+        assert [each.end() for each in (first, second, third)] == [""] * 3
+    finally:
+        compilers.end()
+
+
+@needs_triton
+def test_what_a_file_prints_is_no_answer() -> None:
+    text = FILE.read_text().replace("import triton\n", "print('{}', flush=True)\nimport triton\n", 1)
+    assert replace(build(), text=text).run().symbols == {"scale": "scale"}
+
+
+def tell_parent(compiler: _Compiler) -> int:
+    """Return whose child a compiler is."""
+    answer = compiler.ask(["import os\nraise RuntimeError(os.getppid())", "", [], [], [], ""])
+    return int(answer["error"].partition(": ")[2])
+
+
+def pid_of(compilers: _Compilers) -> int:
+    assert compilers._origin is not None
+    return compilers._origin._process.pid
