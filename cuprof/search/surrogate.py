@@ -14,8 +14,8 @@ from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 
 START = 3
-"""So many configurations are tried before the model is asked, of those that are supposed best the most central one
-first, then far ones."""
+"""So many configurations, and those asked for together with them, are tried before the model is asked, of those that
+are supposed best the most central one first, then far ones."""
 FAR_AMONG = 30
 POOL = 6000
 """Of larger spaces the model looks at so many at a time: neighbours of the best, and others drawn anew at each fit."""
@@ -134,7 +134,8 @@ class Surrogate(Strategy):
         open_groups = np.flatnonzero(np.bincount(self.space.groups[~self.is_taken]))
         group = open_groups[np.argmin(taken[open_groups])]
         free = np.flatnonzero(~self.is_taken & (self.space.groups == group))
-        if taken[group] < START:  # what is usual may fail altogether
+        is_told = any(self.space.groups[index] == group for index in self.values)
+        if taken[group] < START or not is_told:  # what is usual may fail altogether
             supposed = self.space.supposed[free]
             free = free[supposed == supposed.min()]
         if taken[group] == 0:

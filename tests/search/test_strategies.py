@@ -134,6 +134,13 @@ def test_blocks_of_typical_numbers_of_threads_are_tried_first_and_unknown_ones_a
     assert known.mean() < 0.8 * unknown.mean()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_asked_for_together_before_anything_is_known_is_usual(seed: int) -> None:
+    supposed = np.array([USUAL.suppose(each["block"]) for each in SIZES])
+    together = make_strategy(DEFAULT, Space(SIZES, supposed=list(supposed)), seed).ask(3 * START)
+    assert not supposed[together].any()
+
+
 def test_where_all_that_is_usual_fails_the_others_are_tried_soon() -> None:
     supposed = np.array([USUAL.suppose(each["block"]) for each in SIZES])
     times = np.where(supposed == 0, math.nan, 1e3)
