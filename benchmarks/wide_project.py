@@ -1,4 +1,4 @@
-"""The benchmarks' project with one of its families made wide: some 2,000 configurations to run or to search."""
+"""The benchmarks' project with one of its families made wide: some 4,000 configurations to run or to search."""
 
 from __future__ import annotations
 
@@ -49,15 +49,24 @@ CASES = {
         {
             "family.py": {
                 "BLOCKS = (32, 64, 128, 256, 512, 1024)": "BLOCKS = tuple(range(32, 1025, 32))",
-                "PER_THREAD = (1, 2, 4, 8, 16, 32, 64, 128)": "PER_THREAD = tuple(range(1, 65))",
+                "PER_THREAD = (1, 2, 4, 8, 16, 32, 64, 128)": "PER_THREAD = tuple(range(1, 129))",
             }
         },
     ),
     "convolution": Case(
-        ("block_x", "block_y", "tile_x", "tile_y", "shared", "padding", "read_only", "unroll"), ("problem.n=1024",), {}
+        ("block_x", "block_y", "tile_x", "tile_y", "shared", "padding", "read_only", "unroll"),
+        ("problem.n=1024",),
+        {
+            "family.py": {
+                '"block_x", (8, 16, 32, 64, 128)': '"block_x", (8, 16, 32, 64, 128, 256)',
+                '"block_y", (1, 2, 4, 8, 16)': '"block_y", (1, 2, 4, 8, 16, 32)',
+                '"tile_x", (1, 2, 4)': '"tile_x", (1, 2, 4, 8)',
+                '"tile_y", (1, 2, 4)': '"tile_y", (1, 2, 4, 8)',
+            }
+        },
     ),
     "triton_matmul": Case(
-        ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages"),
+        ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages"),
         ("problem.n=1024", "variants=every"),
         {
             "matmul.py": {
@@ -66,8 +75,13 @@ CASES = {
                 "for k in (32, 64)": "for k in (16, 32, 64, 128)",
                 # with more than 256 sums a thread one source may be compiled for minutes
                 "for warps in (4, 8)": "for warps in (1, 2, 4, 8) if m * n <= 8192 * warps",
-                "for stages in (3, 4)": "for stages in range(1, 9)",
+                "for stages in (3, 4)": "for stages in range(1, 9)\n    for group in (4, 8)",
                 "CONFIGS.append(": "(",
+                '"BLOCK_K": k}': '"BLOCK_K": k, "GROUP_M": group}',
+                "BLOCK_K: tl.constexpr)": "BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr)",
+                "group = 8 *": "group = GROUP_M *",
+                "// group * 8": "// group * GROUP_M",
+                "- first, 8)": "- first, GROUP_M)",
             }
         },
     ),

@@ -260,7 +260,7 @@ def test_a_family_that_is_restricted_has_the_chosen_configurations_and_no_other(
     project = Project(name, copy_project(tmp_path / "project"), tmp_path)
     project.widen()
     everything = list_configurations(project)
-    assert len(everything) >= 2000
+    assert len(everything) >= 4000
     chosen = [everything[0], everything[77], everything[-1]]
     project.restrict(chosen)
     assert list_configurations(project) == chosen
@@ -291,8 +291,14 @@ def make_truth(times_us: Sequence[float]) -> dict[Point, Entry]:
 
 def make_rows(kind: str, found: Sequence[int | None]) -> list[Row]:
     return [
-        {"space": "it", "search": kind, "configurations": 9, "configuration": None if x is None else Point(x=x)}
-        for x in found
+        {
+            "space": "it",
+            "search": kind,
+            "configurations": 9,
+            "share": 0.09 + 0.005 * number,
+            "configuration": None if x is None else Point(x=x),
+        }
+        for number, x in enumerate(found)
     ]
 
 
@@ -340,6 +346,21 @@ def test_searches_on_the_gpu_are_asked_for_themselves(found: list[int | None], h
     rows = search_gpu.rate([*make_rows("everything", [None]), *make_rows(f"{search_gpu.ON_GPU} 0", found)], truth)
     asked = search_gpu.criteria(rows, truth)
     assert asked[f"it: on the GPU within 2%, median of {len(found)}"] is holds
+    assert asked[f"it: on the GPU in 10% of the time, median of {len(found)}"]
+    late = [{**row, "share": row["share"] + 0.011} for row in rows]
+    assert not search_gpu.criteria(late, truth)[f"it: on the GPU in 10% of the time, median of {len(found)}"]
+
+
+@pytest.mark.parametrize(("whole_s", "trying_s"), [(200.0, "11.0"), (100.0, "3.0")])
+def test_a_search_on_the_gpu_has_its_start_and_its_end_within_its_tenth(
+    whole_s: float, trying_s: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(
+        Project, "sweep", lambda project, name, *settings: given.extend(settings) or Answer(7.0, fault="no")
+    )
+    search_gpu.search_live(Project("axpy", tmp_path, tmp_path), 3, whole_s)
+    assert f"search.budget={trying_s}s" in given
 
 
 FAMILY = """
@@ -392,7 +413,7 @@ def test_a_search_on_the_gpu_that_fails_has_found_nothing(
 ) -> None:
     monkeypatch.setattr(Project, "sweep", lambda *_: Answer(7.0, fault="exit code 2: error: no device"))
     row = search_gpu.search_live(Project("axpy", tmp_path, tmp_path), 3, 100.0)
-    assert (row["search"], row["configuration"], row["share"], row["trying"]) == ("on the GPU 3", None, 0.07, 0.1)
+    assert (row["search"], row["configuration"], row["share"], row["trying"]) == ("on the GPU 3", None, 0.07, 0.03)
     assert capsys.readouterr().err == "axpy, on the GPU 3: exit code 2: error: no device\n"
 
 
