@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,13 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sqlalchemy.engine import URL, Connection, make_url
 
 from cuprof.engine import launch
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.project import Project
-from cuprof.store import migrate
-from cuprof.store.models import REVISION
 from cuprof.worker.messages import Calibrate, Calibrated
 from tests.forked_workers import start_worker
 
@@ -84,31 +79,6 @@ def _alone_on_the_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         patch.setenv("CUPROF_LOCKS", str(tmp_path_factory.mktemp("locks")))
         patch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
         yield
-
-
-@pytest.fixture(scope="session")
-def _new_database(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the statements that all migrations come to in SQLite."""
-    file = tmp_path_factory.mktemp("new") / "new.sqlite"
-    migrate.upgrade(make_url(f"sqlite:///{file}"))
-    with closing(sqlite3.connect(file)) as connection:
-        made = connection.execute("SELECT sql FROM sqlite_master WHERE type != 'view' AND sql != '' ORDER BY rowid")
-        return [*(sql for (sql,) in made), f"INSERT INTO {migrate.VERSION_TABLE} VALUES ('{REVISION}')"]
-
-
-@pytest.fixture(autouse=True)
-def _migrated_once(_new_database: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make new SQLite databases without each migration, a quarter of a second; tests/store is about those."""
-
-    def run(connection: Connection, url: URL, revision: str = "head") -> None:
-        if connection.dialect.name != "sqlite" or migrate.read_revision(connection) or revision != "head":
-            migrations(connection, url, revision)
-            return
-        for statement in _new_database:
-            connection.exec_driver_sql(statement)
-
-    migrations = migrate._run_migrations
-    monkeypatch.setattr(migrate, "_run_migrations", run)
 
 
 @cache

@@ -1,5 +1,8 @@
 """Bring a database to the newest revision: the migrations of db/migrations, then the views of db/views.
 
+A new database gets the tables of the newest revision at once, without Alembic, which takes as long to import as a sweep
+takes to be planned.
+
 Views hold no data, so no migration mentions them: they are dropped and made again from their files whenever the
 revision or one of the files has changed, and so is what they rank by. A file that ends in .DATABASE.sql is one kind's.
 """
@@ -17,7 +20,7 @@ from cuprof.errors import StoreError
 from cuprof.project import bundled
 from cuprof.store import ranking
 from cuprof.store.connection import database_file, make_engine, show
-from cuprof.store.models import REVISION
+from cuprof.store.models import REVISION, Base
 from cuprof.store.schema import VERSION_TABLE, describe_views, list_views
 
 if TYPE_CHECKING:
@@ -73,7 +76,10 @@ def upgrade(url: URL) -> None:
         with engine.begin() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-            if check_revision(connection, url) != REVISION:
+            revision = check_revision(connection, url)
+            if revision is None:
+                _make_tables(connection)
+            elif revision != REVISION:
                 drop_views(connection)
                 _run_migrations(connection, url)
             make_views(connection)
@@ -82,6 +88,21 @@ def upgrade(url: URL) -> None:
                 raise StoreError(f"database {show(url)} was left as it was: its rows do not fit together")
     finally:
         engine.dispose()
+
+
+def _make_tables(connection: Connection) -> None:
+    """Make what all migrations come to, in a database that has none of it."""
+    import cuprof.store.counter_models  # noqa: F401  (its tables belong to the same metadata)
+
+    Base.metadata.create_all(connection, checkfirst=False)  # another program's table of the same name is an error
+    made = sa.Table(
+        VERSION_TABLE,
+        sa.MetaData(),
+        sa.Column("version_num", sa.String(32), nullable=False),
+        sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+    )
+    made.create(connection)
+    connection.execute(sa.insert(made).values(version_num=REVISION))
 
 
 def _run_migrations(connection: Connection, url: URL, revision: str = "head") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import multiprocessing
 import re
@@ -11,6 +12,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from multiprocessing.synchronize import Barrier
@@ -33,11 +35,13 @@ from cuprof.records import Artifact, Energy, Measure
 from cuprof.store import Store, migrate
 from cuprof.store import schema as schema_module
 from cuprof.store import store as store_module
+from cuprof.store.connection import make_engine, parse_url
 from cuprof.store.counters import save_artifact
 from cuprof.store.models import REVISION, Base
 from cuprof.store.schema import View
 from tests.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
+_numbers = itertools.count()
 OLD = Path(__file__).parents[1] / "data" / "db"
 REVISIONS = [script.revision for script in ScriptDirectory.from_config(migrate.make_configuration()).walk_revisions()]
 
@@ -57,18 +61,63 @@ def differences(store: Store) -> list[object]:
 
 def schema(store: Store) -> dict[str, object]:
     inspector = sa.inspect(store.engine)
-    return {
+    described = {
         table: (
-            [(column["name"], str(column["type"]), column["nullable"]) for column in inspector.get_columns(table)],
-            sorted(str(sorted(key.items(), key=str)) for key in inspector.get_foreign_keys(table)),
-            sorted(str(sorted(index.items(), key=str)) for index in inspector.get_indexes(table)),
+            [[column[name] for name in ("name", "nullable", "default")] for column in inspector.get_columns(table)],
+            [str(column["type"]) for column in inspector.get_columns(table)],
+            inspector.get_pk_constraint(table),
+            *(
+                sorted(str(sorted(each.items(), key=str)) for each in read(table))
+                for read in (
+                    inspector.get_foreign_keys,
+                    inspector.get_indexes,
+                    inspector.get_unique_constraints,
+                    inspector.get_check_constraints,
+                )
+            ),
         )
-        for table in [*inspector.get_table_names(), *inspector.get_view_names()]
+        for table in inspector.get_table_names()
     }
+    views: dict[str, object] = {view: str(inspector.get_columns(view)) for view in inspector.get_view_names()}
+    if store.engine.dialect.name == "sqlite":
+        with store.engine.connect() as connection:
+            rows = connection.execute(sa.text("SELECT name, wr FROM pragma_table_list WHERE type = 'table'"))
+            views["without rowid"] = {name for name, is_without in rows if is_without}
+    return described | views
 
 
-def test_models_and_migrations_agree(store: Store) -> None:
-    assert differences(store) == []
+@pytest.fixture
+def migrated(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Iterator[Store]:
+    """Yield an empty store that the migrations have made, one after another."""
+    url = f"sqlite:///{tmp_path / 'migrated.sqlite'}"
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgres").make_database(f"migrated_{next(_numbers)}")
+    parsed = parse_url(url)
+    engine = make_engine(parsed, foreign_keys=False)
+    with engine.begin() as connection:
+        migrate._run_migrations(connection, parsed)
+    engine.dispose()
+    with Store.open(url) as opened:
+        yield opened
+
+
+def test_models_and_migrations_agree(migrated: Store) -> None:
+    assert differences(migrated) == []
+
+
+def test_a_new_database_is_what_all_migrations_come_to(migrated: Store, store: Store) -> None:
+    found, wanted = schema(store), schema(migrated)
+    assert found.keys() == wanted.keys()
+    for name, table in wanted.items():
+        assert found[name] == table, name
+    for each in (store, migrated):
+        with each.engine.connect() as connection:
+            assert migrate.is_current(connection)
+
+
+def test_a_new_database_is_made_without_the_migrations(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate, "_run_migrations", lambda *_: pytest.fail("the migrations ran"))
+    Store.open(url).close()
 
 
 def test_the_comparison_sees_a_difference(store: Store) -> None:
