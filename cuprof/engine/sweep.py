@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 OPENINGS, REOPEN_S = 3, 0.5
 STORING = ("cuprof.engine.ledger", "cuprof.engine.presence", "cuprof.engine.spool", "cuprof.store.network")
 """What knows the database, whose library takes as long to import as a worker takes to tell of its devices."""
-SEARCHING = ("cuprof.engine.search", "cuprof.search.surrogate")
-"""And what a search is made with, for the sake of SciPy."""
+SEARCHING = ("cuprof.engine.search", "cuprof.search.surrogate", "scipy.linalg", "scipy.optimize", "scipy.special")
+"""And what a search is made with; SciPy is for what follows its first jobs."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def run_sweep(
     reaches it hands them in.
 
     Args:
-        meanwhile: run in a thread while the database and a worker are waited for; not where the host is timed, since
-            it would take part in the times.
+        meanwhile: run in a thread while a worker does its first job, or the database is waited for where there is none;
+            not where the host is timed, since it would take part in the times.
 
     Raises:
         UsageError: the request cannot be carried out; nothing has been stored.
@@ -174,8 +174,10 @@ class Sweep:
             reused = {trial.identity: known[trial.identity] for trial in (*settled, *again)}
             due = [trial for trial in plan.trials if trial.identity not in reused and not trial.unavailable]
             is_host_timed = any(self._is_timed_on_host(trial) for trial in due)
-            if self.meanwhile and not is_host_timed:
-                Thread(target=self.meanwhile, daemon=True).start()
+            if is_host_timed:
+                self.meanwhile = None
+            if not due:
+                self._begin_meanwhile()
             if prepared.is_search:
                 ledger.recall()
                 self.observer.started(None, ledger.members)
@@ -267,7 +269,14 @@ class Sweep:
         self.observer.note(f"{station.name} has failed ({station.runner.lost}); its work is given to the others")
         return True
 
+    def _begin_meanwhile(self) -> None:
+        """Begin what is to be done while others are waited for, unless it has begun."""
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile:
+            Thread(target=meanwhile, daemon=True).start()
+
     def _show(self, station: Station, job: JobTrial, phase: Phase) -> None:
+        self._begin_meanwhile()  # a worker has its first job: before, it would have waited for this process
         trial = self.ledger.trials[job.identity]
         station.doing = f"{phase.name.lower()}: {trial.label}"
         self.observer.trial_started(trial, phase.name.lower())

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.optimize import minimize
+import scipy  # whose parts are loaded when they are first used: a search begins without them
 
 ROOT = 3.0**0.5
 LENGTH, LENGTH_SPREAD = 1.0, 1.0
@@ -104,8 +103,8 @@ def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
         additive = single.mean(axis=0)
         matrix = (each.share * additive + (1 - each.share) * joint).reshape(count, count)
         matrix[np.diag_indices(count)] += each.noise + JITTER
-        factor = cholesky(matrix, lower=True)
-        inverse = cho_solve((factor, True), np.eye(count))
+        factor = scipy.linalg.cholesky(matrix, lower=True)
+        inverse = scipy.linalg.cho_solve((factor, True), np.eye(count))
         sums = inverse.sum(axis=1)
         rest = values - sums @ values / sums.sum()
         weights = inverse @ rest
@@ -124,7 +123,7 @@ def fit(kernel: Kernel, points: np.ndarray, values: np.ndarray) -> Kernel:
 
     bounds = [(-4.0, 4.0)] * features + [(LEAST_NOISE, 1.0), (-6.0, 6.0)]
     start = np.clip(kernel.pack(), *np.array(bounds).T)
-    found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
+    found = scipy.optimize.minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS})
     return Kernel.unpack(found.x)
 
 
@@ -172,9 +171,9 @@ class Process:
         own[np.diag_indices(count)] += kernel.noise + JITTER
         known = np.array([layout.covariance(kernel, index, self._codes) for index in self.points], np.float32)
         self._factor, self._reach = np.zeros((room, room)), np.empty((room, len(pool)), np.float32)
-        self._factor[:count, :count] = factor = cholesky(own, lower=True)
-        self._reach[:count] = solve_triangular(factor.astype(np.float32), known, lower=True)
-        self._base = solve_triangular(factor, trend[self.points], lower=True)
+        self._factor[:count, :count] = factor = scipy.linalg.cholesky(own, lower=True)
+        self._reach[:count] = scipy.linalg.solve_triangular(factor.astype(np.float32), known, lower=True)
+        self._base = scipy.linalg.solve_triangular(factor, trend[self.points], lower=True)
         self._pool_trend = trend[pool] - self._reach[:count].T @ self._base
         self._values = self._seen = np.zeros((0, 0))
         self._mean = np.zeros((len(pool), 0))
@@ -190,7 +189,9 @@ class Process:
             row = self._reach[:count, place].astype(float)
         else:
             shared = self.layout.covariance(self.kernel, index, self.layout.codes[:, self.points])
-            row = np.asarray(solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False))
+            row = np.asarray(
+                scipy.linalg.solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False)
+            )
         own = np.sqrt(max(1 + self.kernel.noise - row @ row, self.kernel.noise + JITTER))
         self._factor[count, :count], self._factor[count, count] = row, own
         known = self.layout.covariance(self.kernel, index, self._codes)
@@ -224,7 +225,9 @@ class Process:
         first = int(differing[0]) if differing.size else before
         if first < count:
             rest = values[first:] - self._factor[first:count, :first] @ self._seen[:first]
-            new = solve_triangular(self._factor[first:count, first:count], rest, lower=True, check_finite=False)
+            new = scipy.linalg.solve_triangular(
+                self._factor[first:count, first:count], rest, lower=True, check_finite=False
+            )
             change = new.copy()
             change[: before - first] -= self._seen[first:]
             self._mean += self._reach[first:count].T @ change.astype(np.float32)

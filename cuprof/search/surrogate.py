@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 from threadpoolctl import ThreadpoolController
 
 from cuprof.search.gaussian import Kernel, Layout, Process, fit
@@ -54,7 +55,6 @@ class Surrogate(Strategy):
         self._process: Process | None = None
         self._pool = np.arange(space.size)
         self._layout = Layout(space.features)
-        self._libraries = ThreadpoolController()
         self._trend = np.ones((space.size, 1))
         if space.group_count > 1:
             self._trend = np.hstack([self._trend, np.eye(space.group_count)[space.groups]])
@@ -64,26 +64,21 @@ class Surrogate(Strategy):
         """Logarithms of value and cost as the model sees them: what was told, drawn near, or what is believed."""
         self._changed_groups: set[int] = set()
         self._is_right, self._is_believed = np.zeros(space.size, bool), np.zeros(space.size, bool)
-        with self._libraries.limit(limits=1):
-            self._elsewhere = self._spread_hints() if hints else space.supposed
+        self._elsewhere = self._spread_hints() if hints else space.supposed
         self._expected = self._elsewhere
         """What hints, or suppositions, let expect of each configuration: the logarithm of its value beside others'."""
         self._next_fit = 0
         self._squares = (space.places**2).sum(axis=1)
         self._failures, self._successes = np.zeros(space.size), np.zeros(space.size)
 
-    def ask(self, count: int = 1) -> list[int]:
-        """Return the next configurations to try; see `Strategy.ask`.
+    @cached_property
+    def _libraries(self) -> ThreadpoolController:
+        """Hold what all of this computes with to one thread; those of `scipy.linalg` have to be loaded.
 
-        One thread does: the matrices are small, and of several each waits for others that builds keep off a core.
+        The matrices are small, and of several threads each would wait for others that builds keep off a core.
         """
-        with self._libraries.limit(limits=1):
-            return super().ask(count)
-
-    def tell(self, index: int, value: float, cost: float) -> None:
-        """Take what came of a configuration; see `Strategy.tell`."""
-        with self._libraries.limit(limits=1):
-            super().tell(index, value, cost)
+        assert scipy.linalg
+        return ThreadpoolController()
 
     def _learn(self, index: int) -> None:
         works = not math.isnan(self.values[index])
@@ -96,7 +91,8 @@ class Surrogate(Strategy):
             return
         self._told[index], self._logs[index, 1] = np.log([self.values[index], self.costs[index]])
         if self._process is not None and index not in self._process.points:
-            self._process.add(index)
+            with self._libraries.limit(limits=1):
+                self._process.add(index)
         self._is_believed[index] = False
 
     def _draw_near(self) -> None:
@@ -117,6 +113,10 @@ class Surrogate(Strategy):
     def _choose(self) -> int:
         if self._process is None and (start := self._choose_start()) is not None:
             return start
+        with self._libraries.limit(limits=1):
+            return self._choose_by_model()
+
+    def _choose_by_model(self) -> int:
         self._draw_near()
         if self._process is None or len(self.values) >= self._next_fit or self.is_taken[self._pool].all():
             self._fit()
@@ -179,10 +179,11 @@ class Surrogate(Strategy):
         spread = np.zeros(self.space.size)
         if known.size > 2 and known.size < self.space.size:
             kept = self._select(values, HINTS_MOST)
-            kernel = fit(self.kernel, self.space.features[known[kept]], values[kept] / (values.std() or 1.0))
-            for pool in np.split(np.arange(self.space.size), range(POOL, self.space.size, POOL)):
-                process = Process(kernel, self._layout, pool, list(map(int, known[kept])), self._trend[:, :1])
-                spread[pool] = process.predict(values[kept, None])[0][:, 0]
+            with self._libraries.limit(limits=1):
+                kernel = fit(self.kernel, self.space.features[known[kept]], values[kept] / (values.std() or 1.0))
+                for pool in np.split(np.arange(self.space.size), range(POOL, self.space.size, POOL)):
+                    process = Process(kernel, self._layout, pool, list(map(int, known[kept])), self._trend[:, :1])
+                    spread[pool] = process.predict(values[kept, None])[0][:, 0]
         spread[known] = values
         return spread
 
@@ -250,7 +251,7 @@ class Surrogate(Strategy):
         steps = np.linspace(0, 1, 101)
         z = (incumbent[open_][:, None] - steps - means[open_, :1]) / deviation[open_][:, None]
         works = self._chance_to_work()[open_][:, None]
-        chance = 1 - np.exp(np.log1p(-np.minimum(works * ndtr(z), 1 - 1e-12)).sum(axis=0))
+        chance = 1 - np.exp(np.log1p(-np.minimum(works * scipy.special.ndtr(z), 1 - 1e-12)).sum(axis=0))
         return float(-np.expm1(-np.trapezoid(chance, steps)))
 
     def _chance_to_work(self) -> np.ndarray:
@@ -265,5 +266,5 @@ def _log_improvement(z: np.ndarray) -> np.ndarray:
     low = np.minimum(z, -5.0)
     tail = -0.5 * low**2 - 0.5 * np.log(2 * np.pi) - 2 * np.log(-low)
     high = np.maximum(z, -5.0)
-    exact = np.log(np.exp(-0.5 * high**2) / np.sqrt(2 * np.pi) + high * ndtr(high))
+    exact = np.log(np.exp(-0.5 * high**2) / np.sqrt(2 * np.pi) + high * scipy.special.ndtr(high))
     return np.asarray(np.where(z > -5.0, exact, tail))
