@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -89,6 +89,22 @@ class BuildCache:
             threads = max(1, min(MOST_THREADS, count_cores() // self.workers - 1))
             self._threads = ThreadPoolExecutor(threads, thread_name_prefix="build")
         self._ahead[key] = self._threads.submit(self._compile, key, build)
+
+    def await_some(self, groups: Sequence[Sequence[Build]], least: int, patience_s: float) -> list[bool]:
+        """Wait until the builds of so many groups have been compiled, or refused, and for the others so long at most.
+
+        Returns:
+            Of each group whether nothing of it is being compiled any more; so of one that was never begun.
+        """
+        begun = [[future for each in map(_key, group) if (future := self._ahead.get(each))] for group in groups]
+
+        def find_open() -> list[list[Future[tuple[Built, bool]]]]:
+            return [each for group in begun if (each := [future for future in group if not future.done()])]
+
+        while (left := find_open()) and len(groups) - len(left) < least:
+            wait([future for group in left for future in group], return_when=FIRST_COMPLETED)
+        wait([future for group in find_open() for future in group], patience_s)
+        return [all(future.done() for future in group) for group in begun]
 
     def compile(self, build: Build) -> tuple[Built, bool]:
         """Return what a build comes to and whether it came from the folder; raises as `Build.run`."""

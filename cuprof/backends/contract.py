@@ -314,6 +314,16 @@ class Backend(ABC, Generic[R]):
     def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
         """Begin to build these (variant, program, source text) in the background, where that can be done."""
 
+    def await_builds(
+        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience_s: float
+    ) -> list[bool]:
+        """Wait until so many of these have been built that were begun, and for the others so long at most.
+
+        Returns:
+            Of each whether nothing of it is being built any more.
+        """
+        return [True] * len(builds)
+
     @abstractmethod
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> Session[R]:
         """Put the inputs on the device and make room for outputs.

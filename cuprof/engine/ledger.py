@@ -103,6 +103,12 @@ class Ledger:
         self.store.enlist(self.sweep_id, [self.trials[identity] for identity in new], first=len(self.members))
         self.members.update(new)
 
+    def withdraw(self, identities: Sequence[str]) -> None:
+        """Take members out of the sweep that were never run in it."""
+        if identities:
+            self.store.withdraw(self.sweep_id, identities)
+        self.members.difference_update(identities)
+
     def take_stored(self, trials: Iterable[Trial], known: Mapping[str, StoredTrial]) -> None:
         """Take what is stored of trials for what came of them."""
         for trial in trials:

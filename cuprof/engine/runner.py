@@ -83,7 +83,8 @@ class JobRunner:
         beside it, are done again by a new worker. Where others ran in the same process, one of them may have left a
         thread or a spoilt heap behind: a trial that failed in a way that this explains is a suspect (`_is_doubtful`).
         It runs once more in a worker of its own, before any others, and what comes of that is its outcome. So does one
-        whose time is implausible: somebody may have changed the clock of all.
+        whose time is implausible: somebody may have changed the clock of all. What the worker puts off, as it is
+        being built still, is not answered; see `Job.least_built`.
 
         Args:
             judge: says of an outcome whether its times can be believed. Where one is still implausible by itself, the
@@ -95,6 +96,7 @@ class JobRunner:
         self._lost_building = False
         self._suspects = []
         self._clock_is_sound = False
+        self._put_off: set[str] = set()
         self._kills, self.lost = 0, ""
         idle_turns = 0
         while left:
@@ -107,6 +109,7 @@ class JobRunner:
             for outcome in self._run_once(current, alone, judge):
                 left = [trial for trial in left if trial.identity != outcome.identity]
                 yield outcome
+            left = [trial for trial in left if trial.identity not in self._put_off]
             idle_turns = idle_turns + 1 if len(left) == before and not self._suspects else 0
             if idle_turns >= MOST_IDLE_TURNS:  # whoever ends its worker takes care to be blamed for nothing
                 self._suspects = list(left)
@@ -158,6 +161,9 @@ class JobRunner:
                         self._drop()
                         return
                 elif isinstance(message, JobDone):
+                    if _may_put_off(job, left, message.put_off):
+                        self._put_off |= {trial.identity for trial in left.values()}
+                        return
                     if message.fault and used and (message.starved or _shares_process(job)) and not message.unavailable:
                         self._drop()  # what an earlier job left behind may be why; a new worker will tell
                         return
@@ -250,6 +256,11 @@ class JobRunner:
 def is_from_outside(error: Exception) -> bool:
     """Return whether a worker was ended by a signal that seldom has to do with what it ran."""
     return isinstance(error, WorkerDiedError) and error.cause in FROM_OUTSIDE
+
+
+def _may_put_off(job: Job, left: Mapping[int, JobTrial], put_off: tuple[int, ...]) -> bool:
+    """Return whether a worker may end a job with these unanswered: some were answered, or it would go on for ever."""
+    return bool(job.least_built and put_off) and {*put_off} == {*left} and len(left) < len(job.trials)
 
 
 def _shares_process(job: Job) -> bool:

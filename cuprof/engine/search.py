@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 import secrets
-import statistics
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -41,16 +40,16 @@ CLOSE = 0.05
 second time, with more samples."""
 LEAST_FINALISTS = 3
 MOST_AT_ONCE = 16
-"""Trials of a job: their sources are compiled side by side, and its choices know nothing of one another."""
+"""Trials under way: their sources are compiled side by side, and their choices know nothing of one another."""
 TOLD_FOR_EACH = 4
 """What is under way is one trial for so many that have been told, until it is the most."""
 LEAST_AGAIN = 4
 """Second looks wait until they are so many: a job of its own costs as much as several of them."""
 LEAST_BUILT = 4
 """But sources that are compiled side by side are so many at a time: one would take as long."""
-WAIT_EACH_S = 0.025
-"""Where one of the last two jobs has waited for builds, they are one for so much of that, and at most one a core: a
-trial takes about as long by itself. Of two jobs that are built side by side only the first one waits."""
+LEAST_READY = 2
+"""When so many of a job are compiled they are timed, and those that take longer are put off. Then the processor's cores
+have the most at once: what the device waits for is worth more than choices that know more."""
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
@@ -135,10 +134,10 @@ class SearchFeed:
         self.began = clock()
         self.endings: list[Ending] = []
         self._looked: Counter[int] = Counter()
-        self._builds_s: list[float] = []
-        """Of the trials told since the last job was handed out, the seconds that each has waited for its build."""
-        self._waits_s = deque([0.0, 0.0], maxlen=2)
-        """How long the last jobs have waited for what is built side by side, beyond what every trial waits."""
+        self.withdrawn: list[str] = []
+        """Identities of those that were compiled still when the budget was spent."""
+        self._late: dict[Station, list[int]] = defaultdict(list)
+        """What a station's worker has put off, since it is compiling it still."""
         self._promoted: set[int] = set()
         self._ready: deque[Job] = deque()
         self._out: dict[Station, set[int]] = defaultdict(set)
@@ -151,19 +150,20 @@ class SearchFeed:
     def take(self, station: Station) -> Job | Later | None:
         """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
         self._count(self._uncounted.pop(station, {}))
-        if self._builds_s:
-            self._waits_s.append(max(self._builds_s) - statistics.median(self._builds_s))
-            self._builds_s.clear()
+        late = self._late[station]
+        late += sorted(self._out.pop(station, ()))
         if self._duels is None:
             if self._is_time_up:
                 self._ready.clear()
+                self.withdrawn += [self.trials[index].identity for index in late]
+                late.clear()
             elif not self._ready:
-                self._ready.extend(self._ask())
-            if self._ready:
-                job = self._ready.popleft()
+                self._ready.extend(self._ask(len(late)))
+            if self._ready or late:
+                job = self._next_look(station)
                 self._out[station] = {self.index[trial.identity] for trial in job.trials}
-                return self._with_next(job)
-            if any(self._out.values()):
+                return job
+            if any(self._out.values()) or any(self._late.values()):
                 return LATER
             self._duels = self._begin_duels()
         duel = self._duelling.get(station)
@@ -184,8 +184,6 @@ class SearchFeed:
             self._duelling[station].tell(outcome)
             return
         self.tried.add(index)
-        if outcome.build is not None and not outcome.build.cached:
-            self._builds_s.append(outcome.build.build_ns / 1e9)
         self._looked[index] += 1
         if self.counting and outcome.state is State.OK and outcome.identity not in self._counted:
             self._uncounted[station][outcome.identity] = outcome
@@ -209,6 +207,7 @@ class SearchFeed:
         """Put the open trials of a job, or the duel that it was of, back to be done by another station."""
         left = self._out.pop(station, set())
         trials = tuple(trial for trial in job.trials if self.index[trial.identity] in left)
+        self._ready.extend(self._jobs(self._late.pop(station, ()), 0))
         duel = self._duelling.pop(station, None)
         if duel is not None and self._duels is not None:
             self._duels.appendleft(duel.anew())
@@ -225,20 +224,41 @@ class SearchFeed:
         budget_s = self.settings.budget_s
         return budget_s is not None and self.spent_s >= budget_s
 
-    def _ask(self) -> list[Job]:
-        """Return jobs of what is promising enough for a second look, and of what the strategy asks for."""
-        count = min(MOST_AT_ONCE, len(self.strategy.values) // (TOLD_FOR_EACH * (1 + self._builds_ahead)))
+    def _ask(self, late: int = 0) -> list[Job]:
+        """Return jobs of what is promising enough for a second look, and of what the strategy asks for.
+
+        Args:
+            late: how many are under way already, since they are compiled still.
+        """
+        count = max(1, min(MOST_AT_ONCE, len(self.strategy.values) // (TOLD_FOR_EACH * (1 + self._builds_ahead))))
         if self._builds_ahead:
-            waited = int(max(self._waits_s) / WAIT_EACH_S)
-            count = max(count, LEAST_BUILT, min(MOST_AT_ONCE, count_cores(), waited))
-        count = max(count, 1)
+            count = max(count, LEAST_BUILT)
+        if late:
+            count = max(0, min(MOST_AT_ONCE, count_cores()) - late)
         asked = self.strategy.ask(min(count, self.most_trials - len(self.tried | self._given)))
         self._given.update(asked)
         again: list[int] = []
-        if len(self._promoted) >= LEAST_AGAIN or not asked:
+        if len(self._promoted) >= LEAST_AGAIN or not (asked or late):
             again = sorted(filter(self._is_promising, self._promoted))
             self._promoted.clear()
         return [*self._jobs(again, 1), *self._jobs(asked, 0)]
+
+    def _next_look(self, station: Station) -> Job:
+        """Return the next job that is ready, with what was put off of its problem, or of what was put off alone."""
+        late = self._late[station]
+        if not self._ready:
+            job, *others = self._jobs(late, 0)
+            self._late[station] = [self.index[trial.identity] for other in others for trial in other.trials]
+            return job
+        job = self._ready.popleft()
+        if not late:
+            return self._with_next(job)
+        if not job.least_built:
+            return job
+        own = [each for each in late if _place(self.trials[each]) == (job.problem, job.backend)]
+        self._late[station] = [each for each in late if each not in own]
+        (joined,) = self._jobs([*own, *(self.index[trial.identity] for trial in job.trials)], 0)
+        return joined
 
     def _with_next(self, job: Job) -> Job:
         """Return a job that knows of the one after it, as far as its worker can build that in the meantime."""
@@ -252,10 +272,17 @@ class SearchFeed:
     def _jobs(self, indices: Sequence[int], number: int) -> list[Job]:
         together: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
         for index in indices:
-            together[self.trials[index].problem, self.trials[index].backend].append(self.trials[index])
+            together[_place(self.trials[index])].append(self.trials[index])
         measure = self.looks[number]
+        least_built = LEAST_READY if self._builds_ahead and not number else 0
         return [
-            replace(job, measure=measure, methods=methods(measure, backend), is_block=self._keeps_arrays(trials[0]))
+            replace(
+                job,
+                measure=measure,
+                methods=methods(measure, backend),
+                is_block=self._keeps_arrays(trials[0]),
+                least_built=0 if job.isolated else least_built,  # whose worker ends with the job
+            )
             for (problem, backend), trials in together.items()
             for job in make_jobs(self.prepared, problem, trials, self.seed)
         ]
@@ -367,6 +394,11 @@ class SearchFeed:
 def _narrowed(config: MeasureConfig, measure: Measure, settings: SearchConfig, few: Mapping[str, Any]) -> MeasureConfig:
     """Return how a look of few samples is timed."""
     return replace(config, **BRIEF, **few, modes=(str(measure),), energy="energy" in settings.factors)
+
+
+def _place(trial: Trial) -> tuple[Point, str]:
+    """Return what trials of one job have in common."""
+    return trial.problem, trial.backend
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:

@@ -228,17 +228,21 @@ class Sweep:
     def _measure(self, trials: Sequence[Trial]) -> None:
         """Have the trials that are left run in the order of the plan, or a search choose of them."""
         prepared, call = self.prepared, self.fleet.call
+        withdrawn: Sequence[str] = ()
         with ExitStack() as collectors:
             if prepared.is_search:
                 from cuprof.engine.search import open_search  # NumPy and SciPy are for searches
 
-                feed: Feed = open_search(prepared, trials, self.ledger, collectors, self.project, self._read_clock)
+                search = open_search(prepared, trials, self.ledger, collectors, self.project, self._read_clock)
+                feed: Feed = search
+                withdrawn = search.withdrawn
             else:
                 claim = self.ledger.claim if prepared.is_shared else None
                 feed = plan_feed(prepared, trials, self.fleet.stations, claim)
             for station in self.fleet.stations:
                 station.runner.watch = partial(call, self._show, station)
             self.fleet.run(feed, partial(self._work, feed))
+        self.ledger.withdraw(withdrawn)
 
     def _work(self, feed: Feed, station: Station, job: Job) -> None:
         """Do a job at a station."""

@@ -128,6 +128,7 @@ class Store:
 
     enlist = transaction(trials.enlist)
     exchange = transaction(trials.exchange)
+    withdraw = transaction(trials.withdraw)
     stored = transaction(trials.stored)
     record = transaction(outcomes.record)
 

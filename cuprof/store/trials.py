@@ -110,15 +110,32 @@ def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial)
     if former is None:
         return  # done already, by a transaction that a server could not confirm or by who took the trial over
     connection.execute(sa.delete(SweepTrial).where(of_sweep, SweepTrial.trial_id == former.id))
-    if sweeps.lock(connection, ENLISTING, wait=False):  # else somebody may be about to enlist it
-        needed = [sa.exists().where(table.trial_id == TrialRow.id) for table in (SweepTrial, Run, Profile)]
-        connection.execute(sa.delete(TrialRow).where(TrialRow.id == former.id, ~sa.or_(*needed)))
+    _forget(connection, [former.id])
     enlist(connection, sweep_id, [trial], former.ordinal)
     connection.execute(
         sa.update(SweepTrial)
         .where(of_sweep, SweepTrial.trial_id == find_keys(connection, [trial.identity])[trial.identity])
         .values(station_id=former.station_id)
     )
+
+
+def withdraw(connection: Connection, sweep_id: int, identities: Sequence[str]) -> None:
+    """Take trials out of a sweep in which they were not run; those that no other sweep has are removed."""
+    of_sweep = SweepTrial.sweep_id == sweep_id, SweepTrial.run_id.is_(None)
+    keys = [
+        key
+        for key in find_keys(connection, identities).values()
+        if connection.execute(sa.delete(SweepTrial).where(*of_sweep, SweepTrial.trial_id == key)).rowcount
+    ]
+    _forget(connection, keys)
+
+
+def _forget(connection: Connection, keys: Sequence[int]) -> None:
+    """Remove the rows of trials that were never run and that no sweep has."""
+    if sweeps.lock(connection, ENLISTING, wait=False):  # else somebody may be about to enlist them
+        needed = [sa.exists().where(table.trial_id == TrialRow.id) for table in (SweepTrial, Run, Profile)]
+        for key in keys:
+            connection.execute(sa.delete(TrialRow).where(TrialRow.id == key, ~sa.or_(*needed)))
 
 
 def stored(connection: Connection, identities: Sequence[str], methods: Mapping[Measure, str]) -> dict[str, StoredTrial]:

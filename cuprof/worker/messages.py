@@ -142,6 +142,8 @@ class Job:
         ahead: of the job that is likely to follow: built in the background while this one's are timed.
         code: what the family's own files held when it was planned; see `Family.code`. Empty where nobody asks.
         is_block: others of the same problem are likely to follow, and find the arrays as this one's.
+        least_built: the job may end when so many have been built, answered, and others are being built still: those
+            are put off, and come again with a later job of the same worker. 0 where all are waited for.
     """
 
     family_folder: Path
@@ -156,6 +158,7 @@ class Job:
     isolated: bool = False
     ahead: tuple[JobTrial, ...] = ()
     is_block: bool = False
+    least_built: int = 0
     code: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -221,7 +224,8 @@ class JobDone:
     """Every trial of the job has been answered; `fault` says why none could even be tried.
 
     `unavailable` tells a back end that cannot be opened, `of_family` a function of the family that makes no inputs or
-    reference; neither is a trial's fault. `starved` tells that memory was wanting.
+    reference; neither is a trial's fault. `starved` tells that memory was wanting. `put_off` are the indices of those
+    that are not answered, since they are being built still; see `Job.least_built`.
     """
 
     fault: str = ""
@@ -229,6 +233,7 @@ class JobDone:
     unavailable: bool = False
     of_family: bool = False
     starved: bool = False
+    put_off: tuple[int, ...] = ()
 
 
 KINDS = (

@@ -171,7 +171,7 @@ class Worker:
             if finished.lost:
                 return False
         self.page.enter(NO_TRIAL, Phase.IDLE)  # before the engine can send a job whose trials count anew
-        self.pipe.send(JobDone())
+        self.pipe.send(JobDone(put_off=runner.put_off))
         return True
 
     def _be_seen(self, index: int, claimed_ns: float, execute: Callable[[int, bool], float], once: bool) -> None:

@@ -28,6 +28,9 @@ from cuprof.worker.rounds import Rounds
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.workload import Workload
 
+PATIENCE_S = 0.05
+"""What has been built waits so long for what is being built still, where that may be put off: a job takes as long."""
+
 
 def make_ahead(family: Family, problem: Point, trials: Iterable[JobTrial]) -> Iterator[tuple[Variant, Program, str]]:
     """Yield what is to be compiled for trials before their turn; what goes wrong is told when that comes."""
@@ -50,6 +53,9 @@ class TrialRunner:
         integrity: what checks and times, as it was before the family was loaded.
         be_seen: has a trial that the host's own clock timed executed under the engine's.
         held: keeps the arrays for further blocks of the problem.
+
+    Attributes:
+        put_off: indices of those that are not answered, since they are being built still.
     """
 
     def __init__(
@@ -67,14 +73,16 @@ class TrialRunner:
         self.monitor = StateMonitor.find(backend.facts().uuid)
         self.be_seen, self.held = be_seen, held or Held()
         self.state, self.integrity = ProcessState(), integrity or Integrity()
+        self.put_off: tuple[int, ...] = ()
 
     def run(self) -> Iterator[Finished]:
-        """Yield a `Finished` for every trial of the job."""
+        """Yield a `Finished` for every trial of the job but those put off."""
         ready = yield from self._make_programs()
         if self.job.build_ahead:
             builds = [(c.variant, c.program, c.trial.source_text) for c in ready if c.program]
             builds += make_ahead(self.workload.family, self.job.problem, self.job.ahead)
             self.backend.build_ahead(self.workload.signature, builds)
+            ready = self._put_off_unbuilt(ready)
         opened = yield from self._open(ready)
         if opened is None:
             return
@@ -104,6 +112,19 @@ class TrialRunner:
             else:
                 ready.append(candidate)
         return ready
+
+    def _put_off_unbuilt(self, ready: list[Candidate]) -> list[Candidate]:
+        """Return those that have been built, where the job need not wait for all."""
+        kernels = [candidate for candidate in ready if candidate.program]
+        if not kernels or not self.job.least_built:
+            return ready
+        self.enter(kernels[0].index, Phase.BUILD)
+        builds = [(c.variant, c.program, c.trial.source_text) for c in kernels if c.program]
+        least = min(self.job.least_built, len(kernels))
+        built = self.backend.await_builds(self.workload.signature, builds, least, PATIENCE_S)
+        unbuilt = {candidate.index for candidate, is_built in zip(kernels, built, strict=True) if not is_built}
+        self.put_off = tuple(sorted(unbuilt))
+        return [candidate for candidate in ready if candidate.index not in unbuilt]
 
     def _make_program(self, candidate: Candidate) -> None:
         if candidate.variant.kind == "kernel":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,14 +85,14 @@ class Stage:
         self.begun = iter(self.workers)
         self.watched: list[tuple[str, Phase]] = []
 
-    def run(self, *jobs: str, backend: str = "cpu") -> list[tuple[str, str, str]]:
+    def run(self, *jobs: str, backend: str = "cpu", least_built: int = 0) -> list[tuple[str, str, str]]:
         with JobRunner(
             WorkerSettings(), LIMITS, lambda trial, phase: self.watched.append((trial.variant, phase))
         ) as one:
             return [
                 (outcome.identity.removeprefix("id "), outcome.state.value, outcome.message)
                 for variants in jobs
-                for outcome in one.run(make_job(variants, backend))
+                for outcome in one.run(replace(make_job(variants, backend), least_built=least_built))
             ]
 
 
@@ -320,6 +321,23 @@ def test_a_death_in_the_inputs_is_told_from_one_of_what_is_built_meanwhile(stage
     made = stage([death], [death])
     message = "SIGSEGV while making inputs and reference"
     assert made.run("ab", backend="cuda") == [("a", "crashed", message), ("b", "crashed", message)]
+
+
+def test_what_is_put_off_is_left_to_a_later_job(stage: Any) -> None:
+    played = stage([1, JobDone(put_off=(0, 2)), 0, 1, JobDone()])
+    assert played.run("abc", "ac", backend="cuda", least_built=1) == [("b", OK, ""), ("a", OK, ""), ("c", OK, "")]
+    assert played.workers[0].jobs == [["a", "b", "c"], ["a", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "least_built"),
+    [([JobDone(put_off=(0, 1))], 1), ([0, JobDone(put_off=(1,))], 0), ([0, JobDone(put_off=(0, 1))], 1)],
+)
+def test_what_may_not_be_put_off_has_no_answer(stage: Any, said: list[Any], least_built: int) -> None:
+    """A job of which nothing is answered would be given again for ever."""
+    found = stage(said).run("ab", backend="cuda", least_built=least_built)
+    assert found[-1] == ("b", "crashed", "the worker gave no answer")
+    assert len(found) == 2
 
 
 @pytest.mark.parametrize("backend", ["cpu", "cuda"])

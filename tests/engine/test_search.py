@@ -7,8 +7,10 @@ import math
 import re
 import shutil
 import subprocess
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ from cuprof.project import find_project
 from cuprof.reading.earlier import EarlierRun
 from cuprof.reading.progress import list_progress
 from cuprof.reading.queries import query
-from cuprof.records import BuildFacts, DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
+from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
 from cuprof.statistics.median import summarise
 from cuprof.store import Store
 from cuprof.terminal.status import status_lines
@@ -78,7 +80,12 @@ class Bench:
         self.feed = SearchFeed(self.prepared, self.trials, earlier, 7, self.notes.append, counting, lambda: self.now_s)
         self.stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
         self.jobs: list[Job] = []
+        self.given_to: list[int] = []
         self.random: Any = np.random.default_rng(1)
+
+    def put_off(self, job: Job) -> set[str]:
+        """Return which trials of a job are left unanswered, since they are compiled still."""
+        return set()
 
     def time_ns(self, trial: Trial) -> float:
         return float(self.source.wait_us(trial.tunables)) * 1e3 * (1 + trial.problem.n / 1e3)
@@ -104,7 +111,11 @@ class Bench:
                     left.remove(station)
                 elif job is not LATER:
                     self.jobs.append(job)
+                    self.given_to.append(id(station))
+                    put_off = self.put_off(job)
                     for each in job.trials:
+                        if each.identity in put_off:
+                            continue
                         outcome = self.answer(job, each.identity)
                         outcomes.append(outcome)
                         self.feed.tell(station, outcome)
@@ -295,33 +306,103 @@ def test_the_order_of_a_sweep_says_nothing_of_costs() -> None:
     assert list(feed.strategy.costs.values()) == pytest.approx([0.1] * 20)
 
 
-@pytest.mark.parametrize(("first_s", "others_s", "cores", "every", "most"), [
-    (0.9, 0.0, 64, 1, 16), (0.26, 0.0, 64, 1, 10), (0.26, 0.0, 64, 2, 10), (0.26, 0.0, 6, 1, 6), (0.08, 0.0, 64, 1, 4),
-    (0.5, 0.5, 64, 1, 4),
-])  # fmt: skip
-def test_jobs_that_wait_for_builds_side_by_side_have_more_to_build(
-    monkeypatch: pytest.MonkeyPatch, first_s: float, others_s: float, cores: int, every: int, most: int
-) -> None:
-    """Where each trial waits for its own build alone, more of them in a job would gain nothing.
-
-    Of two jobs that are built side by side the second one has nothing to wait for.
-    """
+@pytest.fixture
+def built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))
+
+
+def put_off_often(bench: Bench, times: int) -> Counter[str]:
+    """Have every third trial put off so many times; return how often each was."""
+    counts: Counter[str] = Counter()
+    slow = {trial.identity for trial in bench.trials[::3]}
+
+    def choose(job: Job) -> set[str]:
+        found = {each.identity for each in job.trials if each.identity in slow and counts[each.identity] < times}
+        if not job.least_built or len(found) == len(job.trials):  # which a worker waits for
+            return set()
+        counts.update(found)
+        return found
+
+    bench.put_off = choose  # type: ignore[method-assign]
+    return counts
+
+
+@pytest.mark.parametrize(("cores", "most"), [(64, 16), (6, 6)])
+def test_what_is_compiled_for_long_is_put_off_and_the_cores_have_the_most_of_it(
+    built_ahead: None, monkeypatch: pytest.MonkeyPatch, cores: int, most: int
+) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
-    bench = Bench(trials=32)
-    answer = bench.answer
-
-    def built(job: Job, identity: str) -> Outcome:
-        is_cached = job.measure.max_samples != 5
-        looks = [each for each in bench.jobs if each.measure.max_samples == 5]
-        waits = identity == job.trials[0].identity and len(looks) % every == 0
-        build_s = first_s if waits else others_s
-        return replace(answer(job, identity), build=BuildFacts(cached=is_cached, build_ns=int(1e9 * build_s)))
-
-    bench.answer = built  # type: ignore[method-assign]
+    bench = Bench(trials=40)
     del bench.stations[1:]
+    counts = put_off_often(bench, 4)
     bench.run()
-    assert max(len(job.trials) for job in bench.jobs if job.measure.max_samples == 5) == most
+    assert len(bench.feed.tried) == 40
+    assert not bench.feed.withdrawn
+    looks = [job for job in bench.jobs[:-1] if job.least_built]
+    assert max(len(job.trials) for job in looks) == most
+    assert max(counts.values()) == 4
+    given = [{trial.identity for trial in job.trials} for job in looks]
+    assert all(not looks[place + 1].ahead for place in range(len(looks) - 1) if given[place] & given[place + 1])
+    assert all(job.measure.max_samples == 5 for job in looks)
+
+
+def test_where_nothing_is_put_off_jobs_grow_with_what_is_known(built_ahead: None) -> None:
+    bench = Bench(trials=32)
+    bench.run()
+    assert max(len(job.trials) for job in bench.jobs if job.least_built) == 4
+
+
+def test_what_was_put_off_comes_again_beside_others_of_its_problem_at_the_same_station(built_ahead: None) -> None:
+    bench = Bench(sizes=(64, 128), trials=60)
+    counts = put_off_often(bench, 3)
+    bench.run()
+    assert len(bench.feed.tried) == 60
+    problems = {trial.identity: trial.problem for trial in bench.trials}
+    places: dict[str, set[int]] = defaultdict(set)
+    for job, station in zip(bench.jobs, bench.given_to, strict=True):
+        assert {problems[trial.identity] for trial in job.trials} == {job.problem}
+        for trial in job.trials if job.least_built else ():
+            places[trial.identity].add(station)
+    assert len(counts) > 5
+    assert {len(found) for found in places.values()} == {1}
+
+
+def test_what_is_compiled_still_when_the_budget_is_spent_is_withdrawn(built_ahead: None) -> None:
+    bench = Bench(budget="4s")
+    put_off_often(bench, 10**6)
+    outcomes = bench.run()
+    withdrawn = {*bench.feed.withdrawn}
+    assert withdrawn
+    assert not withdrawn & {outcome.identity for outcome in outcomes}
+    assert not withdrawn & {bench.trials[index].identity for index in bench.feed.tried}
+    assert bench.feed.endings[0].best is not None
+
+
+def test_what_a_lost_station_was_compiling_is_given_to_another(built_ahead: None) -> None:
+    bench = Bench(trials=12)
+    lost, other = bench.stations
+    job = bench.feed.take(lost)
+    assert isinstance(job, Job)
+    bench.feed.tell(lost, bench.answer(job, job.trials[0].identity))
+    again = bench.feed.take(lost)
+    assert isinstance(again, Job)
+    late = {trial.identity for trial in job.trials[1:]}
+    assert late < {trial.identity for trial in again.trials}
+    bench.feed.give_back(lost, again)
+    bench.stations = [other]
+    bench.run()
+    assert len(bench.feed.tried) == 12
+    assert late <= {bench.trials[index].identity for index in bench.feed.tried}
+
+
+def test_isolated_trials_are_not_put_off_since_their_worker_ends(built_ahead: None) -> None:
+    bench = Bench()
+    assert {job.least_built for job in bench.feed._jobs([1, 2], 0)} == {2}
+    assert {job.least_built for job in bench.feed._jobs([1, 2], 1)} == {0}
+    limits = replace(bench.config.limits, isolate=True)
+    bench.feed.prepared = replace(bench.prepared, config=replace(bench.config, limits=limits))
+    assert {job.least_built for job in bench.feed._jobs([1, 2], 0)} == {0}
 
 
 @pytest.mark.parametrize(("better", "sizes"), [(1.0, range(4, 8)), (0.97, range(2, 4))])
@@ -463,6 +544,39 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
         assert subprocess.run([tmp_path / "a.out"], check=False).returncode == 0
     with pytest.raises(UsageError, match=r"no/folder/choose\.h"):
         portfolio.main(["searchable", "--store", url, "--header", "/no/folder/choose.h"])
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+@pytest.mark.parametrize("limits", [{"trials": 14}, {"budget": "2s"}])
+def test_what_a_compiler_works_on_for_long_is_put_off_and_nothing_of_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Mapping[str, Any]
+) -> None:
+    monkeypatch.setenv("CUPROF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    given: list[Job] = []
+    run = JobRunner.run
+    monkeypatch.setattr(JobRunner, "run", lambda runner, job, *judge: given.append(job) or run(runner, job, *judge))
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "cuprof.toml").write_text("")
+    shutil.copytree(FAMILIES / "slow_builds", tmp_path / "kernels" / "slow_builds")
+    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    config = SweepConfig(
+        experiment="",
+        family="slow_builds",
+        measure=MeasureConfig(modes=("cold",), max_seconds=0.01, max_samples=20, settle_seconds=0.0, flush="none"),
+        search=SearchConfig(name="surrogate", seed=1, **limits),
+    )
+    config = replace(config, store=replace(config.store, url=url), composed={"search": {"name": "surrogate"}})
+    result = run_sweep(config, find_project(tmp_path), _Repeats())
+    assert result.exit_code == 0
+    looks = [{trial.identity for trial in job.trials} for job in given if job.least_built]
+    assert any(one & other for one, other in pairwise(looks)), "some came again"
+    frame = query(url, "SELECT m.run_id, r.state FROM sweep_trial AS m LEFT JOIN run AS r ON r.id = m.run_id")
+    assert {*frame["state"]} == {"ok"}
+    assert len(frame) == 14 or "budget" in limits
+    assert len(query(url, "trials")) == len(frame), "what was put off in the end is not left behind"
+    once = "SELECT job, trial_id FROM run GROUP BY job, trial_id HAVING COUNT(*) > 1"
+    assert query(url, once).empty
 
 
 class _Repeats(Listener):

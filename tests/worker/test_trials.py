@@ -316,6 +316,8 @@ class Refusing:
         self.opened: list[int] = []
         self.closed = 0
         self.begun: list[str] = []
+        self.slow: tuple[str, ...] = ()
+        self.awaited: list[int] = []
 
     def facts(self) -> DeviceFacts:
         return DeviceFacts("cpu", 0, "a back end that refuses", uuid="")
@@ -356,6 +358,10 @@ class Refusing:
     def build_ahead(self, signature: Any, builds: Any) -> None:
         self.begun += [variant.name for variant, _, _ in builds]
 
+    def await_builds(self, signature: Signature, builds: Any, least: int, patience_s: float) -> list[bool]:
+        self.awaited.append(least)
+        return [variant.name not in self.slow for variant, _, _ in builds]
+
     def watch_inputs(self) -> None:
         if self.opened[-1] > self.most_watched:
             raise DeviceMemoryError("open", "no more")
@@ -391,6 +397,21 @@ def test_what_is_likely_to_follow_is_built_meanwhile_and_its_failures_wait(kerne
     found = Watched(kernels, make_job("small", methods={}, ahead=following), backend).run()
     assert backend.begun == ["small", "medium"]
     assert {name: outcome.state for name, outcome in found.items()} == {"small": State.OK}
+
+
+@pytest.mark.parametrize(("changes", "put_off"), [({"least_built": 2}, (1, 3)), ({}, ()), ({"least_built": 9}, (1, 3))])
+def test_what_is_built_still_is_put_off_where_the_job_need_not_wait(
+    kernels: Family, changes: dict[str, int], put_off: tuple[int, ...]
+) -> None:
+    backend = Refusing()
+    backend.slow = ("medium", "large")
+    job = make_job("small", "medium", "no_compile", "large", methods={}, **changes)
+    watched = Watched(kernels, job, backend)
+    answered = {finished.index for finished in watched.runner.run()}
+    assert watched.runner.put_off == put_off
+    assert answered == {0, 1, 2, 3} - {*put_off}
+    assert backend.awaited == ([min(4, changes["least_built"])] if changes else [])
+    assert (max(backend.opened) < 1000) == bool(put_off), "no room is made for what does not run"
 
 
 def test_a_kernel_that_does_not_compile_has_the_compilers_log(kernels: Family) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cuprof.backends.build_cache import BuildCache
+from cuprof.backends.build_cache import Build, BuildCache
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.builds import list_builds
@@ -108,7 +108,19 @@ class CudaBackend(Backend[CudaRunnable]):
 
     def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
         """Begin to compile these (variant, program, source text) in threads, in the order given."""
-        for variant, program, text in builds:
-            with suppress(BuildError):  # told when it is prepared
-                for build in list_builds(variant, program, text, signature, self.device.arch).values():
-                    self.device.cache.start(build)
+        for each in builds:
+            for build in self._list_builds(signature, *each):
+                self.device.cache.start(build)
+
+    def await_builds(
+        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience_s: float
+    ) -> list[bool]:
+        """Wait until so many of these have been compiled; see `Backend.await_builds`."""
+        groups = [self._list_builds(signature, *each) for each in builds]
+        return self.device.cache.await_some(groups, least, patience_s)
+
+    def _list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> list[Build]:
+        """Return what is compiled for a program; nothing where that is refused, which is told when it is prepared."""
+        with suppress(BuildError):
+            return [*list_builds(variant, program, text, signature, self.device.arch).values()]
+        return []
