@@ -547,7 +547,7 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-@pytest.mark.parametrize("limits", [{"trials": 14}, {"budget": "2s"}])
+@pytest.mark.parametrize("limits", [{"trials": 14}, {"budget": "1s"}])
 def test_what_a_compiler_works_on_for_long_is_put_off_and_nothing_of_it_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Mapping[str, Any]
 ) -> None:
@@ -570,10 +570,11 @@ def test_what_a_compiler_works_on_for_long_is_put_off_and_nothing_of_it_is_lost(
     result = run_sweep(config, find_project(tmp_path), _Repeats())
     assert result.exit_code == 0
     looks = [{trial.identity for trial in job.trials} for job in given if job.least_built]
-    assert any(one & other for one, other in pairwise(looks)), "some came again"
     frame = query(url, "SELECT m.run_id, r.state FROM sweep_trial AS m LEFT JOIN run AS r ON r.id = m.run_id")
     assert {*frame["state"]} == {"ok"}
     assert len(frame) == 14 or "budget" in limits
+    came_again = any(one & other for one, other in pairwise(looks))
+    assert came_again or len(set().union(*looks)) > len(frame), "some were put off"
     assert len(query(url, "trials")) == len(frame), "what was put off in the end is not left behind"
     once = "SELECT job, trial_id FROM run GROUP BY job, trial_id HAVING COUNT(*) > 1"
     assert query(url, once).empty

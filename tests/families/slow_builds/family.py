@@ -1,4 +1,4 @@
-"""A program some of whose configurations the compiler works on for a second and more."""
+"""A program some of whose configurations the compiler works on for long."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ family = Family(
 )
 def doubles(problem, tune):
     """Every second one is compiled for long."""
-    spin = (1000 if tune.slow else 1) + tune.part  # each source is another one
+    spin = (500 if tune.slow else 1) + tune.part  # each source is another one
     return Program((Execute((File("x"), File("y"))),), {"N": problem.n, "SPIN": spin})
