@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from cuprof.backends.ptxas import KernelFacts
 from cuprof.cores import count_cores
@@ -36,6 +37,18 @@ class Built:
     kernels: Mapping[str, KernelFacts] = field(default_factory=dict)
     symbols: Mapping[str, str] = field(default_factory=dict)
     launch: Mapping[str, int] = field(default_factory=dict)
+
+
+class Patience(NamedTuple):
+    """Say how long builds are waited for, in seconds.
+
+    Args:
+        most_s: for as many as are wanted.
+        others_s: for the others, once these are there.
+    """
+
+    most_s: float
+    others_s: float
 
 
 class Build(Protocol):
@@ -90,20 +103,21 @@ class BuildCache:
             self._threads = ThreadPoolExecutor(threads, thread_name_prefix="build")
         self._ahead[key] = self._threads.submit(self._compile, key, build)
 
-    def await_some(self, groups: Sequence[Sequence[Build]], least: int, patience_s: float) -> list[bool]:
-        """Wait until the builds of so many groups have been compiled, or refused, and for the others so long at most.
+    def await_some(self, groups: Sequence[Sequence[Build]], least: int, patience: Patience) -> list[bool]:
+        """Wait until the builds of so many groups have been compiled, or refused.
 
         Returns:
             Of each group whether nothing of it is being compiled any more; so of one that was never begun.
         """
+        give_up = time.monotonic() + patience.most_s
         begun = [[future for each in map(_key, group) if (future := self._ahead.get(each))] for group in groups]
 
         def find_open() -> list[list[Future[tuple[Built, bool]]]]:
             return [each for group in begun if (each := [future for future in group if not future.done()])]
 
-        while (left := find_open()) and len(groups) - len(left) < least:
-            wait([future for group in left for future in group], return_when=FIRST_COMPLETED)
-        wait([future for group in find_open() for future in group], patience_s)
+        while (left := find_open()) and len(groups) - len(left) < least and (left_s := give_up - time.monotonic()) > 0:
+            wait([future for group in left for future in group], left_s, FIRST_COMPLETED)
+        wait([future for group in find_open() for future in group], patience.others_s)
         return [all(future.done() for future in group) for group in begun]
 
     def compile(self, build: Build) -> tuple[Built, bool]:

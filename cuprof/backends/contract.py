@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from cuprof.backends.build_cache import Patience
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
 from cuprof.backends.switches import put_back_switches
@@ -315,9 +316,9 @@ class Backend(ABC, Generic[R]):
         """Begin to build these (variant, program, source text) in the background, where that can be done."""
 
     def await_builds(
-        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience_s: float
+        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience
     ) -> list[bool]:
-        """Wait until so many of these have been built that were begun, and for the others so long at most.
+        """Wait until so many of these have been built that were begun, as long as patience lasts.
 
         Returns:
             Of each whether nothing of it is being built any more.

@@ -259,8 +259,8 @@ def is_from_outside(error: Exception) -> bool:
 
 
 def _may_put_off(job: Job, left: Mapping[int, JobTrial], put_off: tuple[int, ...]) -> bool:
-    """Return whether a worker may end a job with these unanswered: some were answered, or it would go on for ever."""
-    return bool(job.least_built and put_off) and {*put_off} == {*left} and len(left) < len(job.trials)
+    """Return whether a worker may end a job with these unanswered."""
+    return bool(job.least_built and put_off) and {*put_off} == {*left}
 
 
 def _shares_process(job: Job) -> bool:

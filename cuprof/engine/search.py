@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import secrets
+import statistics
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,8 @@ LEAST_BUILT = 4
 LEAST_READY = 2
 """When so many of a job are compiled they are timed, and those that take longer are put off. Then the processor's cores
 have the most at once: what the device waits for is worth more than choices that know more."""
+STUCK_S, STUCK_TIMES = 5.0, 10
+"""What takes so long, and so many times as long as most, is given up: there may be sources that take minutes."""
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
@@ -138,6 +141,11 @@ class SearchFeed:
         """Identities of those that were compiled still when the budget was spent."""
         self._late: dict[Station, list[int]] = defaultdict(list)
         """What a station's worker has put off, since it is compiling it still."""
+        self._since: dict[int, float] = {}
+        """When what is under way was first given to a station, by the clock."""
+        self._lasted: list[float] = []
+        self._stuck: list[float] = []
+        """How long what has been told, or given up, was under way, in seconds."""
         self._promoted: set[int] = set()
         self._ready: deque[Job] = deque()
         self._out: dict[Station, set[int]] = defaultdict(set)
@@ -152,6 +160,7 @@ class SearchFeed:
         self._count(self._uncounted.pop(station, {}))
         late = self._late[station]
         late += sorted(self._out.pop(station, ()))
+        self._give_up(late)
         if self._duels is None:
             if self._is_time_up:
                 self._ready.clear()
@@ -162,6 +171,8 @@ class SearchFeed:
             if self._ready or late:
                 job = self._next_look(station)
                 self._out[station] = {self.index[trial.identity] for trial in job.trials}
+                for index in self._out[station]:
+                    self._since.setdefault(index, self.clock())
                 return job
             if any(self._out.values()) or any(self._late.values()):
                 return LATER
@@ -184,6 +195,8 @@ class SearchFeed:
             self._duelling[station].tell(outcome)
             return
         self.tried.add(index)
+        if (since := self._since.pop(index, None)) is not None:
+            self._lasted.append(self.clock() - since)
         self._looked[index] += 1
         if self.counting and outcome.state is State.OK and outcome.identity not in self._counted:
             self._uncounted[station][outcome.identity] = outcome
@@ -242,6 +255,17 @@ class SearchFeed:
             again = sorted(filter(self._is_promising, self._promoted))
             self._promoted.clear()
         return [*self._jobs(again, 1), *self._jobs(asked, 0)]
+
+    def _give_up(self, late: list[int]) -> None:
+        """Take what is compiled for far too long for a failure, so that nothing like it is asked for."""
+        usual_s = statistics.median(self._lasted) if self._lasted else math.inf
+        most_s = min(max(STUCK_S, STUCK_TIMES * usual_s), self.prepared.config.limits.build_s)
+        for index in list(late):
+            if (lasted_s := self.clock() - self._since[index]) > most_s:
+                late.remove(index)
+                self._stuck.append(lasted_s)
+                self.withdrawn.append(self.trials[index].identity)
+                self.strategy.tell(index, math.nan, lasted_s)
 
     def _next_look(self, station: Station) -> Job:
         """Return the next job that is ready, with what was put off of its problem, or of what was put off alone."""
@@ -364,6 +388,8 @@ class SearchFeed:
             f"search: tried {len(self.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s"
             + (f"; {known} more, stored before, are in the last comparison" if known else "")
         )
+        if self._stuck:
+            self.note(f"search: {len(self._stuck)} were compiled for over {min(self._stuck):.0f} s and are left out")
         left = [share for group in range(len(self.problems)) if (share := self.strategy.likely_left(group)) is not None]
         if left:
             self.note(f"search: trying the rest is expected to gain at most about {100 * max(left):.1f} %")

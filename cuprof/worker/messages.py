@@ -142,8 +142,9 @@ class Job:
         ahead: of the job that is likely to follow: built in the background while this one's are timed.
         code: what the family's own files held when it was planned; see `Family.code`. Empty where nobody asks.
         is_block: others of the same problem are likely to follow, and find the arrays as this one's.
-        least_built: the job may end when so many have been built, answered, and others are being built still: those
-            are put off, and come again with a later job of the same worker. 0 where all are waited for.
+        least_built: the job may end when so many have been built and answered, or none for a while, and others are
+            being built still: those are put off, and come again with a later job of the same worker. 0 where all are
+            waited for.
     """
 
     family_folder: Path

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 
+from cuprof.backends.build_cache import Patience
 from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
@@ -28,8 +29,8 @@ from cuprof.worker.rounds import Rounds
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.workload import Workload
 
-PATIENCE_S = 0.05
-"""What has been built waits so long for what is being built still, where that may be put off: a job takes as long."""
+PATIENCE = Patience(most_s=1.0, others_s=0.05)
+"""Where what is being built may be put off: a job of its own takes as long as others are waited for."""
 
 
 def make_ahead(family: Family, problem: Point, trials: Iterable[JobTrial]) -> Iterator[tuple[Variant, Program, str]]:
@@ -121,7 +122,7 @@ class TrialRunner:
         self.enter(kernels[0].index, Phase.BUILD)
         builds = [(c.variant, c.program, c.trial.source_text) for c in kernels if c.program]
         least = min(self.job.least_built, len(kernels))
-        built = self.backend.await_builds(self.workload.signature, builds, least, PATIENCE_S)
+        built = self.backend.await_builds(self.workload.signature, builds, least, PATIENCE)
         unbuilt = {candidate.index for candidate, is_built in zip(kernels, built, strict=True) if not is_built}
         self.put_off = tuple(sorted(unbuilt))
         return [candidate for candidate in ready if candidate.index not in unbuilt]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.backends.build_cache import BuildCache, Built, default_folder
+from cuprof.backends.build_cache import BuildCache, Built, Patience, default_folder
 from cuprof.backends.cuda import nvrtc
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.ptxas import KernelFacts
@@ -195,13 +195,14 @@ def test_so_many_are_awaited_and_the_others_for_a_while(monkeypatch: pytest.Monk
         cache.start(each)
     never_begun = NvrtcBuild("four", "k.cu", "sm_90")
     groups = [[builds["one"], builds["two"]], [builds["three"]], [], [never_begun]]
-    assert cache.await_some(groups, 2, 0.0) == [False, False, True, True]
+    assert cache.await_some(groups, 4, Patience(0.1, 0.0)) == [False, False, True, True]
+    assert cache.await_some(groups, 2, Patience(20.0, 0.0)) == [False, False, True, True]
     gates["one"].set()
     opener = threading.Timer(0.1, gates["three"].set)
     opener.start()
-    assert cache.await_some(groups, 3, 0.0) == [False, True, True, True]
+    assert cache.await_some(groups, 3, Patience(20.0, 0.0)) == [False, True, True, True]
     threading.Timer(0.1, gates["two"].set).start()
-    assert cache.await_some(groups, 1, 20.0) == [True] * 4, "what is refused is over, too"
+    assert cache.await_some(groups, 1, Patience(20.0, 20.0)) == [True] * 4, "what is refused is over, too"
     with pytest.raises(BuildError, match="refused"):
         cache.compile(builds["two"])
 

@@ -324,17 +324,16 @@ def test_a_death_in_the_inputs_is_told_from_one_of_what_is_built_meanwhile(stage
 
 
 def test_what_is_put_off_is_left_to_a_later_job(stage: Any) -> None:
-    played = stage([1, JobDone(put_off=(0, 2)), 0, 1, JobDone()])
-    assert played.run("abc", "ac", backend="cuda", least_built=1) == [("b", OK, ""), ("a", OK, ""), ("c", OK, "")]
-    assert played.workers[0].jobs == [["a", "b", "c"], ["a", "c"]]
+    played = stage([1, JobDone(put_off=(0, 2)), JobDone(put_off=(0, 1)), 0, 1, JobDone()])
+    assert played.run("abc", "ac", "ac", backend="cuda", least_built=1) == [("b", OK, ""), ("a", OK, ""), ("c", OK, "")]
+    assert played.workers[0].jobs == [["a", "b", "c"], ["a", "c"], ["a", "c"]]
 
 
 @pytest.mark.parametrize(
     ("said", "least_built"),
-    [([JobDone(put_off=(0, 1))], 1), ([0, JobDone(put_off=(1,))], 0), ([0, JobDone(put_off=(0, 1))], 1)],
+    [([0, JobDone(put_off=(1,))], 0), ([0, JobDone(put_off=(0, 1))], 1)],
 )
 def test_what_may_not_be_put_off_has_no_answer(stage: Any, said: list[Any], least_built: int) -> None:
-    """A job of which nothing is answered would be given again for ever."""
     found = stage(said).run("ab", backend="cuda", least_built=least_built)
     assert found[-1] == ("b", "crashed", "the worker gave no answer")
     assert len(found) == 2

@@ -379,6 +379,35 @@ def test_what_is_compiled_still_when_the_budget_is_spent_is_withdrawn(built_ahea
     assert bench.feed.endings[0].best is not None
 
 
+@pytest.mark.parametrize("limit_s", [60.0, 3.0])
+def test_what_is_compiled_for_far_too_long_is_given_up_as_if_it_had_failed(built_ahead: None, limit_s: float) -> None:
+    bench = Bench(trials=36)
+    del bench.stations[1:]
+    limits = replace(bench.config.limits, build_s=limit_s)
+    bench.feed.prepared = replace(bench.prepared, config=replace(bench.config, limits=limits))
+    stuck = {trial.identity for trial in bench.trials if trial.tunables.width >= 256}
+
+    def put_off(job: Job) -> set[str]:
+        found = {each.identity for each in job.trials} & stuck
+        bench.now_s += 1.0 if len(found) == len(job.trials) else 0.0
+        return found
+
+    bench.put_off = put_off  # type: ignore[method-assign]
+    bench.run()
+    given_up = len(bench.feed.withdrawn)
+    assert {*bench.feed.withdrawn} <= stuck
+    assert given_up
+    values = bench.feed.strategy.values
+    assert all(math.isnan(values[bench.feed.index[identity]]) for identity in bench.feed.withdrawn)
+    assert len(bench.feed.tried) == 36 - given_up
+    least_s = 3 if limit_s == 3 else 5
+    (said,) = (note for note in bench.notes if "left out" in note)
+    found = re.fullmatch(r"search: (\d+) were compiled for over (\d+) s and are left out", said)
+    assert found is not None
+    assert int(found[1]) == given_up
+    assert int(found[2]) >= least_s
+
+
 def test_what_a_lost_station_was_compiling_is_given_to_another(built_ahead: None) -> None:
     bench = Bench(trials=12)
     lost, other = bench.stations

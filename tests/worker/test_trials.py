@@ -358,7 +358,7 @@ class Refusing:
     def build_ahead(self, signature: Any, builds: Any) -> None:
         self.begun += [variant.name for variant, _, _ in builds]
 
-    def await_builds(self, signature: Signature, builds: Any, least: int, patience_s: float) -> list[bool]:
+    def await_builds(self, signature: Signature, builds: Any, least: int, patience: Any) -> list[bool]:
         self.awaited.append(least)
         return [variant.name not in self.slow for variant, _, _ in builds]
 

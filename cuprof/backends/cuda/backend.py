@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.backends.build_cache import Build, BuildCache
+from cuprof.backends.build_cache import Build, BuildCache, Patience
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.builds import list_builds
@@ -113,11 +113,11 @@ class CudaBackend(Backend[CudaRunnable]):
                 self.device.cache.start(build)
 
     def await_builds(
-        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience_s: float
+        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience
     ) -> list[bool]:
         """Wait until so many of these have been compiled; see `Backend.await_builds`."""
         groups = [self._list_builds(signature, *each) for each in builds]
-        return self.device.cache.await_some(groups, least, patience_s)
+        return self.device.cache.await_some(groups, least, patience)
 
     def _list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> list[Build]:
         """Return what is compiled for a program; nothing where that is refused, which is told when it is prepared."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from cuprof.backends.build_cache import Build, BuildCache
+from cuprof.backends.build_cache import Build, BuildCache, Patience
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.native import NativeBuild
 from cuprof.backends.program.kernel_clock import KernelClock
@@ -56,10 +56,10 @@ class ProgramBackend(Backend[ProgramRunnable]):
                 self.cache.start(build)
 
     def await_builds(
-        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience_s: float
+        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience
     ) -> list[bool]:
         """Wait until so many of these have been compiled; see `Backend.await_builds`."""
-        return self.cache.await_some([self._list_builds(*each) for each in builds], least, patience_s)
+        return self.cache.await_some([self._list_builds(*each) for each in builds], least, patience)
 
     def _list_builds(self, variant: Variant, program: Program, text: str) -> list[Build]:
         return [NativeBuild.of(variant, program, text, "program", self.arch)] if variant.compiler else []
