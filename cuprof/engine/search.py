@@ -151,6 +151,8 @@ class SearchFeed:
         self._out: dict[Station, set[int]] = defaultdict(set)
         self._given: set[int] = set()
         self._builds_ahead = all(get_spec(trial.backend).builds_ahead for trial in trials)
+        self._builds_meanwhile = self._builds_ahead and not any(is_host(trial.device) for trial in trials)
+        """Whether something may be compiled while others are timed; on the host it would take part in the times."""
         self._duels: deque[Duel] | None = None
         self._duelling: dict[Station, Duel] = {}
         self._learn_stored(earlier, sweep_id)
@@ -247,7 +249,7 @@ class SearchFeed:
         if self._builds_ahead:
             count = max(count, LEAST_BUILT)
         if late:
-            count = max(0, min(MOST_AT_ONCE, count_cores()) - late)
+            count = max(0, max(count, min(MOST_AT_ONCE, count_cores())) - late)
         asked = self.strategy.ask(min(count, self.most_trials - len(self.tried | self._given)))
         self._given.update(asked)
         again: list[int] = []
@@ -286,7 +288,7 @@ class SearchFeed:
 
     def _with_next(self, job: Job) -> Job:
         """Return a job that knows of the one after it, as far as its worker can build that in the meantime."""
-        if not self._builds_ahead or len(self.strategy.values) < LEAST_AHEAD:
+        if not self._builds_meanwhile or len(self.strategy.values) < LEAST_AHEAD:
             return job
         if not self._ready:
             self._ready.extend(self._ask())
@@ -298,7 +300,7 @@ class SearchFeed:
         for index in indices:
             together[_place(self.trials[index])].append(self.trials[index])
         measure = self.looks[number]
-        least_built = LEAST_READY if self._builds_ahead and not number else 0
+        least_built = LEAST_READY if self._builds_meanwhile and not number else 0
         return [
             replace(
                 job,

@@ -210,7 +210,8 @@ class Worker:
 def _begin_builds(backend: Backend[Runnable], family: Family, job: Job) -> None:
     """Begin to compile what runs first while inputs and reference are made, which needs few of the host's cores."""
     with contextlib.suppress(Exception):  # told when the workload is made
-        first = make_ahead(family, job.problem, job.trials[: job.measure.rotation])
+        size = job.measure.rotation if job.measure.interleave else 1
+        first = make_ahead(family, job.problem, job.trials[:size])
         backend.build_ahead(family.signature(job.problem), first)
 
 

@@ -79,10 +79,8 @@ class TrialRunner:
     def run(self) -> Iterator[Finished]:
         """Yield a `Finished` for every trial of the job but those put off."""
         ready = yield from self._make_programs()
-        if self.job.build_ahead:
-            builds = [(c.variant, c.program, c.trial.source_text) for c in ready if c.program]
-            builds += make_ahead(self.workload.family, self.job.problem, self.job.ahead)
-            self.backend.build_ahead(self.workload.signature, builds)
+        if self.job.least_built or not is_host(self.backend.facts()):
+            self._build_ahead(ready, self.job.ahead)
             ready = self._put_off_unbuilt(ready)
         opened = yield from self._open(ready)
         if opened is None:
@@ -114,10 +112,17 @@ class TrialRunner:
                 ready.append(candidate)
         return ready
 
+    def _build_ahead(self, candidates: Sequence[Candidate], following: Sequence[JobTrial] = ()) -> None:
+        """Begin to build candidates, and what is likely to follow them."""
+        if self.job.build_ahead:
+            builds = [(c.variant, c.program, c.trial.source_text) for c in candidates if c.program]
+            builds += make_ahead(self.workload.family, self.job.problem, following)
+            self.backend.build_ahead(self.workload.signature, builds)
+
     def _put_off_unbuilt(self, ready: list[Candidate]) -> list[Candidate]:
         """Return those that have been built, where the job need not wait for all."""
         kernels = [candidate for candidate in ready if candidate.program]
-        if not kernels or not self.job.least_built:
+        if not (kernels and self.job.least_built and self.job.build_ahead):
             return ready
         self.enter(kernels[0].index, Phase.BUILD)
         builds = [(c.variant, c.program, c.trial.source_text) for c in kernels if c.program]
@@ -188,6 +193,8 @@ class TrialRunner:
         waiting = deque(candidates[start : start + size] for start in range(0, len(candidates), size))
         while waiting:
             rotation = Rotation(bench, rounds, energy, waiting.popleft(), self.begin)
+            if is_host(facts):  # no compiler takes part in times of the host: a rotation is built before it is timed
+                self._build_ahead(rotation.candidates)
             for finished in rotation.run():
                 yield finished
                 if finished.lost:

@@ -122,6 +122,13 @@ class Bench:
         return outcomes
 
 
+@pytest.fixture
+def built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    monkeypatch.setattr("cuprof.engine.search.is_host", lambda device: False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))
+
+
 def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     bench = Bench(fraction=0.4)
     bench.run()
@@ -154,8 +161,7 @@ def test_of_a_hosts_processor_nothing_is_supposed() -> None:
     assert not SearchFeed(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed.any()
 
 
-def test_the_next_job_is_built_while_one_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+def test_the_next_job_is_built_while_one_is_timed(built_ahead: None) -> None:
     bench = Bench(trials=60)
     bench.stations = bench.stations[:1]
     bench.run()
@@ -306,12 +312,6 @@ def test_the_order_of_a_sweep_says_nothing_of_costs() -> None:
     assert list(feed.strategy.costs.values()) == pytest.approx([0.1] * 20)
 
 
-@pytest.fixture
-def built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))
-
-
 def put_off_often(bench: Bench, times: int) -> Counter[str]:
     """Have every third trial put off so many times; return how often each was."""
     counts: Counter[str] = Counter()
@@ -423,6 +423,13 @@ def test_what_a_lost_station_was_compiling_is_given_to_another(built_ahead: None
     bench.run()
     assert len(bench.feed.tried) == 12
     assert late <= {bench.trials[index].identity for index in bench.feed.tried}
+
+
+def test_where_the_host_is_timed_nothing_is_compiled_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    bench = Bench(trials=20)
+    bench.run()
+    assert {(job.least_built, job.ahead) for job in bench.jobs} == {(0, ())}
 
 
 def test_isolated_trials_are_not_put_off_since_their_worker_ends(built_ahead: None) -> None:
@@ -581,6 +588,7 @@ def test_what_a_compiler_works_on_for_long_is_put_off_and_nothing_of_it_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Mapping[str, Any]
 ) -> None:
     monkeypatch.setenv("CUPROF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("cuprof.engine.search.is_host", lambda device: False)  # as if the programs ran on a GPU
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     given: list[Job] = []
     run = JobRunner.run

@@ -23,6 +23,7 @@ from cuprof.family import Array, Family, Launch, Point, Program, Signature, Tole
 from cuprof.family.loader import load_family
 from cuprof.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
 from cuprof.worker.messages import Finished, Job, JobTrial
+from cuprof.worker.rotation import Rotation
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.trials import TrialRunner
 from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS, Workload
@@ -316,11 +317,12 @@ class Refusing:
         self.opened: list[int] = []
         self.closed = 0
         self.begun: list[str] = []
+        self.driven_by = "cpu"
         self.slow: tuple[str, ...] = ()
         self.awaited: list[int] = []
 
     def facts(self) -> DeviceFacts:
-        return DeviceFacts("cpu", 0, "a back end that refuses", uuid="")
+        return DeviceFacts(self.driven_by, 0, "a back end that refuses", uuid="")
 
     def open(self, signature: Signature, inputs: Any, options: Any, scratch_bytes: int = 0) -> Refusing:
         self.opened.append(scratch_bytes)
@@ -394,9 +396,28 @@ def test_what_is_likely_to_follow_is_built_meanwhile_and_its_failures_wait(kerne
     kernels.variants["unmade"] = replace(kernels.variants["small"], name="unmade", make=lambda problem, tune: 1 / 0)
     following = make_job("medium", "unmade").trials
     backend = Refusing()
+    backend.driven_by = "cuda"
     found = Watched(kernels, make_job("small", methods={}, ahead=following), backend).run()
     assert backend.begun == ["small", "medium"]
     assert {name: outcome.state for name, outcome in found.items()} == {"small": State.OK}
+
+
+def test_where_the_host_is_timed_a_rotation_is_built_before_it_begins_and_nothing_while_it_is_timed(
+    kernels: Family,
+) -> None:
+    backend = Refusing()
+    entered: list[list[str]] = []
+    run, measure = Rotation.run, replace(QUICK, interleave=True, rotation=2)
+
+    def watch(rotation: Rotation) -> Any:
+        entered.append(list(backend.begun))
+        return run(rotation)
+
+    job = make_job("small", "medium", "large", methods={}, measure=measure, ahead=make_job("huge").trials)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rotation, "run", watch)
+        Watched(kernels, job, backend).run()
+    assert entered == [["small", "medium"], ["small", "medium", "large"]]
 
 
 @pytest.mark.parametrize(("changes", "put_off"), [({"least_built": 2}, (1, 3)), ({}, ()), ({"least_built": 9}, (1, 3))])
@@ -404,7 +425,7 @@ def test_what_is_built_still_is_put_off_where_the_job_need_not_wait(
     kernels: Family, changes: dict[str, int], put_off: tuple[int, ...]
 ) -> None:
     backend = Refusing()
-    backend.slow = ("medium", "large")
+    backend.driven_by, backend.slow = "cuda", ("medium", "large")
     job = make_job("small", "medium", "no_compile", "large", methods={}, **changes)
     watched = Watched(kernels, job, backend)
     answered = {finished.index for finished in watched.runner.run()}
