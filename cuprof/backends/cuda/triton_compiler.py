@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import importlib
+import inspect
 import json
 import os
 import re
@@ -37,6 +38,9 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """What differs from process to process."""
 ENDINGS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 """What a terminal, or who ends a command, sends to all processes of it."""
+WHEREIN_KEYS_ARE = ("triton.runtime.cache", "triton.compiler.compiler")
+LATE = "triton.experimental.gluon.nvidia.hopper"
+"""What Triton imports when it compiles for the first time."""
 UNSPECIALIZED = ("do_not_specialize", "do_not_specialize_on_alignment")
 
 
@@ -56,6 +60,8 @@ class Compiler:
         from triton.compiler import ASTSource
 
         self._module = self._module or import_kernels(write_python(text, self.folder))
+        if "constexprs" not in inspect.signature(ASTSource).parameters:
+            raise ValueError(f"Triton {triton.__version__} is too old to compile ahead; pip install 'triton>=3.3'")
         layers = find_kernel(self._module, kernel)
         function = layers[-1]
         given = dict(constants)
@@ -244,7 +250,7 @@ def _read(file: Path) -> bytes:
 
 def _prepare(modules: Sequence[str]) -> None:
     """Import what is needed and find Triton's key, a function that keeps its result; its place differs by version."""
-    for module in ("triton.runtime.cache", "triton.compiler.compiler", *modules):
+    for module in (*WHEREIN_KEYS_ARE, LATE, *modules):
         with contextlib.suppress(Exception):  # told by the compiler
             if find_key := getattr(importlib.import_module(module), "triton_key", None):
                 find_key()

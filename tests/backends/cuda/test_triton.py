@@ -9,15 +9,22 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from cuprof.backends.cuda.triton import TritonBuild, _Compiler, _Compilers
-from cuprof.backends.cuda.triton_compiler import explain
+from cuprof.backends.cuda.triton_compiler import Compiler, explain
 from cuprof.errors import BuildError, FamilyError
 from cuprof.family import Array, Launch, Texture
-from cuprof.family.configurations import explain_unlisted, list_tunables, read_configurations
+from cuprof.family.configurations import (
+    _ask,
+    explain_unlisted,
+    list_configurations,
+    list_tunables,
+    read_configurations,
+)
 from cuprof.family.requirements import is_installed
 from cuprof.family.sources import read_variant_source
 from cuprof.point import Point
@@ -80,6 +87,44 @@ def test_configurations_are_read_in_another_process_and_kept(tmp_path: Path, mon
     assert [(each["BLOCK"], each["num_warps"]) for each in found] == [(256, 2), (256, 4), (1024, 2), (1024, 4)]
     monkeypatch.setattr("cuprof.family.configurations._ask", lambda file, kernel: pytest.fail("asked again"))
     assert read_configurations(FILE, "scale") == found
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print('configurations: []'); print('more', end='')",
+        "import os; os.write(1, bytes([255, 10]))",
+    ],
+)
+def test_what_a_file_prints_hides_no_configurations(tmp_path: Path, line: str) -> None:
+    (tmp_path / "kernels.py").write_text(f"{line}\n{FILE.read_text()}")
+    assert len(_ask(tmp_path / "kernels.py", "scale")) == 4
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("import os; os._exit(3)", "exit code 3$"),
+        ("input()", "EOFError: [^'\"]*$"),
+        ("raise SystemExit('no')", "read: no$"),
+    ],
+)
+def test_why_configurations_cannot_be_read_is_one_line(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "kernels.py").write_text(f"{line}\n{FILE.read_text()}")
+    with pytest.raises(FamilyError, match=said):
+        _ask(tmp_path / "kernels.py", "scale")
+
+
+@pytest.mark.parametrize(
+    ("hook", "value", "said"),
+    [(print, 64, "pre_hook, which is not run here"), (None, [64], r"has BLOCK=\[64\]; numbers")],
+)
+def test_a_configuration_that_would_mean_something_else_is_refused(hook: object, value: object, said: str) -> None:
+    config = SimpleNamespace(pre_hook=hook, all_kwargs=lambda: {"BLOCK": value})
+    with pytest.raises(FamilyError, match=said):
+        list_configurations([SimpleNamespace(configs=[config])])
 
 
 @needs_triton
@@ -222,6 +267,13 @@ def test_what_imports_torch_costs_nobody_else_anything(monkeypatch: pytest.Monke
     with_torch.end()
     without.end()
     compilers.end()
+
+
+@needs_triton
+def test_a_triton_that_is_too_old_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("triton.compiler.ASTSource", lambda fn, signature, constants: None)
+    with pytest.raises(ValueError, match=r"too old to compile ahead; pip install 'triton>=3\.3'"):
+        Compiler(tmp_path).answer("", "", [], [], [], "sm_90")
 
 
 def test_no_process_is_started_where_there_can_be_no_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
