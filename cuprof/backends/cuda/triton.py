@@ -62,7 +62,7 @@ class TritonBuild:
     kernel: str
     arguments: tuple[tuple[str, bool], ...]
     values: tuple[int | float | None, ...]
-    constants: tuple[tuple[str, int | float | str | bool], ...]
+    constants: tuple[tuple[str, int | float | str | bool | None], ...]
     arch: str
 
     @classmethod
@@ -78,7 +78,8 @@ class TritonBuild:
         described = [_describe(argument, buffers) for argument in launch.args]
         values = tuple(value for _, _, value in described)
         kinds = tuple((kind, divisible) for kind, divisible, _ in described)
-        return cls(text, launch.kernel, kinds, values, tuple(sorted(defines.items())), arch)
+        constants = tuple((name, _read_constant(name, defines[name])) for name in sorted(defines))
+        return cls(text, launch.kernel, kinds, values, constants, arch)
 
     def content(self) -> list[object]:
         """Return what decides the result."""
@@ -263,6 +264,15 @@ def _describe(argument: object, buffers: Mapping[str, Array]) -> tuple[str, bool
     kind = _name(scalar.dtype)
     whole = isinstance(value, int) and not isinstance(value, bool)
     return "" if whole and value == 1 else kind, whole and value % 16 == 0, value
+
+
+def _read_constant(name: str, value: object) -> int | float | str | bool | None:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, int | float | str | None):
+        raise BuildError(
+            f"{name} is {value!r}; what a Triton kernel is compiled with is a number, a text, a bool or None"
+        )
+    return plain
 
 
 def _name(dtype: np.dtype) -> str:

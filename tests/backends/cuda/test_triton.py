@@ -60,6 +60,12 @@ def test_what_triton_does_not_take_is_refused(argument: object) -> None:
         build("x", argument)
 
 
+def test_constants_are_plain_values() -> None:
+    assert build(BLOCK=np.int64(64)).content() == build(BLOCK=64).content()
+    with pytest.raises(BuildError, match=r"BLOCK is \[64\]; what"):
+        build(BLOCK=[64])
+
+
 def test_everything_that_is_compiled_decides_the_content() -> None:
     others = [
         build("x", "y", 1008), build("x", "h", 1000), build(BLOCK=512), build(num_stages=3),
