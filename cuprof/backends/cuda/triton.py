@@ -40,6 +40,8 @@ TYPES = {
 """NumPy's name of a type → Triton's; whole numbers are i32, u8 and so on."""
 IMPORTS_TORCH = re.compile(r"^\s*(?:import|from)\s+torch\b", re.MULTILINE)
 """It takes seconds to import, starts no threads, and opens no device by itself."""
+ISOLATED = "a process a text"
+"""Tells what is kept from what was kept before, which may have been compiled with another text's helper modules."""
 SAID_BYTES, SHOWN = 8192, 200
 """How much of the end of what a process said is kept, and how many characters of it are shown in a line."""
 PATIENCE_S = 2.0
@@ -83,7 +85,8 @@ class TritonBuild:
 
     def content(self) -> list[object]:
         """Return what decides the result."""
-        return [self.text, self.kernel, self.arguments, self.values, self.constants, self.arch, get_version("triton")]
+        version = [get_version("triton"), ISOLATED]
+        return [self.text, self.kernel, self.arguments, self.values, self.constants, self.arch, *version]
 
     def run(self) -> Built:
         """Let one of the processes compile it; Triton's own cache on disk serves what it has."""
