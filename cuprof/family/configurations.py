@@ -2,8 +2,6 @@
 
 The file is imported by a process of its own: planning needs no Triton in its process, and a configuration list that
 depends on the device sees the device. What it said is kept on disk for as long as the file and Triton stay the same.
-
-    python -m cuprof.family.configurations FILE KERNEL
 """
 
 from __future__ import annotations
@@ -13,10 +11,12 @@ import importlib.util
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cuprof.child import child_environment
 from cuprof.errors import FamilyError
 from cuprof.family.requirements import get_version, is_installed
 from cuprof.family.sources import read_variant_source
@@ -35,7 +35,8 @@ def read_configurations(file: Path, kernel: str) -> Configurations:
     """Return the configurations that a kernel of a file is tuned over; none where Triton is not installed.
 
     Raises:
-        FamilyError: the file cannot be imported, has no such kernel, or one that no `@triton.autotune` decorates.
+        FamilyError: the file cannot be imported, has no such kernel, one that no `@triton.autotune` decorates, or one
+            that `list_configurations` refuses.
     """
     if not is_installed("triton"):
         return ()
@@ -69,16 +70,28 @@ def explain_unlisted(configurations: Configurations, tunables: Point) -> str | N
 
 
 def _ask(file: Path, kernel: str) -> Configurations:
-    command = [sys.executable, "-m", "cuprof.family.configurations", str(file), kernel]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise FamilyError(f"{file}: importing it for {kernel}'s configurations took over {PATIENCE_S} s") from None
-    answer = next((line for line in done.stdout.splitlines() if line.startswith(MARK)), "")
-    if not answer:
-        last = (done.stderr.strip() or "no answer").splitlines()[-1]
-        raise FamilyError(f"{file}: the configurations of {kernel} cannot be read: {last}", done.stderr)
-    found: Configurations = json.loads(answer.removeprefix(MARK))
+    command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(file), kernel]
+    # Files in place of pipes, whose end would be that of whatever the file starts.
+    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as said:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=said,
+                env=child_environment(),
+                timeout=PATIENCE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise FamilyError(f"{file}: importing it for {kernel}'s configurations took over {PATIENCE_S} s") from None
+        out.seek(0)
+        said.seek(0)
+        answers = [line for line in out if line.startswith(MARK)]
+        lines = said.read().strip().splitlines() or [f"its process ended with exit code {done.returncode}"]
+    if not answers:
+        raise FamilyError(f"{file}: the configurations of {kernel} cannot be read: {lines[-1]}")
+    found: Configurations = json.loads(answers[-1].removeprefix(MARK))
     return found
 
 
@@ -120,17 +133,31 @@ def list_layers(function: Any) -> list[Any]:
 
 
 def list_configurations(layers: Sequence[Any]) -> Configurations:
-    """Return what `@triton.autotune` among the layers tries; nothing without it."""
-    return next(([each.all_kwargs() for each in layer.configs] for layer in layers if hasattr(layer, "configs")), [])
+    """Return what `@triton.autotune` among the layers tries; nothing without it.
+
+    Raises:
+        FamilyError: one of them has a hook, which nothing here runs, or a value that no tunable has.
+    """
+    configs: Sequence[Any] = next((layer.configs for layer in layers if hasattr(layer, "configs")), [])
+    if any(each.pre_hook is not None for each in configs):
+        instead = "leave it out, and do what it does in the kernel, or by setup="
+        raise FamilyError(f"a configuration of @triton.autotune has a pre_hook, which is not run here; {instead}")
+    found = [each.all_kwargs() for each in configs]
+    for name, value in (pair for each in found for pair in each.items()):
+        if not isinstance(value, int | float | str):
+            taken = "numbers, texts, True and False are taken"
+            raise FamilyError(f"a configuration of @triton.autotune has {name}={value!r}; {taken}")
+    return found
 
 
-def main(file: str, kernel: str) -> None:
+def main() -> None:
     """Print the configurations of a kernel as JSON."""
-    found = list_configurations(find_kernel(import_kernels(Path(file)), kernel))
+    file, kernel = sys.argv[1:]
+    module = import_kernels(Path(file))
+    try:
+        found = list_configurations(find_kernel(module, kernel))
+    except (FamilyError, ValueError) as error:
+        sys.exit(str(error))
     if not found:
-        raise ValueError(f"no @triton.autotune decorates {kernel}; state tunables= instead")
-    sys.stdout.write(MARK + json.dumps(found) + "\n")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+        sys.exit(f"no @triton.autotune decorates {kernel}; state tunables= instead")
+    sys.stdout.write(f"\n{MARK}{json.dumps(found)}\n")

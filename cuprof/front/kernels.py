@@ -98,7 +98,7 @@ class Kernel:
         """Return whether `source` is the text itself, which may be one line, and no file's name."""
         return "\n" in self.source or "{" in self.source
 
-    @property
+    @cached_property
     def configurations(self) -> Configurations:
         """Return what `@triton.autotune` lists for the function."""
         return list_configurations(list_layers(self.jit))

@@ -192,7 +192,9 @@ class Worker:
             family = load_family(job.family_folder)
             _require_unchanged(family, job)
             if job.build_ahead:
+                self.page.enter(NO_TRIAL, Phase.BUILD)  # of variants' code, which may not return
                 _begin_builds(backend, family, job)
+                self.page.enter(NO_TRIAL, Phase.INPUTS)
             self._workload = (key, Workload.make(family, job))
             if self._integrity is not None:
                 family = self._workload[1].family

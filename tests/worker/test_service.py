@@ -18,7 +18,7 @@ from cuprof.family import Family, Program, Signature, Variant
 from cuprof.point import Point
 from cuprof.worker import devices, service
 from cuprof.worker.messages import Describe, Described, Job, JobTrial, Open, WorkerSettings
-from cuprof.worker.status_page import StatusPage
+from cuprof.worker.status_page import Phase, StatusPage
 from cuprof.worker.wire import Wire
 from cuprof.worker.workload import Workload
 
@@ -99,13 +99,16 @@ def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, m
 
 def test_what_runs_first_is_built_while_the_inputs_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
+    entered: list[Phase] = []
+    enter = StatusPage.enter
+    monkeypatch.setattr(StatusPage, "enter", lambda page, *where: (entered.append(where[1]), enter(page, *where)))
 
     class Building(CpuBackend):
         def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
-            steps.append([(variant.name, text) for variant, _, text in builds])
+            steps.append([(variant.name, text, entered[-1]) for variant, _, text in builds])
 
     def make(family: Family, job: Job) -> Workload:
-        steps.append("inputs")
+        steps.append(entered[-1])
         raise ValueError("enough seen")
 
     monkeypatch.setattr(devices, "open_backend", lambda name, number: Building())
@@ -117,4 +120,4 @@ def test_what_runs_first_is_built_while_the_inputs_are_made(tmp_path: Path, monk
         for each in (job, replace(job, build_ahead=False)):
             wire.send(each)
             assert "enough seen" in wire.receive().fault
-    assert steps == [[("doubles_cuda", "of doubles_cuda")], "inputs", "inputs"]
+    assert steps == [[("doubles_cuda", "of doubles_cuda", Phase.BUILD)], Phase.INPUTS, Phase.INPUTS]
