@@ -1,6 +1,8 @@
-"""What stays of a job for the next one: the arrays of a block of trials, and when a device was last at work."""
+"""What stays of a job for the next one: arrays of a block of trials, when a device was last at work, files opened."""
 
 from __future__ import annotations
+
+from collections import defaultdict
 
 from cuprof.backends.contract import Runnable, Session
 
@@ -10,10 +12,13 @@ class Held:
 
     Attributes:
         busy_until_ns: by back end, until when its device has worked at least, by the monotonic clock.
+        opened: by a trial's identity, the files that were opened when its program was made ahead; once read, they may
+            be opened no more.
     """
 
     def __init__(self) -> None:
         self.busy_until_ns: dict[str, int] = {}
+        self.opened: defaultdict[str, set[str]] = defaultdict(set)
         self._kept: tuple[tuple[object, ...], Session[Runnable], int] | None = None
 
     def take(self, key: tuple[object, ...]) -> tuple[Session[Runnable], int] | None:

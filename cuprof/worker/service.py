@@ -193,7 +193,7 @@ class Worker:
             _require_unchanged(family, job)
             if job.build_ahead:
                 self.page.enter(NO_TRIAL, Phase.BUILD)  # of variants' code, which may not return
-                _begin_builds(backend, family, job)
+                _begin_builds(backend, family, job, self._held)
                 self.page.enter(NO_TRIAL, Phase.INPUTS)
             self._workload = (key, Workload.make(family, job))
             if self._integrity is not None:
@@ -209,11 +209,11 @@ class Worker:
         return self._workload[1]
 
 
-def _begin_builds(backend: Backend[Runnable], family: Family, job: Job) -> None:
+def _begin_builds(backend: Backend[Runnable], family: Family, job: Job, held: Held) -> None:
     """Begin to compile what runs first while inputs and reference are made, which needs few of the host's cores."""
     with contextlib.suppress(Exception):  # told when the workload is made
         size = job.measure.rotation if job.measure.interleave else 1
-        first = make_ahead(family, job.problem, job.trials[:size])
+        first = make_ahead(family, job.problem, job.trials[:size], held)
         backend.build_ahead(family.signature(job.problem), first)
 
 

@@ -33,13 +33,17 @@ PATIENCE = Patience(most_s=1.0, others_s=0.05)
 """Where what is being built may be put off: a job of its own takes as long as others are waited for."""
 
 
-def make_ahead(family: Family, problem: Point, trials: Iterable[JobTrial]) -> Iterator[tuple[Variant, Program, str]]:
+def make_ahead(
+    family: Family, problem: Point, trials: Iterable[JobTrial], held: Held
+) -> Iterator[tuple[Variant, Program, str]]:
     """Yield what is to be compiled for trials before their turn; what goes wrong is told when that comes."""
     for trial in trials:
         with suppress(Exception):
             variant = family.variant(trial.variant)
             if variant.kind == "kernel":
-                yield variant, variant.make(problem, trial.tunables), trial.source_text
+                with OPENED.recorded(held.opened[trial.identity]):
+                    program = variant.make(problem, trial.tunables)
+                yield variant, program, trial.source_text
 
 
 class TrialRunner:
@@ -116,7 +120,7 @@ class TrialRunner:
         """Begin to build candidates, and what is likely to follow them."""
         if self.job.build_ahead:
             builds = [(c.variant, c.program, c.trial.source_text) for c in candidates if c.program]
-            builds += make_ahead(self.workload.family, self.job.problem, following)
+            builds += make_ahead(self.workload.family, self.job.problem, following, self.held)
             self.backend.build_ahead(self.workload.signature, builds)
 
     def _put_off_unbuilt(self, ready: list[Candidate]) -> list[Candidate]:
@@ -134,6 +138,7 @@ class TrialRunner:
 
     def _make_program(self, candidate: Candidate) -> None:
         if candidate.variant.kind == "kernel":
+            candidate.opened |= self.held.opened.pop(candidate.trial.identity, set())
             with OPENED.recorded(candidate.opened):
                 candidate.program = candidate.variant.make(self.job.problem, candidate.trial.tunables)
 

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -433,6 +434,31 @@ def test_what_is_built_still_is_put_off_where_the_job_need_not_wait(
     assert answered == {0, 1, 2, 3} - {*put_off}
     assert backend.awaited == ([min(4, changes["least_built"])] if changes else [])
     assert (max(backend.opened) < 1000) == bool(put_off), "no room is made for what does not run"
+
+
+def test_files_that_are_opened_once_when_a_program_is_made_ahead_are_told_with_its_trial(
+    kernels: Family, tmp_path: Path
+) -> None:
+    table = tmp_path / "table.txt"
+    table.write_text("1")
+    program = kernels.variants["small"].make
+    read = cache(table.read_text)
+    kernels.variants["reads"] = replace(
+        kernels.variants["small"], name="reads", make=lambda problem, tune: read() and program(problem, tune)
+    )
+    first = Watched(kernels, make_job("small", methods={}, ahead=make_job("small", "reads").trials[1:]), Refusing())
+    first.runner.backend.driven_by = "cuda"  # type: ignore[attr-defined]
+    first.run()
+    trials = make_job("small", "reads").trials[1:]
+    second = TrialRunner(
+        Refusing(),  # type: ignore[arg-type]
+        first.runner.workload,
+        replace(first.runner.job, trials=trials, ahead=()),
+        lambda *_: None,
+        held=first.runner.held,
+    )
+    (finished,) = second.run()
+    assert finished.outcome.opened == (str(table),)
 
 
 def test_a_kernel_that_does_not_compile_has_the_compilers_log(kernels: Family) -> None:
