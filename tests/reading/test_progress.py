@@ -40,7 +40,7 @@ def test_what_runs_where_what_failed_and_how_long_still(
     _, (theirs, dead) = store.join_sweep(FACTS, ["cuda:1 (NVIDIA H200)", "cuda:2 (NVIDIA H200)"])
     monkeypatch.undo()
     for trial, station, state in zip(TRIALS, (mine, theirs, dead), (State.OK, State.OK, State.CRASHED), strict=False):
-        store.claim(sweep_id, station, [trial.identity])
+        store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
         store.record(sweep_id, make_outcome(trial, make_timing(5), state=state, message="it fell"))
     store.beat({mine: "time: one", theirs: "build: another"})
     with store.engine.begin() as connection:

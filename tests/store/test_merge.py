@@ -57,7 +57,7 @@ def sweep(
     store.enlist(sweep_id, TRIALS)
     store.save_calibration(sweep_id, GPU, CALIBRATION)
     for trial, state in zip(TRIALS, states, strict=False):
-        store.claim(sweep_id, station, [trial.identity])
+        store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
         timings = [make_timing(100 + hour)] * (state is State.OK)
         store.record(sweep_id, make_outcome(trial, *timings, state=state, message=f"hour {hour}"))
     artifact = replace(ARTIFACT, sha256=f"{hour:064x}", path=f"{hour}.ncu-rep")
