@@ -242,6 +242,18 @@ def test_a_strangers_database_does_no_harm(how: str, new: Callable[[str], str], 
         assert dump(store) == before
 
 
+@pytest.mark.parametrize(("made", "told"), [("SELECT 1", "is empty"), ("CREATE TABLE x(y)", "was not made by cuprof")])
+def test_a_database_of_nobody_or_of_another_program_is_told(
+    made: str, told: str, new: Callable[[str], str], tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs.sqlite"
+    theirs.touch()
+    with closing(sqlite3.connect(theirs)) as raw:
+        raw.execute(made)
+    with Store.open(new("mine.sqlite")) as store, pytest.raises(StoreError, match=told):
+        merge(store, f"sqlite:///{theirs}")
+
+
 @pytest.mark.parametrize("seed", [0, pytest.param(100, marks=pytest.mark.slow)])
 def test_damage_is_told_in_one_line_and_leaves_nothing_behind(
     seed: int, new: Callable[[str], str], tmp_path: Path
