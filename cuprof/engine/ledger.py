@@ -28,6 +28,7 @@ class Ledger:
         sweep_id: the sweep's key in the store; 0 until it has begun.
         trials: by identity; one whose variant opens files becomes a further one.
         concluded: identities of those that are done, here or elsewhere.
+        stored: of those, the ones that were done before this process took part.
         members: of a search: those that it has tried in this sweep.
         failed: those that failed, those expected to be wrong left out.
         surprises: trials expected to be wrong that were found right.
@@ -40,6 +41,7 @@ class Ledger:
         self.trials = {trial.identity: trial for trial in prepared.plan.trials}
         self._places = {identity: place for place, identity in enumerate(self.trials)}
         self.concluded: set[str] = set()
+        self.stored: set[str] = set()
         self.members: set[str] = set()
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
@@ -94,7 +96,10 @@ class Ledger:
             self.trials[run.identity] = run
             if trial.identity in self._granted:
                 self._granted[run.identity] = self._granted[trial.identity]
-        return self.record(run, replace(outcome, identity=run.identity), station, job)
+        kept = self.record(run, replace(outcome, identity=run.identity), station, job)
+        if kept:
+            self.concluded.add(trial.identity)  # which nobody has to run any more, either
+        return kept
 
     def recall(self) -> None:
         """Know what a search has tried in this sweep before it was interrupted."""
@@ -111,7 +116,8 @@ class Ledger:
         """Take what is stored of trials for what came of them."""
         for trial in trials:
             self._judge(trial, known[trial.identity].state, known[trial.identity].message)
-            self.concluded.add(trial.identity)
+            self.stored.add(trial.identity)
+        self.concluded |= self.stored
 
     def take_over(self, before: Ledger) -> None:
         """Take over the same sweep's part in another database; what others may be doing there is none of ours."""
@@ -122,7 +128,7 @@ class Ledger:
             if left:
                 self.faults[f"{len(left)} trials are left to the next sweep that reaches the database"] = None
             done |= left
-        self.observer.done_elsewhere(len(done))
+        self.observer.done_elsewhere(len(before.stored))  # it has counted the others
         self.concluded |= done
 
     def claim(self, station: Station, identities: Sequence[str]) -> Claim:
