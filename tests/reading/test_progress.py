@@ -68,6 +68,7 @@ def test_nobody_works_any_more(store: Store, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Process, "is_alive", lambda self: False)
     found = read(store)
     assert (found.state, found.stations[0].state, found.seconds_left) == ("abandoned", "gone", None)
+    assert text(found).splitlines()[3].endswith("its process has ended")
     assert "the same command goes on where it stopped" in text(found)
     monkeypatch.undo()
     store.leave(stations)
