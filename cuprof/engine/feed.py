@@ -165,11 +165,12 @@ class PlannedFeed:
         self._asked.add(reference)
         found = self.claim(station, [trial.identity for trial in wanted])
         self.stations = max(found.stations, 1)
-        for trial in wanted:
-            if trial.identity not in found.granted | found.done.keys():
-                self._elsewhere[trial.identity] = replace(job, trials=(trial,))
-        granted = tuple(trial for trial in job.trials if trial.identity in {reference, *found.granted})
-        return replace(job, trials=granted if found.granted else ())
+        known, granted = found.granted | found.done.keys(), found.granted | {reference}  # once: trials may be many
+        self._elsewhere |= {
+            trial.identity: replace(job, trials=(trial,)) for trial in wanted if trial.identity not in known
+        }
+        mine = tuple(trial for trial in job.trials if trial.identity in granted) if found.granted else ()
+        return replace(job, trials=mine)
 
     def _ask_again(self, station: Station) -> bool:
         """Ask what other processes have claimed and not done; return whether anything has come of it."""
