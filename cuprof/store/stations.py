@@ -113,16 +113,19 @@ def claim(connection: Connection, sweep_id: int, station_id: int, places: Mappin
         .where(SweepTrial.sweep_id == sweep_id, among(connection, SweepTrial.trial_id, keys))
         .values(station_id=station_id)
     )
-    done = {identity: (State(row.state), row.message) for identity, row in members.items() if row.run_id is not None}
+    ended = {identity: row.run_id for identity, row in members.items() if row.run_id is not None}
+    # Asked for apart: beside a row whose lock was waited for, PostgreSQL shows other tables as they were before.
+    chosen = among(connection, Run.id, ended.values())
+    runs = {row.id: row for row in connection.execute(sa.select(Run.id, Run.state, Run.message).where(chosen))}
+    done = {identity: (State(runs[key].state), runs[key].message) for identity, key in ended.items()}
     return Claim(frozenset(free), done, len(present))
 
 
 def _lock_members(connection: Connection, sweep_id: int, chosen: sa.ColumnElement[bool]) -> Sequence[Any]:
     columns = (SweepTrial.trial_id, SweepTrial.ordinal, SweepTrial.run_id, SweepTrial.station_id)
     return connection.execute(
-        sa.select(Trial.identity, *columns, Run.state, Run.message)
+        sa.select(Trial.identity, *columns)
         .join(Trial, Trial.id == SweepTrial.trial_id)
-        .outerjoin(Run, Run.id == SweepTrial.run_id)
         .where(SweepTrial.sweep_id == sweep_id, chosen)
         .order_by(SweepTrial.trial_id)  # in one order everywhere, so that no two wait for each other crosswise
         .with_for_update(of=SweepTrial)

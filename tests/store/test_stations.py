@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from store_samples import FACTS, make_outcome, make_trial
 
 from cuprof.reading.queries import query
 from cuprof.records import State
-from cuprof.store import Store
+from cuprof.store import Store, outcomes
 from cuprof.store.processes import Process
 from cuprof.store.stations import LEASE_S
 
@@ -72,6 +73,18 @@ def test_a_trial_that_took_the_place_of_another_is_claimed_for_it(
         store.url, f"SELECT t.identity FROM sweep_trial m JOIN trial t ON t.id = trial_id WHERE station_id = {mine}"
     )
     assert set(held["identity"]) == {TWO[::-1], THREE}
+
+
+def test_what_is_recorded_while_a_claim_waits_for_it_is_done(store: Store) -> None:
+    sweep, (station,) = store.join_sweep(FACTS, ["host"])
+    store.enlist(sweep, TRIALS)
+    with ThreadPoolExecutor(1) as pool:
+        with store.engine.begin() as connection:
+            outcomes.record(connection, sweep, make_outcome(TRIALS[0], message="as expected"))
+            asked = pool.submit(store.claim, sweep, station, PLACES)
+            with pytest.raises(TimeoutError):
+                asked.result(0.5)
+        assert asked.result(30).done == {ONE: (State.OK, "as expected")}
 
 
 def test_a_sweep_whose_process_lives_and_is_silent_is_taken_up(store: Store, wait: Callable[[float], None]) -> None:
