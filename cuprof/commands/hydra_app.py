@@ -217,7 +217,10 @@ def _start_hydra(job: HydraJob, argv: list[str], jobs: Path, folders: Sequence[P
         except KeyboardInterrupt:
             raise
         except Exception as error:
-            explained = explain(error, argv) or (None if job.records.begun else explain_start(error, folders))
+            explained = explain(error, argv)
+            explained = explained or (
+                job.records.explain(error) if job.records.begun else explain_start(error, folders)
+            )
             if explained is None:
                 raise
             raise explained from None

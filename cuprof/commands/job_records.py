@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cuprof.errors import CuprofError
+
 STOPPED = "stopped"
 STOP_LIMIT_S = 1.2
 """How long jobs that were asked to stop are waited for, to mark their sweeps, before their launcher ends them."""
@@ -71,6 +73,16 @@ class JobRecords:
         codes = self._read()
         missing = (1 if expected is None else expected) - len(codes)
         return max([1 if code is None else code for code in codes.values()] + [1] * missing)
+
+    def explain(self, error: Exception) -> CuprofError | None:
+        """Return the error to show for a launcher's, where a job's process ended before the job did; None elsewhere."""
+        lost = sorted(str(number) for number, code in self._read().items() if code is None)
+        if self.folder is None or not lost:
+            return None
+        return CuprofError(
+            f"a launcher's job ended before its time ({type(error).__name__}); jobs without a result: "
+            f"{', '.join(lost)}; logs may be in {self.folder}; the same command goes on where this one stopped"
+        )
 
     def _read(self) -> dict[int, int | None]:
         if self.folder is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cuprof.config.build import lacks_package, list_settings
 from cuprof.config.overrides import GROUPS
-from cuprof.errors import ConfigError, CuprofError, UnknownNameError
+from cuprof.errors import ConfigError, CuprofError, MissingDependencyError, UnknownNameError
 
 COMPLETE = {
     "check": "fresh",
@@ -20,6 +20,8 @@ COMPLETE = {
     "store": "project",
 }
 """Group → its file that holds every setting; the others begin with it."""
+LAUNCHERS = {"joblib": "launchers", "ray": "ray", "submitit_local": "slurm", "submitit_slurm": "slurm"}
+"""Launcher → the extra of this package that it comes with."""
 
 
 def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | None:
@@ -93,6 +95,8 @@ def _missing(name: str, options: list[str]) -> CuprofError:
     group, _, choice = name.rpartition("/")
     if not group:
         return ConfigError(f"there is no configuration file {name}.yaml; look with --info searchpath")
+    if group == "hydra/launcher" and choice in LAUNCHERS:
+        return MissingDependencyError(f"the launcher {choice}", f"pip install 'cuprof[{LAUNCHERS[choice]}]'")
     return UnknownNameError(group, choice, options)
 
 

@@ -110,6 +110,9 @@ class PlannedFeed:
         if done := self._held.pop(station, None):
             self._spent_s += self.clock() - self._since[station]
             self._done += len(done.trials)
+            if self.claim:  # what nothing was told of has been taken over, and is waited for
+                gone = {each.identity: replace(done, trials=(each,)) for each in done.trials}
+                self._elsewhere |= {identity: job for identity, job in gone.items() if identity not in self._told}
         if self._alone_at is station:
             self._alone_at = None
         while self._alone_at is None:
@@ -162,11 +165,12 @@ class PlannedFeed:
         self._asked.add(reference)
         found = self.claim(station, [trial.identity for trial in wanted])
         self.stations = max(found.stations, 1)
-        for trial in wanted:
-            if trial.identity not in found.granted | found.done:
-                self._elsewhere[trial.identity] = replace(job, trials=(trial,))
-        granted = tuple(trial for trial in job.trials if trial.identity in {reference, *found.granted})
-        return replace(job, trials=granted if found.granted else ())
+        known, granted = found.granted | found.done.keys(), found.granted | {reference}  # once: trials may be many
+        self._elsewhere |= {
+            trial.identity: replace(job, trials=(trial,)) for trial in wanted if trial.identity not in known
+        }
+        mine = tuple(trial for trial in job.trials if trial.identity in granted) if found.granted else ()
+        return replace(job, trials=mine)
 
     def _ask_again(self, station: Station) -> bool:
         """Ask what other processes have claimed and not done; return whether anything has come of it."""
@@ -177,9 +181,8 @@ class PlannedFeed:
         before = len(self._elsewhere)
         found = self.claim(station, list(self._elsewhere))
         free = [job for identity, job in self._elsewhere.items() if identity in found.granted]
-        self._elsewhere = {
-            identity: job for identity, job in self._elsewhere.items() if identity not in found.granted | found.done
-        }
+        for identity in found.granted | found.done.keys():
+            del self._elsewhere[identity]
         for _, jobs in groupby(free, key=lambda job: (job.problem, job.backend)):
             parts = list(jobs)
             trials = tuple(trial for job in parts for trial in job.trials)

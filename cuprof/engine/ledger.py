@@ -28,6 +28,7 @@ class Ledger:
         sweep_id: the sweep's key in the store; 0 until it has begun.
         trials: by identity; one whose variant opens files becomes a further one.
         concluded: identities of those that are done, here or elsewhere.
+        stored: of those, the ones that were done before this process took part.
         members: of a search: those that it has tried in this sweep.
         failed: those that failed, those expected to be wrong left out.
         surprises: trials expected to be wrong that were found right.
@@ -38,7 +39,9 @@ class Ledger:
         self.prepared, self.store, self.fleet, self.observer = prepared, store, fleet, observer
         self.sweep_id, self.started_at = 0, 0.0
         self.trials = {trial.identity: trial for trial in prepared.plan.trials}
+        self._places = {identity: place for place, identity in enumerate(self.trials)}
         self.concluded: set[str] = set()
+        self.stored: set[str] = set()
         self.members: set[str] = set()
         self.failed: list[tuple[Trial, Outcome]] = []
         self.surprises: list[Trial] = []
@@ -50,7 +53,11 @@ class Ledger:
         self._without_energy: set[tuple[str, str]] = set()
 
     def record(self, trial: Trial, outcome: Outcome, station: Station | None = None, job: str = "") -> bool:
-        """Store an outcome, and tell it; one of another job's trial is stored beside that job's, and False returned."""
+        """Store an outcome, and tell it.
+
+        One of another job's trial is stored beside that job's, one that another process has taken over is not kept, and
+        False is returned.
+        """
         origin = NOWHERE
         if station is not None:
             # A search goes by its latest look at a trial, which has the most samples.
@@ -63,13 +70,12 @@ class Ledger:
         run_id = self.store.record(self.sweep_id, outcome, origin)
         if origin.again:
             return False
-        self.concluded.add(outcome.identity)
         if run_id is None:
             self.observer.note(
                 f"{trial.label} had been taken over by another process; what came of it here is not kept"
             )
-            self.observer.done_elsewhere(1)
-            return True
+            return False
+        self.concluded.add(outcome.identity)
         self._medians.pop(trial.identity, None)  # a search looks at a trial more than once
         if outcome.state is State.OK:
             self._medians[trial.identity] = {each.measure.value: each.summary.median_ns for each in outcome.timings}
@@ -90,7 +96,10 @@ class Ledger:
             self.trials[run.identity] = run
             if trial.identity in self._granted:
                 self._granted[run.identity] = self._granted[trial.identity]
-        return self.record(run, replace(outcome, identity=run.identity), station, job)
+        kept = self.record(run, replace(outcome, identity=run.identity), station, job)
+        if kept:
+            self.concluded.add(trial.identity)  # which nobody has to run any more, either
+        return kept
 
     def recall(self) -> None:
         """Know what a search has tried in this sweep before it was interrupted."""
@@ -113,7 +122,8 @@ class Ledger:
         """Take what is stored of trials for what came of them."""
         for trial in trials:
             self._judge(trial, known[trial.identity].state, known[trial.identity].message)
-            self.concluded.add(trial.identity)
+            self.stored.add(trial.identity)
+        self.concluded |= self.stored
 
     def take_over(self, before: Ledger) -> None:
         """Take over the same sweep's part in another database; what others may be doing there is none of ours."""
@@ -124,18 +134,20 @@ class Ledger:
             if left:
                 self.faults[f"{len(left)} trials are left to the next sweep that reaches the database"] = None
             done |= left
-        self.observer.done_elsewhere(len(done))
+        self.observer.done_elsewhere(len(before.stored))  # it has counted the others
         self.concluded |= done
 
     def claim(self, station: Station, identities: Sequence[str]) -> Claim:
         """Claim trials for a station, and take note of those that other processes have done."""
         assert station.number is not None
-        found = self.store.claim(self.sweep_id, station.number, identities)
+        found = self.store.claim(self.sweep_id, station.number, {each: self._places[each] for each in identities})
         self._granted |= dict.fromkeys(found.granted, station)
         self._has_company |= found.stations > len(self.fleet.stations)
-        elsewhere = [self.trials[identity] for identity in found.done - self.concluded]
+        elsewhere = found.done.keys() - self.concluded
+        for identity in elsewhere:
+            self._judge(self.trials[identity], *found.done[identity])
         if elsewhere:
-            self.take_stored(elsewhere, self.prepared.stored(self.store, elsewhere))
+            self.concluded |= elsewhere
             self.observer.done_elsewhere(len(elsewhere))
         return found
 

@@ -7,7 +7,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cuprof.engine.merging import merge_database
@@ -23,11 +23,20 @@ def open_spool(project: Project, url: str) -> Iterator[str]:
 
     Args:
         url: the database that the results are for.
+
+    Raises:
+        StoreError: the file's folder cannot be written.
     """
     folder = _find_folder(project, url)
-    folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{platform.node()}-{os.getpid()}.sqlite"
-    with _lock(file):
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_lock(file))
+        except OSError as error:
+            raise StoreError(
+                f"results cannot be kept in {folder} either: {error.strerror}; name another place with store.url"
+            ) from None
         yield f"sqlite:///{file}"
 
 
@@ -46,7 +55,7 @@ def hand_in(store: Store, project: Project) -> Iterator[str]:
             continue  # its process goes on
         except UnreachableStoreError:
             raise
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             yield f"{file} could not be handed in: {error}"
 
 

@@ -32,6 +32,11 @@ AS_SENT = "cuprof_as_sent"
 _AS_JSON = {"json_serializer": to_json, "json_deserializer": msgspec.json.decode}
 
 DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
+REFUSALS = {
+    "42501": "its owner can grant that, or name another database with --store",
+    "42P07": "what is there is not cuprof's; name another database, or a schema: ?options=-csearch_path%3DSCHEMA",
+}
+"""What to do about PostgreSQL's errors of these codes: no permission, a table or view that is there already."""
 _QUOTING = "write @ : / ? # & % and spaces of a password as %40 %3A %2F %3F %23 %26 %25 %20, or keep it in ~/.pgpass"
 REMEDIES = {
     "postgresql": "install it with: pip install 'psycopg[binary]'",
@@ -205,7 +210,8 @@ def checking(url: URL) -> Iterator[None]:
 def explain(url: URL, error: Exception) -> str:
     """Return one line: which database, what happened, what to do."""
     cause = getattr(error, "orig", None) or error
-    text = hide_passwords(" ".join(str(cause).split()))
+    said = getattr(getattr(cause, "diag", None), "message_primary", None)  # without the statement
+    text = hide_passwords(" ".join((said or str(cause)).split()))
     where, path = show(url), database_file(url)
     low = text.lower()
     if path is not None:
@@ -230,4 +236,6 @@ def explain(url: URL, error: Exception) -> str:
         return f"database {where} has been locked for {BUSY_SECONDS:g} s; let the other command end, then try again"
     if isinstance(error, exc.OperationalError) and path is None:
         return f"database {where} cannot be reached: {text}"
+    if remedy := REFUSALS.get(getattr(cause, "sqlstate", None) or ""):
+        return f"database {where}: {text}; {remedy}"
     return f"database {where}: {text}"

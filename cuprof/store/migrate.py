@@ -52,7 +52,7 @@ def check_revision(connection: Connection, url: URL) -> str | None:
     revision = read_revision(connection)
     if revision is None:
         # On a server cuprof may share a database with others; a file is one program's.
-        if database_file(url) is not None and sa.inspect(connection).get_table_names():
+        if database_file(url) is not None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
             raise StoreError(f"database {show(url)} was not made by cuprof; name another file with --store")
         return None
     if revision > REVISION or not revision.isdigit():
@@ -101,7 +101,7 @@ def _make_tables(connection: Connection) -> None:
         sa.Column("version_num", sa.String(32), nullable=False),
         sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
     )
-    made.create(connection)
+    made.create(connection, checkfirst=True)  # whoever takes all migrations back leaves it there, empty
     connection.execute(sa.insert(made).values(version_num=REVISION))
 
 

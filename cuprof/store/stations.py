@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.store.models import Station, SweepTrial, Trial
+from cuprof.records import State
+from cuprof.store.models import Run, Station, SweepTrial, Trial
 from cuprof.store.processes import Process, this_process
 from cuprof.store.rows import among, insert_row
 
@@ -31,12 +33,12 @@ class Claim:
 
     Args:
         granted: are the station's now.
-        done: have a run that the sweep goes by; all others are claimed elsewhere.
+        done: have a run that the sweep goes by, whose state and message these are; all others are claimed elsewhere.
         stations: how many work on the sweep.
     """
 
     granted: frozenset[str]
-    done: frozenset[str]
+    done: Mapping[str, tuple[State, str]]
     stations: int
 
 
@@ -86,25 +88,48 @@ def is_known(connection: Connection, sweep_id: int) -> bool:
     return connection.execute(sa.select(Station.id).where(Station.sweep_id == sweep_id)).first() is not None
 
 
-def claim(connection: Connection, sweep_id: int, station_id: int, identities: Sequence[str]) -> Claim:
-    """Claim those of some trials that are not done and that nobody has claimed who is still there."""
+def claim(connection: Connection, sweep_id: int, station_id: int, places: Mapping[str, int]) -> Claim:
+    """Claim those of some trials that are not done and that nobody has claimed who is still there.
+
+    Args:
+        places: identity → the trial's place in the sweep. Where another process has put a trial in its place, as
+            `exchange` does, that one is asked for.
+    """
     present = list_present(connection, sweep_id)
-    members = connection.execute(
-        sa.select(Trial.identity, SweepTrial.trial_id, SweepTrial.run_id, SweepTrial.station_id)
+    if station_id not in present:  # its process stood still for longer than a lease, and goes on
+        now = clock(connection)
+        connection.execute(sa.update(Station).where(Station.id == station_id).values(seen_at=now, left_at=None))
+        present.append(station_id)
+    rows = _lock_members(connection, sweep_id, among(connection, Trial.identity, places))
+    members = {row.identity: row for row in rows}
+    if away := {place: identity for identity, place in places.items() if identity not in members}:
+        rows = _lock_members(connection, sweep_id, among(connection, SweepTrial.ordinal, away))
+        members |= {away[row.ordinal]: row for row in rows}
+    others = set(present) - {station_id}
+    free = {identity: row for identity, row in members.items() if row.run_id is None and row.station_id not in others}
+    keys = [row.trial_id for row in free.values()]
+    connection.execute(
+        sa.update(SweepTrial)
+        .where(SweepTrial.sweep_id == sweep_id, among(connection, SweepTrial.trial_id, keys))
+        .values(station_id=station_id)
+    )
+    ended = {identity: row.run_id for identity, row in members.items() if row.run_id is not None}
+    # Asked for apart: beside a row whose lock was waited for, PostgreSQL shows other tables as they were before.
+    chosen = among(connection, Run.id, ended.values())
+    runs = {row.id: row for row in connection.execute(sa.select(Run.id, Run.state, Run.message).where(chosen))}
+    done = {identity: (State(runs[key].state), runs[key].message) for identity, key in ended.items()}
+    return Claim(frozenset(free), done, len(present))
+
+
+def _lock_members(connection: Connection, sweep_id: int, chosen: sa.ColumnElement[bool]) -> Sequence[Any]:
+    columns = (SweepTrial.trial_id, SweepTrial.ordinal, SweepTrial.run_id, SweepTrial.station_id)
+    return connection.execute(
+        sa.select(Trial.identity, *columns)
         .join(Trial, Trial.id == SweepTrial.trial_id)
-        .where(SweepTrial.sweep_id == sweep_id, among(connection, Trial.identity, identities))
+        .where(SweepTrial.sweep_id == sweep_id, chosen)
         .order_by(SweepTrial.trial_id)  # in one order everywhere, so that no two wait for each other crosswise
         .with_for_update(of=SweepTrial)
     ).all()
-    others = set(present) - {station_id}
-    free = [row for row in members if row.run_id is None and row.station_id not in others]
-    connection.execute(
-        sa.update(SweepTrial)
-        .where(SweepTrial.sweep_id == sweep_id, among(connection, SweepTrial.trial_id, [row.trial_id for row in free]))
-        .values(station_id=station_id)
-    )
-    done = frozenset(row.identity for row in members if row.run_id is not None)
-    return Claim(frozenset(row.identity for row in free), done, len(present))
 
 
 def clock(connection: Connection) -> float:

@@ -29,13 +29,13 @@ _FIND_DEVICE = sa.select(Device.id, *(getattr(Device, name) for name in TOLD_ANE
 def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> int:
     """Return the sweep to write to: the newest unfinished one of the same plan, or a new one.
 
-    An unfinished sweep is taken up again when the process that ran it is gone, or was this one.
+    An unfinished sweep is taken up again when the process that ran it is gone, or silent, or was this one.
 
     Args:
         shared: join one that others work on.
 
     Raises:
-        UsageError: that process is alive on this host.
+        UsageError: that process is alive on this host, or others work on the sweep.
     """
     lock(connection, facts.plan_hash)
     me, now = this_process(), time.time()
@@ -60,7 +60,7 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
         if shared and others:
             return int(row.id)
         if row.state == "running" and process != me:
-            if process.is_alive() or others:
+            if others or (process.is_alive() and not stations.is_known(connection, row.id)):
                 raise UsageError(
                     f"the same sweep is running (pid {process.pid}, sweep {row.id}); let it end or stop it first"
                 )
@@ -118,16 +118,18 @@ def _forget_skipped(connection: Connection, sweep_id: int) -> None:
 
 
 def finish(connection: Connection, sweep_id: int, state: str) -> None:
-    """Note that a sweep ended: "finished" (never taken up again) or "interrupted", but while others go on with it."""
+    """Note that a sweep ended: "finished" (never taken up again) or "interrupted", but while others go on with it.
+
+    One that is finished stays so: an interrupt may come when the last trial is done.
+    """
     if state not in ENDS:
         raise ValueError(f"a sweep ends 'finished' or 'interrupted', not {state!r}")
-    if state == "interrupted" and stations.list_present(connection, sweep_id):
-        return
-    changed = connection.execute(
-        sa.update(Sweep).where(Sweep.id == sweep_id).values(state=state, finished_at=time.time())
-    )
-    if changed.rowcount != 1:
+    before = connection.scalar(sa.select(Sweep.state).where(Sweep.id == sweep_id))
+    if before is None:
         raise StoreError(f"there is no sweep {sweep_id} in the database")
+    if state == "interrupted" and (before == "finished" or stations.list_present(connection, sweep_id)):
+        return
+    connection.execute(sa.update(Sweep).where(Sweep.id == sweep_id).values(state=state, finished_at=time.time()))
 
 
 def save_device(connection: Connection, facts: DeviceFacts) -> int:

@@ -159,15 +159,23 @@ class LiveProgress(_Progress):
     """Keep one line with what runs now, how many are done and the time left; failures and notes scroll above it."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+        from rich.table import Column
+        from rich.text import Text
+
+        class Doing(ProgressColumn):
+            """Gives way on a narrow terminal, with the bar, as columns that may wrap do; this one is cut instead."""
+
+            def render(self, task: Task) -> Text:
+                return Text(task.description, no_wrap=True, overflow="ellipsis")
 
         super().__init__(clock)
         self._console = console
         self._bar = Progress(
-            MofNCompleteColumn(),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
             BarColumn(bar_width=16),
             TextColumn("{task.fields[left]}"),
-            TextColumn("{task.description}", markup=False),
+            Doing(),
             console=console,
             transient=True,
             redirect_stdout=False,  # what others print is escaped, which styled text is not

@@ -18,7 +18,7 @@ COLUMNS = (
     Column("seen"),
     Column("doing", "left"),
 )
-DOING = {"silent": "silent: others take its trials", "gone": "its process has ended: others take its trials"}
+DOING = {"silent": "silent", "gone": "its process has ended"}
 
 
 def status_lines(found: Sequence[Progress], width: int) -> list[Line]:
@@ -40,6 +40,7 @@ def _lines(sweep: Progress, width: int) -> Iterator[Line]:
         parts.append(f"about {format_duration(sweep.seconds_left)} left")
     yield Line(visible(f"sweep {sweep.sweep_id} ({sweep.name}): {sweep.state}, {', '.join(parts)}"), "bold")
     present = [station for station in sweep.stations if station.state != "left"]
+    taken = ": others take its trials" if any(station.state == "working" for station in present) else ""
     if present and sweep.state != "finished":
         rows = [
             Row(
@@ -49,7 +50,7 @@ def _lines(sweep: Progress, width: int) -> Iterator[Line]:
                     str(station.process_id),
                     str(station.done),
                     f"{format_duration(max(station.silent_s, 0.0))} ago",
-                    DOING.get(station.state, station.doing or "nothing yet"),
+                    DOING[station.state] + taken if station.state in DOING else station.doing or "nothing yet",
                 ),
                 "" if station.state == "working" else "dim",
             )

@@ -33,3 +33,15 @@ def test_jobs_that_never_began_or_never_ended_are_failures(tmp_path: Path) -> No
     assert records.exit_code(2) == 1
     records.note(1, None)
     assert records.exit_code(2) == 1
+
+
+def test_a_job_that_ended_before_its_time_is_told_and_a_fault_of_its_own_is_not(tmp_path: Path) -> None:
+    records = JobRecords(tmp_path)
+    records.note(0, None)
+    records.note(1, None)
+    records.note(1, 0)
+    told = str(records.explain(RuntimeError("many lines")))
+    assert "(RuntimeError); jobs without a result: 0;" in told
+    records.note(0, 1)
+    assert records.explain(RuntimeError()) is None
+    assert JobRecords().explain(RuntimeError()) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from cuprof.engine.fleet import Fleet
 from cuprof.engine.station import Station
 from cuprof.point import Point
 from cuprof.records import Outcome, State
+from cuprof.store.stations import Claim
 from cuprof.worker.messages import Job, JobTrial
 
 
@@ -63,6 +65,32 @@ def test_what_a_lost_station_has_not_done_is_given_to_another() -> None:
     feed.give_back(one, job)
     assert [labels(feed.take(two)), labels(feed.take(two))] == [["1b"], ["1c"]]
     assert feed.take(two) is None
+
+
+def test_what_another_process_has_taken_over_is_waited_for() -> None:
+    """It is done when the database says so, or is done here after all."""
+    (one,) = make_stations(1)
+    answers = [
+        Claim(frozenset({"1a", "1b", "1c"}), {}, 2),
+        Claim(frozenset(), {}, 2),
+        Claim(frozenset({"1b"}), {"1c": (State.OK, "")}, 1),
+        Claim(frozenset({"1b"}), {}, 1),
+    ]
+    asked: list[list[str]] = []
+
+    def claim(station: Station, identities: Sequence[str]) -> Claim:
+        asked.append([*identities])
+        return answers.pop(0)
+
+    seconds = iter(range(100))
+    feed = PlannedFeed([make_job(1, "abc")], claim=claim, clock=lambda: 2.0 * next(seconds))
+    assert labels(feed.take(one)) == ["1a", "1b", "1c"]
+    feed.tell(one, Outcome("1a", State.OK))
+    assert feed.take(one) is LATER
+    assert labels(feed.take(one)) == ["1b"]
+    feed.tell(one, Outcome("1b", State.OK))
+    assert feed.take(one) is None
+    assert asked == [["1a", "1b", "1c"], ["1b", "1c"], ["1b", "1c"], ["1b"]]
 
 
 @pytest.mark.parametrize("count", [1, 3])

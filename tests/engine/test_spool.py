@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from cuprof.config.model import StoreConfig
 from cuprof.engine import spool
+from cuprof.errors import StoreError
 from cuprof.store import Store
 
 SIZES = tuple(range(1, 9))
@@ -45,6 +46,23 @@ def test_what_is_measured_while_the_server_is_away_is_handed_in_once(
         assert list(spool.hand_in(store, bench.project)) == []
         assert count(store, "SELECT COUNT(*) FROM run WHERE state = 'ok'") == 1
         assert count(store, "SELECT state FROM sweep") == "finished"
+
+
+def test_a_folder_that_cannot_be_written_is_told(bench: Any, tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    spooled = spool._find_folder(bench.project, AWAY)
+    spooled.parent.mkdir(parents=True)
+    spooled.touch()
+    with pytest.raises(StoreError, match=r"kept in .* either: File exists; name another"):
+        bench.sweep("sound_first", store=StoreConfig(url=AWAY))
+    spooled.unlink()
+    file = spooled / "node-1.sqlite"
+    file.with_suffix(".lock").mkdir(parents=True)
+    file.touch()
+    with Store.open(f"sqlite:///{tmp_path / 'common.sqlite'}") as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spool, "_find_folder", lambda project, url: spooled)
+        (told,) = spool.hand_in(store, bench.project)
+    assert "node-1.sqlite could not be handed in" in told
 
 
 @pytest.fixture
@@ -82,6 +100,7 @@ def test_a_server_that_stops_in_the_middle_and_comes_back_has_every_trial_once(
     assert result.url.startswith("sqlite:///")
     assert sorted(told) == sorted(set(told))
     assert len(told) == 2 * len(SIZES)
+    assert len(heard.outcomes) + heard.elsewhere == 2 * len(SIZES)
     server.resume()
     result, heard = bench.sweep("sound_first", "sound_last", **selection)
     assert not heard.outcomes

@@ -40,7 +40,7 @@ def test_what_runs_where_what_failed_and_how_long_still(
     _, (theirs, dead) = store.join_sweep(FACTS, ["cuda:1 (NVIDIA H200)", "cuda:2 (NVIDIA H200)"])
     monkeypatch.undo()
     for trial, station, state in zip(TRIALS, (mine, theirs, dead), (State.OK, State.OK, State.CRASHED), strict=False):
-        store.claim(sweep_id, station, [trial.identity])
+        store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
         store.record(sweep_id, make_outcome(trial, make_timing(5), state=state, message="it fell"))
     store.beat({mine: "time: one", theirs: "build: another"})
     with store.engine.begin() as connection:
@@ -68,6 +68,7 @@ def test_nobody_works_any_more(store: Store, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Process, "is_alive", lambda self: False)
     found = read(store)
     assert (found.state, found.stations[0].state, found.seconds_left) == ("abandoned", "gone", None)
+    assert text(found).splitlines()[3].endswith("its process has ended")
     assert "the same command goes on where it stopped" in text(found)
     monkeypatch.undo()
     store.leave(stations)

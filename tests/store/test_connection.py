@@ -15,8 +15,10 @@ from store_samples import FACTS, make_trial
 from cuprof.errors import CuprofError, MissingDependencyError, StoreError
 from cuprof.reading.queries import query
 from cuprof.reading.trials import list_trials
-from cuprof.store import Store, connection
+from cuprof.store import Store, connection, migrate
 from cuprof.store.connection import explain, parse_url
+from cuprof.store.models import Base
+from cuprof.store.schema import VERSION_TABLE
 
 
 def refusal(url: str, **options: bool) -> str:
@@ -98,6 +100,25 @@ def test_a_database_that_is_not_there_is_not_made_for_reading(tmp_path: Path) ->
     assert "there is no database" in refusal(f"sqlite:///{path}", create=False)
     path.touch()
     assert "is empty; run a sweep first" in refusal(f"sqlite:///{path}", create=False)
+
+
+def test_a_servers_database_that_others_use_is_shared_or_refused(postgres) -> None:  # type: ignore[no-untyped-def]
+    url = postgres.make_database("shared")
+    with Store.open(url) as store, store.engine.begin() as connection:
+        migrate.drop_views(connection)
+        Base.metadata.drop_all(connection)
+        connection.exec_driver_sql(f"DELETE FROM {VERSION_TABLE}")  # as who takes all migrations back leaves it
+        connection.exec_driver_sql("CREATE TABLE theirs(x int); CREATE SCHEMA lab; CREATE ROLE guest LOGIN")
+    told = refusal(url.replace("postgres@", "guest@"))
+    assert told.endswith(
+        "permission denied for table cuprof_revision; its owner can grant that, or name another database with --store"
+    )
+    Store.open(url).close()
+    with Store.open(f"{url}&options=-csearch_path%3Dlab") as store, store.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE property CASCADE; DROP TABLE cuprof_revision")
+    told = refusal(f"{url}&options=-csearch_path%3Dlab")
+    assert "already exists; what is there is not cuprof's" in told
+    assert "CREATE" not in told
 
 
 def test_an_empty_server_database_is_not_filled_for_reading(postgres) -> None:  # type: ignore[no-untyped-def]

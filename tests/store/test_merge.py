@@ -57,7 +57,7 @@ def sweep(
     store.enlist(sweep_id, TRIALS)
     store.save_calibration(sweep_id, GPU, CALIBRATION)
     for trial, state in zip(TRIALS, states, strict=False):
-        store.claim(sweep_id, station, [trial.identity])
+        store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
         timings = [make_timing(100 + hour)] * (state is State.OK)
         store.record(sweep_id, make_outcome(trial, *timings, state=state, message=f"hour {hour}"))
     artifact = replace(ARTIFACT, sha256=f"{hour:064x}", path=f"{hour}.ncu-rep")
@@ -240,6 +240,18 @@ def test_a_strangers_database_does_no_harm(how: str, new: Callable[[str], str], 
         assert "\n" not in str(told.value)
         assert "theirs.sqlite" in str(told.value)
         assert dump(store) == before
+
+
+@pytest.mark.parametrize(("made", "told"), [("SELECT 1", "is empty"), ("CREATE TABLE x(y)", "was not made by cuprof")])
+def test_a_database_of_nobody_or_of_another_program_is_told(
+    made: str, told: str, new: Callable[[str], str], tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs.sqlite"
+    theirs.touch()
+    with closing(sqlite3.connect(theirs)) as raw:
+        raw.execute(made)
+    with Store.open(new("mine.sqlite")) as store, pytest.raises(StoreError, match=told):
+        merge(store, f"sqlite:///{theirs}")
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(100, marks=pytest.mark.slow)])

@@ -87,6 +87,20 @@ def test_a_long_message_is_not_cut_off_on_a_narrow_terminal() -> None:
     assert message in stream.getvalue()
 
 
+@pytest.mark.parametrize("width", [46, 60])
+def test_a_narrow_terminal_cuts_what_runs_and_not_how_much_is_done(width: int) -> None:
+    stream, clock = io.StringIO(), Clock()
+    console = Console(file=stream, force_terminal=True, width=width, color_system=None, legacy_windows=False)
+    with LiveProgress(console, clock) as observer:
+        observer.started(20_000, ())
+        clock.now = 10
+        observer.trial_finished(TRIAL, GOOD)
+        observer.trial_started(replace(TRIAL, label="a family/with a variant of a long name · n=1"), "time")
+    assert "    1/20000 " in stream.getvalue()
+    assert "55:33:10 left" in stream.getvalue()
+    assert "…" in stream.getvalue()
+
+
 def test_markup_in_a_message_is_text() -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=80, color_system=None, legacy_windows=False)

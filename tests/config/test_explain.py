@@ -1,0 +1,14 @@
+"""Errors of Hydra's in one line of ours; tests/commands/test_hydra_app.py provokes most of them."""
+
+from __future__ import annotations
+
+import pytest
+from hydra.errors import MissingConfigException
+
+from cuprof.config.explain import LAUNCHERS, explain
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_launcher_that_is_not_installed_is_told_with_its_extra(launcher: str) -> None:
+    error = explain(MissingConfigException("", missing_cfg_file=f"hydra/launcher/{launcher}", options=["basic"]))
+    assert str(error) == f"the launcher {launcher} is not available; pip install 'cuprof[{LAUNCHERS[launcher]}]'"

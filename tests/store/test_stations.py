@@ -1,0 +1,104 @@
+"""Who has claimed which trials of a sweep, for how long, and what becomes of a claim that has lapsed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from store_samples import FACTS, make_outcome, make_trial
+
+from cuprof.reading.queries import query
+from cuprof.records import State
+from cuprof.store import Store, outcomes
+from cuprof.store.processes import Process
+from cuprof.store.stations import LEASE_S
+
+TRIALS = [make_trial(n=n) for n in (1, 2, 3)]
+PLACES = {trial.identity: place for place, trial in enumerate(TRIALS)}
+ONE, TWO, THREE = PLACES
+
+
+@pytest.fixture
+def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    now = [1_790_000_000.0]
+    monkeypatch.setattr("cuprof.store.stations.clock", lambda connection: now[0])
+    return lambda seconds: now.__setitem__(0, now[0] + seconds)
+
+
+def join(store: Store, monkeypatch: pytest.MonkeyPatch, host: str) -> tuple[int, int]:
+    """Return the sweep, and the station of a process of another host, whose end shows by its silence alone."""
+    with monkeypatch.context() as patch:
+        for module in ("stations", "sweeps"):
+            patch.setattr(f"cuprof.store.{module}.this_process", lambda: Process(host, 42, 1.0))
+        sweep, (station,) = store.join_sweep(FACTS, [host])
+    store.enlist(sweep, TRIALS)
+    return sweep, station
+
+
+def test_who_stood_still_loses_its_claims_and_takes_part_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch, wait: Callable[[float], None]
+) -> None:
+    sweep, slow = join(store, monkeypatch, "slow")
+    same, other = join(store, monkeypatch, "other")
+    assert same == sweep
+    assert store.claim(sweep, slow, {ONE: 0, TWO: 1}).granted == {ONE, TWO}
+    assert store.claim(sweep, other, PLACES).granted == {THREE}
+    wait(LEASE_S + 1)
+    store.beat({other: ""})
+    taken = store.claim(sweep, other, {ONE: 0})
+    assert (taken.granted, taken.stations) == ({ONE}, 1)
+    again = store.claim(sweep, slow, {ONE: 0, TWO: 1})
+    assert (again.granted, again.stations) == ({TWO}, 2)
+    assert store.claim(sweep, other, PLACES).granted == {ONE, THREE}
+
+
+def test_a_trial_that_took_the_place_of_another_is_claimed_for_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch, wait: Callable[[float], None]
+) -> None:
+    sweep, mine = join(store, monkeypatch, "mine")
+    _, other = join(store, monkeypatch, "other")
+    store.claim(sweep, other, PLACES)
+    ran = [replace(trial, identity=trial.identity[::-1]) for trial in TRIALS[:2]]
+    for former, trial in zip(TRIALS, ran, strict=False):
+        store.exchange(sweep, former.identity, trial)
+    store.record(sweep, make_outcome(ran[0], state=State.CRASHED, message="it fell"))
+    found = store.claim(sweep, mine, PLACES)
+    assert found.granted == set()
+    assert found.done == {ONE: (State.CRASHED, "it fell")}
+    store.leave([other])
+    assert store.claim(sweep, mine, PLACES).granted == {TWO, THREE}
+    held = query(
+        store.url, f"SELECT t.identity FROM sweep_trial m JOIN trial t ON t.id = trial_id WHERE station_id = {mine}"
+    )
+    assert set(held["identity"]) == {TWO[::-1], THREE}
+
+
+def test_what_is_recorded_while_a_claim_waits_for_it_is_done(store: Store) -> None:
+    sweep, (station,) = store.join_sweep(FACTS, ["host"])
+    store.enlist(sweep, TRIALS)
+    with ThreadPoolExecutor(1) as pool:
+        with store.engine.begin() as connection:
+            outcomes.record(connection, sweep, make_outcome(TRIALS[0], message="as expected"))
+            asked = pool.submit(store.claim, sweep, station, PLACES)
+            with pytest.raises(TimeoutError):
+                asked.result(0.5)
+        assert asked.result(30).done == {ONE: (State.OK, "as expected")}
+
+
+def test_a_sweep_whose_process_lives_and_is_silent_is_taken_up(store: Store, wait: Callable[[float], None]) -> None:
+    sweep, _ = store.join_sweep(FACTS, ["host"])
+    wait(LEASE_S + 1)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("stations", "sweeps"):
+            patch.setattr(f"cuprof.store.{module}.this_process", lambda: Process("another", 42, 1.0))
+        assert store.join_sweep(FACTS, ["host"])[0] == sweep
+
+
+def test_what_is_finished_is_not_interrupted_any_more(store: Store) -> None:
+    sweep, (station,) = store.join_sweep(FACTS, ["host"])
+    store.finish_sweep(sweep, "finished")
+    store.leave([station])
+    store.finish_sweep(sweep, "interrupted")  # by another process, or by Ctrl-C at the very end
+    assert query(store.url, "sweeps")["state"].tolist() == ["finished"]
