@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.analysis.fastest_table import ENOUGH, fastest_table
 from cuprof.analysis.search import describe_standing, explain, find_search
 from cuprof.analysis.trials import StudyTrial, best_of_tunables
+from cuprof.analysis.tunable_maps import tunable_maps
 from cuprof.comparison import Entry
 from cuprof.point import Point
 from cuprof.reading.sweeps import is_search
@@ -62,6 +64,13 @@ def test_the_fastest_is_no_lucky_median_of_few_samples() -> None:
     ]
     (best,) = best_of_tunables(tried)
     assert best.tunables.width == 16
+    study: Any = SimpleNamespace(right_here=tried)
+    (drawn,) = tunable_maps(study)
+    assert drawn.best is best
+    listed = fastest_table(SimpleNamespace(right_here=tried * ENOUGH))  # type: ignore[arg-type]
+    assert listed is not None
+    assert [listed.rows[0].note, listed.rows[0].cells[1].text] == ["width=16", "1.000"]
+    assert "the longest counts" in listed.notes[0]
     found = find_search(SimpleNamespace(is_search=True, right_here=tried))  # type: ignore[arg-type]
     assert found is not None
     assert found.best_ns == (12.4e3, 12.4e3, 12.4e3)
