@@ -54,6 +54,7 @@ trial takes about as long by itself. Of two jobs that are built side by side onl
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
+LEAST_GAIN = 1e-3
 
 
 def open_search(
@@ -339,7 +340,10 @@ class SearchFeed:
         )
         left = [share for group in range(len(self.problems)) if (share := self.strategy.likely_left(group)) is not None]
         if left:
-            self.note(f"search: trying the rest is expected to gain at most about {100 * max(left):.1f} %")
+            gain = f"about {100 * max(left):.1f} %" if max(left) >= LEAST_GAIN else f"less than {100 * LEAST_GAIN:g} %"
+            self.note(
+                f"search: its model expects trying the rest to gain {gain}; it knows nothing of what it has not met"
+            )
         duels: deque[Duel] = deque()
         for problem, chosen in zip(self.problems, candidates, strict=True):
             if chosen:

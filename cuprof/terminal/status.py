@@ -49,7 +49,7 @@ def _lines(sweep: Progress, width: int) -> Iterator[Line]:
                     str(station.process_id),
                     str(station.done),
                     f"{format_duration(max(station.silent_s, 0.0))} ago",
-                    DOING.get(station.state, station.doing or "nothing yet"),
+                    DOING.get(station.state, station.doing or ("–" if station.done else "nothing yet")),
                 ),
                 "" if station.state == "working" else "dim",
             )

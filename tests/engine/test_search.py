@@ -123,6 +123,8 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     assert {job.measure.max_samples for job in looks} == {5, 60}, "few samples first, more for what is promising"
     assert bench.notes[-1].startswith("search: n=64: best is waiting · width=64, height=2, unroll=4 with 106.")
     assert "error rate 5 %" in bench.notes[-1]
+    gain = r"search: its model expects trying the rest to gain (about \d+\.\d|less than 0\.1) %; "
+    assert any(re.match(gain, note) for note in bench.notes)
 
 
 @pytest.mark.parametrize("backend", list_backends())
