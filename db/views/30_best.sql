@@ -62,4 +62,4 @@ SELECT
 FROM ranked AS w
 CROSS JOIN timings AS g
 WHERE w.place = 1 AND g.timing_id = w.timing_id
-ORDER BY g.family, g.problem, g.device, g.measure, g.samples DESC, g.method, g.variant;
+ORDER BY g.family, g.problem, g.device, g.measure, g.samples DESC, g.recorded_at DESC, g.method, g.variant;

@@ -1,19 +1,37 @@
 -- One row a run of a sweep and measure in the order of measuring: its time, and the best of its problem until then.
+-- A run without a time stands under the first measure of its sweep.
 CREATE VIEW search_progress AS
-WITH looks AS (
+WITH runs AS (
     SELECT
         r.sweep_id,
         t.problem_id,
-        m.measure,
+        COALESCE(
+            m.measure,
+            (
+                SELECT MIN(f.measure) FROM timing AS f
+                WHERE f.run_id = (
+                    SELECT x.id FROM run AS x
+                    WHERE x.sweep_id = r.sweep_id AND EXISTS (SELECT 1 FROM timing AS y WHERE y.run_id = x.id)
+                    ORDER BY x.id
+                    LIMIT 1
+                )
+            )
+        ) AS measure,
         r.id AS run_id,
         r.trial_id,
         m.id AS timing_id,
-        ROW_NUMBER() OVER until_then AS look,
-        MIN(CASE WHEN r.state = 'ok' THEN m.median_ns END) OVER until_then AS best_ns
+        CASE WHEN r.state = 'ok' THEN m.median_ns END AS median_ns
     FROM run AS r
     JOIN trial AS t ON t.id = r.trial_id
     LEFT JOIN timing AS m ON m.run_id = r.id
-    WINDOW until_then AS (PARTITION BY r.sweep_id, t.problem_id, m.measure ORDER BY r.id)
+),
+looks AS (
+    SELECT
+        runs.*,
+        ROW_NUMBER() OVER until_then AS look,
+        MIN(median_ns) OVER until_then AS best_ns
+    FROM runs
+    WINDOW until_then AS (PARTITION BY sweep_id, problem_id, measure ORDER BY run_id)
 )
 SELECT
     l.sweep_id,
@@ -28,7 +46,7 @@ SELECT
         SELECT COUNT(*) FROM run AS x
         LEFT JOIN timing AS y ON y.run_id = x.id
         WHERE x.trial_id = l.trial_id AND x.sweep_id = l.sweep_id AND x.id <= l.run_id
-            AND COALESCE(y.measure, '') = COALESCE(l.measure, '')
+            AND COALESCE(y.measure, l.measure, '') = COALESCE(l.measure, '')
     ) AS look_of_trial,
     r.recorded_at,
     r.state,

@@ -149,6 +149,26 @@ def test_of_what_was_looked_at_again_the_luckier_first_look_is_not_the_best(stud
     assert ratios[["tunables", "ratio"]].values.tolist() == [["block=64", 1.0], ["block=128", 1.0]]
     assert query(studied.url, "tunables")["fastest_us"].min() > 5, "a choice of one is none"
     assert query(studied.url, "slowest")["times_slower"].min() > 0.999
+    studied.record(sweep, make_outcome(other, make_timing(9.0, method="the last look", samples=40)))
+    methods = cold(query(studied.url, "best"))["method"].tolist()
+    assert methods.index("the last look") < methods.index("a longer look"), "of as many samples the newest"
+
+
+def test_progress_counts_each_look_those_that_failed_among_them(store: Store) -> None:
+    sweep = store.begin_sweep(replace(FACTS, plan_hash="a search"))
+    first, second = make_trial("warp", N, 128), make_trial("warp", N, 64)
+    store.enlist(sweep, [first, second])
+    store.record(sweep, make_outcome(first, make_timing(5.0, method="a look")))
+    store.record(sweep, make_outcome(second, state=State.WRONG_RESULT))
+    store.record(sweep, make_outcome(first, make_timing(6.0, method="a longer look")))
+    store.record(sweep, make_outcome(first, state=State.CRASHED))
+    frame = query(store.url, "SELECT * FROM search_progress ORDER BY run_id")
+    assert frame[["measure", "look", "look_of_trial", "best_us"]].values.tolist() == [
+        ["cold", 1, 1, 5.0],
+        ["cold", 2, 1, 5.0],
+        ["cold", 3, 2, 5.0],
+        ["cold", 4, 3, 5.0],
+    ]
 
 
 def test_an_earlier_look_counts_once_another_sweep_goes_by_it(studied: Store) -> None:
