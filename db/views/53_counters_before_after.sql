@@ -11,8 +11,9 @@ timed AS MATERIALIZED (
     SELECT
         q.*,
         (
-            SELECT MIN(k.median_ns) FROM ranking AS k
-            WHERE k.trial_id = q.trial_id AND k.sweep_id = 0 AND k.is_right = TRUE AND k.measure = q.cache_mode
+            SELECT MIN(g.median_ns) FROM run AS r
+            JOIN timing AS g ON g.run_id = r.id
+            WHERE r.trial_id = q.trial_id AND r.state = 'ok' AND g.measure = q.cache_mode
         ) AS median_ns
     FROM profiled AS q
 ),

@@ -1,22 +1,14 @@
 -- One row a run of a sweep and measure in the order of measuring: its time, and the best of its problem until then.
--- A run without a time stands under the first measure of its sweep.
+-- A run without a time stands under the first measure that its sweep has.
 CREATE VIEW search_progress AS
-WITH runs AS (
+WITH usual AS MATERIALIZED (
+    SELECT k.sweep_id, MIN(k.measure) AS measure FROM ranking AS k WHERE k.sweep_id > 0 GROUP BY k.sweep_id
+),
+runs AS (
     SELECT
         r.sweep_id,
         t.problem_id,
-        COALESCE(
-            m.measure,
-            (
-                SELECT MIN(f.measure) FROM timing AS f
-                WHERE f.run_id = (
-                    SELECT x.id FROM run AS x
-                    WHERE x.sweep_id = r.sweep_id AND EXISTS (SELECT 1 FROM timing AS y WHERE y.run_id = x.id)
-                    ORDER BY x.id
-                    LIMIT 1
-                )
-            )
-        ) AS measure,
+        COALESCE(m.measure, u.measure) AS measure,
         r.id AS run_id,
         r.trial_id,
         m.id AS timing_id,
@@ -24,6 +16,7 @@ WITH runs AS (
     FROM run AS r
     JOIN trial AS t ON t.id = r.trial_id
     LEFT JOIN timing AS m ON m.run_id = r.id
+    LEFT JOIN usual AS u ON u.sweep_id = r.sweep_id
 ),
 looks AS (
     SELECT

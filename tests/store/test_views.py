@@ -161,13 +161,13 @@ def test_progress_counts_each_look_those_that_failed_among_them(store: Store) ->
     store.record(sweep, make_outcome(first, make_timing(5.0, method="a look")))
     store.record(sweep, make_outcome(second, state=State.WRONG_RESULT))
     store.record(sweep, make_outcome(first, make_timing(6.0, method="a longer look")))
-    store.record(sweep, make_outcome(first, state=State.CRASHED))
+    store.record(sweep, make_outcome(second, state=State.CRASHED))
     frame = query(store.url, "SELECT * FROM search_progress ORDER BY run_id")
     assert frame[["measure", "look", "look_of_trial", "best_us"]].values.tolist() == [
         ["cold", 1, 1, 5.0],
         ["cold", 2, 1, 5.0],
         ["cold", 3, 2, 5.0],
-        ["cold", 4, 3, 5.0],
+        ["cold", 4, 2, 5.0],
     ]
 
 
