@@ -18,3 +18,8 @@ def count(number: int, noun: str, plural: str = "s") -> str:
 def list_first(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Return names for a sentence, the first of them where they are many: "a, b" or "a, b and 3 more"."""
     return between.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def level_text(confidence: float) -> str:
+    """Return a level as a percentage for a sentence: "95 %"."""
+    return f"{confidence * 100:g}\N{NO-BREAK SPACE}%"

@@ -12,7 +12,7 @@ from cuprof.analysis.labels import point_label
 from cuprof.analysis.published import PublishedValue, whole
 from cuprof.analysis.quantities import QUANTITIES, Dimension
 from cuprof.analysis.study import Study
-from cuprof.analysis.trials import StudyTrial, by_time, grouped
+from cuprof.analysis.trials import StudyTrial, by_sure_time, grouped
 from cuprof.point import Point
 from cuprof.profiling.knowledge import heading_of
 
@@ -65,7 +65,9 @@ def choose(every: Iterable[Candidate], facts: Sequence[str]) -> dict[Key, Candid
     chosen = {}
     for key, group in grouped(every, lambda each: tuple(fact_of(each.trial, fact) for fact in facts)).items():
         valued = [each for each in group if each.value is not None]
-        best = min(valued or group, key=lambda each: by_time(each.trial) if each.value is not None else not each.reason)
+        best = min(
+            valued or group, key=lambda each: by_sure_time(each.trial) if each.value is not None else not each.reason
+        )
         differing = {
             name: value
             for name, value in best.trial.tunables.items()

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from cuprof.analysis.failures import failure_groups, surprising_passes
 from cuprof.analysis.labels import list_names, shorten
 from cuprof.analysis.orders import published_order, winners
-from cuprof.analysis.quantities import choose_scale, format_ratio, format_value, level_text
+from cuprof.analysis.quantities import choose_scale, format_ratio, format_value
 from cuprof.analysis.sampling_notes import sampling_notes
 from cuprof.analysis.search import describe_standing
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, by_sure_time, by_time, grouped
 from cuprof.records import FAILED, State
 from cuprof.statistics import Verdict
-from cuprof.wording import count
+from cuprof.wording import count, level_text
 
 TELLING_SHARE = 0.1
 """Below this share of the read bandwidth memory is not the limit, and the headline leaves the share out."""

@@ -12,7 +12,7 @@ from cuprof.analysis.counter_sentences import describe_change, format_change, fo
 from cuprof.analysis.launches import launches_text, rollup_text
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Table
-from cuprof.analysis.trials import StudyTrial, by_time, grouped
+from cuprof.analysis.trials import StudyTrial, by_sure_time, grouped
 from cuprof.analysis.undefined_ratios import explain
 from cuprof.backends.registry import find_spec
 from cuprof.point import Point
@@ -153,7 +153,7 @@ def _at_one_problem(study: Study, profiled: Sequence[StudyTrial]) -> list[StudyT
         return []
     problem = study.reference if any(trial.problem == study.reference for trial in right) else right[0].problem
     here = [trial for trial in right if trial.problem == problem]
-    best = [min(trials, key=by_time) for trials in grouped(here, lambda trial: trial.contender).values()]
+    best = [min(trials, key=by_sure_time) for trials in grouped(here, lambda trial: trial.contender).values()]
     return _with_left_out(study, best, problem)
 
 
@@ -191,7 +191,9 @@ def _choose(
     if not shared:
         return None
     problem = study.reference if study.reference in shared else shared[0]
-    before, after = (min((each for each in side if each.problem == problem), key=by_time) for side in (befores, afters))
+    before, after = (
+        min((each for each in side if each.problem == problem), key=by_sure_time) for side in (befores, afters)
+    )
     return before, after
 
 

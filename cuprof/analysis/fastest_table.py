@@ -5,7 +5,7 @@ from __future__ import annotations
 from cuprof.analysis.quantities import choose_scale, format_ratio
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import Cell, Column, Row, Table
-from cuprof.analysis.trials import by_time, grouped
+from cuprof.analysis.trials import by_sure_time, grouped
 
 ENOUGH = 40
 """So many configurations at the reference problem are tried before the fastest are listed."""
@@ -17,13 +17,16 @@ def fastest_table(study: Study) -> Table | None:
     trials = [trial for trial in study.right_here if trial.tunables and trial.median_ns]
     if len(trials) <= ENOUGH:
         return None
-    best_ns = min(by_time(trial) for trial in trials)
+    best_ns = min(by_sure_time(trial) for trial in trials)
     scale = choose_scale("time", [best_ns])
     rows = []
     for contender, tried in grouped(trials, lambda trial: trial.contender).items():
-        for trial in sorted(tried, key=by_time)[:TOP]:
-            cells = (Cell(scale.format(trial.median_ns)), Cell(format_ratio(by_time(trial) / best_ns)))
-            rows.append(Row(contender, trial.tunables_label, cells, "fastest" if by_time(trial) == best_ns else ""))
+        for trial in sorted(tried, key=by_sure_time)[:TOP]:
+            sure_ns = by_sure_time(trial)
+            cells = (Cell(scale.format(trial.median_ns), note=trial.few_samples), Cell(format_ratio(sure_ns / best_ns)))
+            rows.append(Row(contender, trial.tunables_label, cells, "fastest" if sure_ns == best_ns else ""))
     note = f"The {TOP} fastest of each variant, of {len(trials)} configurations at {trials[0].problem_name}."
+    if any(trial.few_samples for trial in trials):
+        note += " Of samples too few for an interval the longest counts."
     columns = (Column(f"time {scale.unit}"), Column("× the fastest"))
     return Table("Fastest configurations", "Variant", columns, tuple(rows), (note,), folded=True)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from cuprof.analysis.labels import shorten
 from cuprof.analysis.quantities import format_ratio
 from cuprof.analysis.study import Study
-from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_time, grouped
+from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_sure_time, grouped
 from cuprof.statistics import Verdict
 from cuprof.wording import count
 
@@ -72,7 +72,7 @@ def winners(study: Study) -> list[str]:
 
 def _fastest(study: Study, trials: Sequence[StudyTrial]) -> str:
     """Return who is the fastest at one problem: those that are as fast as each other, and those undecided beside it."""
-    first = min(trials, key=by_time)
+    first = min(trials, key=by_sure_time)
     verdicts = {trial: Verdict.SAME if trial is first else study.verdict(first, trial) for trial in trials}
     level, open_ = (
         [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict is wanted]

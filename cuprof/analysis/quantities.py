@@ -124,8 +124,3 @@ def format_ratio(ratio: float) -> str:
     """Return a ratio for a sentence: "3.41 times"; more digits near 1, fewer when large."""
     decimals = 3 if 0.95 < ratio < 1.05 else 2 if ratio < 10 else 1 if ratio < 100 else 0
     return f"{ratio:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
-def level_text(confidence: float) -> str:
-    """Return a level as a percentage for a sentence: "95 %"."""
-    return f"{confidence * 100:g}\N{NO-BREAK SPACE}%"

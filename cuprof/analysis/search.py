@@ -9,16 +9,13 @@ from itertools import combinations
 import numpy as np
 
 from cuprof.analysis.labels import point_label
-from cuprof.analysis.quantities import level_text
 from cuprof.analysis.study import Study
 from cuprof.analysis.trials import StudyTrial, by_sure_time, by_time
 from cuprof.point import Coordinate
-from cuprof.search.duel import LOOKS, Standing, find_differing, look, noise_of
+from cuprof.search.duel import LOOKS, describe_failed, find_differing, look, noise_of
 from cuprof.search.space import Space
 from cuprof.statistics.verdict import Rule
-from cuprof.wording import list_first
 
-MOST_NAMED = 4
 LEAST = 12
 """A model of fewer trials says nothing."""
 MOST_FITTED, MOST_DRAWN, MOST_PARTS = 200, 2000, 12
@@ -66,46 +63,42 @@ def find_search(study: Study) -> Found | None:
     return Found(tuple(tried), tuple(map(float, best)), variant, tuple(parts), _slices(tried))
 
 
-def find_standing(study: Study) -> Standing[StudyTrial] | None:
-    """Return how those of a search's last comparison at the reference problem stand; None where there was none.
+def describe_standing(study: Study) -> str:
+    """Return one sentence about a search's last comparison at the reference problem, or nothing where there was none.
 
-    They are told by the job that was measured last, and by the rule that the search goes by.
+    It is told by what was measured last there, and by the rule and in the words of the search itself.
     """
     settings = study.configuration.get("search") or {}
     if not study.is_search or study.sweep.state != "finished" or settings.get("objective") != "time":
-        return None
-    here = [(trial, trial.run, trial.entry) for trial in study.right_here]
-    _, job = max(((run.id, entry.job) for _, run, entry in here if run and entry), default=(0, ""))
-    if not job:
-        return None
-    last = {trial: entry for trial, _, entry in here if entry and entry.job == job and trial.interval}
-    measures = {trial.measure for trial in last}
-    if len(last) < 2 or len(measures) > 1:  # a single candidate, or looks of few samples
-        return None
+        return ""
+    last = _list_last(study)
+    right = [trial for trial in last if trial.is_right and trial.entry]
+    if last and not right:
+        return f"Of the search's candidates {describe_failed(len(last))}."
+    measures = {trial.measure for trial in right if trial.interval}
+    series = {
+        trial: trial.entry.series[trial.measure] for trial in right if trial.interval and trial.entry and trial.measure
+    }
+    if len(series) < 2 or len(measures) > 1:  # a single candidate, or looks of few samples
+        return ""
     (measure,) = measures
     assert measure is not None
-    series = {trial: entry.series[measure] for trial, entry in last.items()}
-    noise = noise_of(measure, on_host=any(entry.on_host for entry in last.values()))
-    return look(series, Rule(float(settings["effect"]), float(settings["error_rate"]) / LOOKS), noise)
+    noise = noise_of(measure, on_host=any(trial.entry.on_host for trial in series if trial.entry))
+    effect, error_rate = float(settings["effect"]), float(settings["error_rate"])
+    standing = look(series, Rule(effect, error_rate / LOOKS), noise)
+    said = standing.describe(lambda trial: _describe(trial, standing.best), effect, error_rate)
+    return f"The search compared its last candidates side by side: {standing.best.setting} is {said}."
 
 
-def describe_standing(study: Study) -> str:
-    """Return one sentence about a search's last comparison, or nothing."""
-    standing = find_standing(study)
-    if standing is None:
-        return ""
-    settings = study.configuration["search"]
-    level = [_describe(trial, standing.best) for trial in standing.list_level()]
-    unsure, beaten = len(standing.list_open()), len(standing.list_beaten())
-    parts = [
-        f"level with {list_first(level, MOST_NAMED, '; ')} (within {level_text(settings['effect'])})" if level else "",
-        f"not told from {unsure} more" if unsure else "",
-        f"faster than {beaten}" if beaten else "",
-    ]
-    return (
-        f"The search compared its last candidates side by side: {standing.best.setting} is "
-        f"{', '.join(filter(None, parts))}; the error rate of that is {level_text(settings['error_rate'])}."
-    )
+def _list_last(study: Study) -> list[StudyTrial]:
+    """Return whom a search measured last at the reference problem, side by side, those that failed then among them."""
+    runs = {
+        trial: trial.run
+        for trial in study.trials
+        if trial.problem == study.reference and trial.run and trial.run.sweep_id == study.sweep.id and trial.run.job
+    }
+    job = max(((run.id, run.job) for run in runs.values()), default=(0, ""))[1]
+    return [trial for trial, run in runs.items() if run.job == job]
 
 
 def _describe(trial: StudyTrial, best: StudyTrial) -> str:

@@ -12,7 +12,7 @@ from cuprof.analysis.experiment import FigureSpec
 from cuprof.analysis.published import whole
 from cuprof.analysis.quantities import QUANTITIES
 from cuprof.analysis.study import Device, Study
-from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_kind, by_time, grouped
+from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_kind, by_sure_time, by_time, grouped
 from cuprof.wording import count
 
 MOST_BARS = 40
@@ -63,7 +63,7 @@ class Scaling:
     @property
     def fastest_at_the_end(self) -> StudyTrial:
         """Return the fastest trial at the largest x."""
-        return min((trial for trial in self.trials if self.x_of(trial) == self.xs[-1]), key=by_time)
+        return min((trial for trial in self.trials if self.x_of(trial) == self.xs[-1]), key=by_sure_time)
 
     def x_of(self, trial: StudyTrial) -> float:
         """Return a trial's place on the axis."""

@@ -10,13 +10,14 @@ from cuprof.analysis.facts import keep
 from cuprof.analysis.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED
 from cuprof.analysis.labels import point_label, shorten
 from cuprof.analysis.published import PublishedValue
-from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale, format_value, level_text
+from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale, format_value
 from cuprof.analysis.study import Study
 from cuprof.analysis.tables import MISSING, Cell, Column, Row, Table
 from cuprof.analysis.trials import StudyTrial, best_of_tunables, by_kind, grouped
 from cuprof.point import Point
 from cuprof.records import NOT_RUN, State
 from cuprof.statistics import Verdict
+from cuprof.wording import level_text
 
 HEADINGS = {
     "time": "Time",

@@ -10,7 +10,7 @@ from typing import Any
 from cuprof.analysis.experiment import Experiment
 from cuprof.analysis.load_counters import Counters
 from cuprof.analysis.published import PublishedValue
-from cuprof.analysis.trials import RANKING, StudyTrial, best_of_tunables, by_time
+from cuprof.analysis.trials import RANKING, StudyTrial, best_of_tunables, by_sure_time
 from cuprof.comparison.compare import ComparedTrial, Options
 from cuprof.comparison.pairs import VariantComparisons
 from cuprof.config.model import MeasureConfig
@@ -127,13 +127,13 @@ class Study:
         """Return the library variants among `best`, the fastest first."""
         names = self.experiment.libraries
         chosen = [trial for trial in self.best if (trial.variant in names if names else trial.kind == "library")]
-        return sorted(chosen, key=by_time)
+        return sorted(chosen, key=by_sure_time)
 
     def baseline_of(self, trial: StudyTrial, against: str = "") -> StudyTrial | None:
         """Return the best trial of the baseline or of `against` at this problem, on the same device if there is one."""
         name = against or self.stand_in or self.baseline
         found = self._fastest.get((trial.problem, name), {})
-        return found.get(trial.device) or min(found.values(), key=by_time, default=None)
+        return found.get(trial.device) or min(found.values(), key=by_sure_time, default=None)
 
     def speedup(self, trial: StudyTrial, against: str = "") -> float | None:
         """Return how many times as fast a right trial is as the baseline (or `against`), None where one is missing."""
@@ -177,7 +177,7 @@ class Study:
     def _fastest(self) -> dict[tuple[Point, str], dict[str, StudyTrial]]:
         """Return problem and variant or contender → device → its fastest right trial."""
         found: dict[tuple[Point, str], dict[str, StudyTrial]] = {}
-        for trial in sorted(self.right, key=by_time):
+        for trial in sorted(self.right, key=by_sure_time):
             for name in (trial.variant, trial.contender):
                 found.setdefault((trial.problem, name), {}).setdefault(trial.device, trial)
         return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cuprof.analysis.study import Study
-from cuprof.analysis.trials import StudyTrial, by_time, grouped
+from cuprof.analysis.trials import StudyTrial, by_sure_time, by_time, grouped
 from cuprof.point import Coordinate
 
 FEWEST_CHOICES = 3
@@ -48,8 +48,8 @@ def _map(contender: str, trials: list[StudyTrial]) -> TunableMap | None:
     return TunableMap(
         contender,
         axes,
-        {place: min(map(by_time, here)) for place, here in cells.items()},
-        min(trials, key=by_time),
+        {place: by_time(min(here, key=by_sure_time)) for place, here in cells.items()},
+        min(trials, key=by_sure_time),
         max(trials, key=by_time),
         len(varying) > 2,
     )

@@ -52,8 +52,9 @@ def read_entries(
     shelf = Shelf(connection.engine)
     references: dict[tuple[int, str], tuple[str, dict[Measure, Series]]] = {}
     for each in list_references(connection, measured_in):
-        _, series = references.setdefault((each.sweep_id, each.job), (each.identity, {}))
-        series[each.measure] = StoredSeries(shelf, each.timing_id, each.median_ns)
+        identity, series = references.setdefault((each.sweep_id, each.job), (each.identity, {}))
+        if each.identity == identity:  # the first of those that a job has, as a search's jobs have several
+            series[each.measure] = StoredSeries(shelf, each.timing_id, each.median_ns)
 
     @cache
     def methods(sweep_id: int, timed: tuple[tuple[Measure, str, str], ...]) -> Methods:

@@ -14,7 +14,7 @@ from cuprof.engine.planning import Prepared
 from cuprof.measure.method import methods
 from cuprof.point import Point
 from cuprof.records import Measure, Outcome, State, Timing, Trial
-from cuprof.search.duel import LOOKS, Standing, find_differing, look, noise_of
+from cuprof.search.duel import LOOKS, Standing, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Rule
 from cuprof.worker.messages import Job
@@ -33,6 +33,7 @@ class Ending:
     Args:
         standing: of the candidates' last look; None where there was one candidate alone, or no comparison.
         best: None where nothing is right.
+        beaten: how many earlier looks found slower.
         level: those that the last look calls level with the best.
         value: of the objective, where that is not time alone.
         failed: candidates that were right when they were tried, and of which none is in the last comparison.
@@ -119,19 +120,19 @@ class Duel:
         rule = Rule(self.settings.effect, self.settings.error_rate / LOOKS)
         standing = look(self._series, rule, noise_of(self.measure, on_host=is_host(self.candidates[0].device)))
         beaten = standing.list_beaten()
-        self.beaten += len(beaten)
         best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
         self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
         if not standing.list_open() or self.looks >= LOOKS:
             level = tuple(self.left[identity] for identity in standing.list_level())
             self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, level, self.value)
+        self.beaten += len(beaten)
 
 
 def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     """Return one line about what a search came to for a problem."""
     where = f"search: {ending.problem.label}: "
     if ending.failed:
-        return f"{where}none of the {ending.failed} best gave a right result again when they were compared"
+        return f"{where}{describe_failed(ending.failed)}"
     if ending.best is None:
         lacks = "" if settings.objective == "time" else f" of which {settings.objective} is known"
         return f"{where}no configuration gives a right result{lacks}"
@@ -142,15 +143,9 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     standing = ending.standing
     if standing is None or not (standing.judgements or ending.beaten):
         return f"{text}, compared with no other"
-    unsure, parts = standing.list_open(), []
-    if ending.level:
-        named = "; ".join(_describe_difference(trial, ending.best) for trial in ending.level)
-        parts.append(f"level (within {settings.effect:.2g}) with {len(ending.level)}: {named}")
-    if unsure:
-        parts.append(f"not told from {len(unsure)} more")
-    if ending.beaten:
-        parts.append(f"faster than {ending.beaten}")
-    return f"{text}: {', '.join(parts)}; error rate {settings.error_rate:.2g}"
+    level = {trial.identity: _describe_difference(trial, ending.best) for trial in ending.level}
+    said = standing.describe(level.__getitem__, settings.effect, settings.error_rate, ending.beaten)
+    return f"{text}: {said}".replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _describe_difference(trial: Trial, best: Trial) -> str:

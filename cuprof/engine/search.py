@@ -56,6 +56,7 @@ STUCK_S, STUCK_TIMES = 5.0, 10
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
+LEAST_GAIN = 1e-3
 
 
 def open_search(
@@ -394,7 +395,10 @@ class SearchFeed:
             self.note(f"search: {len(self._stuck)} were compiled for over {min(self._stuck):.0f} s and are left out")
         left = [share for group in range(len(self.problems)) if (share := self.strategy.likely_left(group)) is not None]
         if left:
-            self.note(f"search: trying the rest is expected to gain at most about {100 * max(left):.1f} %")
+            gain = f"about {100 * max(left):.1f} %" if max(left) >= LEAST_GAIN else f"less than {100 * LEAST_GAIN:g} %"
+            self.note(
+                f"search: its model expects trying the rest to gain {gain}; it knows nothing of what it has not met"
+            )
         duels: deque[Duel] = deque()
         for problem, chosen in zip(self.problems, candidates, strict=True):
             if chosen:

@@ -51,12 +51,13 @@ def _progress(found: Found) -> Figure:
         },
     ]
     text = (
-        f"Times of {count(len(places), 'configuration')} in the order in which they were tried, and the best so far; "
-        f"the best, {format_value('time', best.median_ns)}, was number {first}."
+        f"Times of {count(len(places), 'configuration')} with a right result at {plain(best.problem_name)}, in the "
+        f"order in which they were tried, and the best so far; the best, {format_value('time', best.median_ns)}, was "
+        f"number {first}."
     )
     layout = {
         "height": 400,
-        "xaxis": {"title": {"text": "configurations tried"}},
+        "xaxis": {"title": {"text": "right configurations tried"}},
         "yaxis": {"type": "log", "title": {"text": axis_title("Time", scale)}},
         "showlegend": True,
     }

@@ -12,11 +12,13 @@ from cuprof.statistics.contrast import Pair, contrast_all
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
+from cuprof.wording import level_text, list_first
 
 K = TypeVar("K", bound=Hashable)
 
 LOOKS = 3
 """The duel ends after so many looks at the latest; each has samples of its own and its part of the error rate."""
+MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,34 @@ class Standing(Generic[K]):
     def list_beaten(self) -> list[K]:
         """Return those that are slower."""
         return [each for each, judgement in self.judgements.items() if judgement.verdict is Verdict.SLOWER]
+
+    def describe(self, name: Callable[[K], str], effect: float, error_rate: float, beaten_before: int = 0) -> str:
+        """Return what is said of the best one, as "level with a=2 (within 1 %), faster than 3; error rate 5 %".
+
+        Args:
+            name: what one has otherwise than the best.
+            error_rate: of all looks together.
+            beaten_before: how many were slower in an earlier look, and had no part in this one.
+        """
+        level, unsure, beaten = self.list_level(), len(self.list_open()), len(self.list_beaten())
+        earlier = f"than {beaten_before} in earlier looks" if beaten_before else ""
+        parts = [
+            f"level with {list_first([*map(name, level)], MOST_NAMED, '; ')} (within {level_text(effect)})"
+            if level
+            else "",
+            f"not told from {unsure} more" if unsure else "",
+            f"faster {', '.join(filter(None, [f'than {beaten}' if beaten else '', earlier]))}"
+            if beaten or earlier
+            else "",
+        ]
+        return f"{', '.join(filter(None, parts))}; error rate {level_text(error_rate)}"
+
+
+def describe_failed(candidates: int) -> str:
+    """Return what is said where no candidate was right when they were compared."""
+    if candidates == 1:
+        return "the best gave no right result again when it was compared"
+    return f"none of the {candidates} best gave a right result again when they were compared"
 
 
 def find_differing(tunables: Point, best: Point) -> Point:

@@ -1,8 +1,9 @@
 """What views rank by, small enough to be read whole: one short row a timing instead of five long ones.
 
 A timing has a row for each sweep that goes by its run, and one under sweep 0 where it is the newest of its trial,
-measure and method. The rows are computed from the other tables; whoever changes those refreshes these in the
-same transaction.
+measure and method. There the earlier looks of a search, by whose luckiest all others would be judged, do not count as
+right: their sweep goes by a later run of the trial, and no other sweep goes by them. The rows are computed from the
+other tables; whoever changes those refreshes these in the same transaction.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ _FACTS = (
     *(Trial.problem_id, Trial.variant_id, Timing.measure, Timing.method, Timing.median_ns),
     *(Trial.id.label("trial_id"), Timing.id.label("timing_id")),
 )
+_IS_EARLIER_LOOK = sa.and_(
+    ~sa.exists().where(SweepTrial.run_id == Run.id),
+    sa.exists().where(
+        SweepTrial.trial_id == Run.trial_id, SweepTrial.sweep_id == Run.sweep_id, SweepTrial.run_id > Run.id
+    ),
+)
 
 
 def refresh(connection: Connection, trial_id: int | None = None) -> None:
@@ -32,6 +39,13 @@ def refresh_sweep(connection: Connection, sweep_id: int) -> None:
     """Rank the timings of the runs that a sweep goes by anew."""
     connection.execute(sa.delete(Ranking).where(Ranking.sweep_id == sweep_id))
     connection.execute(_insert(_of_sweeps(SweepTrial.sweep_id == sweep_id)))
+    theirs = sa.select(Ranking.timing_id).where(Ranking.sweep_id == sweep_id, Ranking.is_right)
+    connection.execute(  # what was an earlier look, and this sweep goes by
+        sa.update(Ranking)
+        .where(Ranking.sweep_id == ALL_SWEEPS, ~Ranking.is_right, Ranking.timing_id.in_(theirs))
+        .where(sa.exists().where(Trial.id == Ranking.trial_id, Trial.state == State.OK.value))
+        .values(is_right=True)
+    )
 
 
 def _insert(rows: Any) -> sa.Insert:
@@ -47,7 +61,7 @@ def _newest(*chosen: sa.ColumnElement[bool]) -> Any:
             sa.literal(ALL_SWEEPS).label("sweep_id"),
             sa.literal(0).label("ordinal"),
             sa.func.coalesce(Run.device_id, Trial.device_id, 0).label("device_id"),
-            sa.and_(is_ok, Trial.state == State.OK.value, has_median).label("is_right"),
+            sa.and_(is_ok, Trial.state == State.OK.value, has_median, ~_IS_EARLIER_LOOK).label("is_right"),
             *_FACTS,
             place.label("place"),
         )

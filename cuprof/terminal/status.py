@@ -50,7 +50,9 @@ def _lines(sweep: Progress, width: int) -> Iterator[Line]:
                     str(station.process_id),
                     str(station.done),
                     f"{format_duration(max(station.silent_s, 0.0))} ago",
-                    DOING[station.state] + taken if station.state in DOING else station.doing or "nothing yet",
+                    DOING[station.state] + taken
+                    if station.state in DOING
+                    else station.doing or ("–" if station.done else "nothing yet"),
                 ),
                 "" if station.state == "working" else "dim",
             )

@@ -8,6 +8,6 @@ JOIN best AS b
     AND b.device_key = t.device_key
     AND b.measure = t.measure
     AND b.method = t.method
-WHERE t.state = 'ok' AND t.run_state = 'ok' AND t.expected = 'right'
+WHERE t.ranked = 1 AND t.expected = 'right'
 ORDER BY times_slower DESC, t.timing_id
 LIMIT 20;

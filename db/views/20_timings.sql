@@ -19,6 +19,7 @@ SELECT
     d.comparable AS device_key,
     t.state,
     r.state AS run_state,
+    CASE WHEN k.is_right THEN 1 ELSE 0 END AS ranked,
     g.measure,
     g.method,
     g.median_ns * 1e-3 AS median_us,

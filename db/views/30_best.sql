@@ -16,15 +16,11 @@ WITH groups AS MATERIALIZED (
             WHERE x.is_right = TRUE
                 AND x.sweep_id = 0 AND x.problem_id = k.problem_id AND x.variant_id = k.variant_id
                 AND x.device_id = k.device_id AND x.measure = k.measure AND x.method = k.method
-                AND EXISTS (
-                    SELECT 1 FROM timing AS y JOIN sweep_trial AS z ON z.run_id = y.run_id WHERE y.id = x.timing_id
-                )
             ORDER BY x.median_ns, x.ordinal, x.timing_id
             LIMIT 1
         ) AS timing_id
     FROM ranking AS k
     WHERE k.is_right = TRUE AND k.sweep_id = 0
-        AND EXISTS (SELECT 1 FROM timing AS y JOIN sweep_trial AS z ON z.run_id = y.run_id WHERE y.id = k.timing_id)
     GROUP BY k.problem_id, k.variant_id, k.device_id, k.measure, k.method
 ),
 ranked AS MATERIALIZED (
@@ -66,4 +62,4 @@ SELECT
 FROM ranked AS w
 CROSS JOIN timings AS g
 WHERE w.place = 1 AND g.timing_id = w.timing_id
-ORDER BY g.family, g.problem, g.device, g.measure, g.samples DESC, g.method, g.variant;
+ORDER BY g.family, g.problem, g.device, g.measure, g.samples DESC, g.recorded_at DESC, g.method, g.variant;

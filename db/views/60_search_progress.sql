@@ -1,19 +1,30 @@
 -- One row a run of a sweep and measure in the order of measuring: its time, and the best of its problem until then.
+-- A run without a time stands under the first measure that its sweep has.
 CREATE VIEW search_progress AS
-WITH looks AS (
+WITH usual AS MATERIALIZED (
+    SELECT k.sweep_id, MIN(k.measure) AS measure FROM ranking AS k WHERE k.sweep_id > 0 GROUP BY k.sweep_id
+),
+runs AS (
     SELECT
         r.sweep_id,
         t.problem_id,
-        m.measure,
+        COALESCE(m.measure, u.measure) AS measure,
         r.id AS run_id,
         r.trial_id,
         m.id AS timing_id,
-        ROW_NUMBER() OVER until_then AS look,
-        MIN(CASE WHEN r.state = 'ok' THEN m.median_ns END) OVER until_then AS best_ns
+        CASE WHEN r.state = 'ok' THEN m.median_ns END AS median_ns
     FROM run AS r
     JOIN trial AS t ON t.id = r.trial_id
     LEFT JOIN timing AS m ON m.run_id = r.id
-    WINDOW until_then AS (PARTITION BY r.sweep_id, t.problem_id, m.measure ORDER BY r.id)
+    LEFT JOIN usual AS u ON u.sweep_id = r.sweep_id
+),
+looks AS (
+    SELECT
+        runs.*,
+        ROW_NUMBER() OVER until_then AS look,
+        MIN(median_ns) OVER until_then AS best_ns
+    FROM runs
+    WINDOW until_then AS (PARTITION BY sweep_id, problem_id, measure ORDER BY run_id)
 )
 SELECT
     l.sweep_id,
@@ -28,7 +39,7 @@ SELECT
         SELECT COUNT(*) FROM run AS x
         LEFT JOIN timing AS y ON y.run_id = x.id
         WHERE x.trial_id = l.trial_id AND x.sweep_id = l.sweep_id AND x.id <= l.run_id
-            AND COALESCE(y.measure, '') = COALESCE(l.measure, '')
+            AND COALESCE(y.measure, l.measure, '') = COALESCE(l.measure, '')
     ) AS look_of_trial,
     r.recorded_at,
     r.state,

@@ -1,4 +1,5 @@
 -- One row a configuration, problem, device, measure and method: how many times as long as the best of all it takes.
+-- Earlier looks of a search have no row, and none is the best.
 CREATE VIEW portfolio_ratios AS
 WITH fastest AS MATERIALIZED (
     SELECT q.problem_id, e.comparable AS device_key, q.measure, q.method, MIN(q.median_ns) AS median_ns
@@ -29,4 +30,4 @@ SELECT
 FROM timings AS g
 JOIN fastest AS f ON f.problem_id = g.problem_id
     AND f.device_key = g.device_key AND f.measure = g.measure AND f.method = g.method
-WHERE g.state = 'ok' AND g.run_state = 'ok' AND g.expected = 'right' AND g.median_us > 0;
+WHERE g.ranked = 1 AND g.expected = 'right' AND g.median_us > 0;

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from cuprof.analysis.fastest_table import ENOUGH, fastest_table
 from cuprof.analysis.search import describe_standing, explain, find_search
 from cuprof.analysis.trials import StudyTrial, best_of_tunables
+from cuprof.analysis.tunable_maps import tunable_maps
 from cuprof.comparison import Entry
 from cuprof.point import Point
 from cuprof.reading.sweeps import is_search
@@ -62,6 +64,13 @@ def test_the_fastest_is_no_lucky_median_of_few_samples() -> None:
     ]
     (best,) = best_of_tunables(tried)
     assert best.tunables.width == 16
+    study: Any = SimpleNamespace(right_here=tried)
+    (drawn,) = tunable_maps(study)
+    assert drawn.best is best
+    listed = fastest_table(SimpleNamespace(right_here=tried * ENOUGH))  # type: ignore[arg-type]
+    assert listed is not None
+    assert [listed.rows[0].note, listed.rows[0].cells[1].text] == ["width=16", "1.000"]
+    assert "the longest counts" in listed.notes[0]
     found = find_search(SimpleNamespace(is_search=True, right_here=tried))  # type: ignore[arg-type]
     assert found is not None
     assert found.best_ns == (12.4e3, 12.4e3, 12.4e3)
@@ -87,8 +96,13 @@ def candidate(width: int, median_ns: float, job: str, run_id: int, samples: int 
 
 def searched(*trials: StudyTrial, state: str = "finished", objective: str = "time") -> Any:
     settings = {"name": "surrogate", "objective": objective, "effect": 0.01, "error_rate": 0.05}
-    configuration, sweep = {"search": settings}, SimpleNamespace(state=state)
-    return SimpleNamespace(is_search=True, right_here=list(trials), configuration=configuration, sweep=sweep)
+    return SimpleNamespace(
+        is_search=True,
+        trials=trials,
+        reference=trials[0].problem if trials else None,
+        configuration={"search": settings},
+        sweep=SimpleNamespace(id=1, state=state),
+    )
 
 
 def test_the_last_comparison_is_told_by_the_searchs_own_rule() -> None:
@@ -96,7 +110,7 @@ def test_the_last_comparison_is_told_by_the_searchs_own_rule() -> None:
     last = [candidate(2, 1e4, "the duel", 2), candidate(4, 1.001e4, "the duel", 3), candidate(8, 1.1e4, "the duel", 4)]
     assert describe_standing(searched(looked, *last)) == (
         "The search compared its last candidates side by side: v with width=2 is level with width=4 "
-        "(within 1\N{NO-BREAK SPACE}%), faster than 1; the error rate of that is 5\N{NO-BREAK SPACE}%."
+        "(within 1\N{NO-BREAK SPACE}%), faster than 1; error rate 5\N{NO-BREAK SPACE}%."
     )
     for none in (
         searched(*last, state="interrupted"),
@@ -107,3 +121,19 @@ def test_the_last_comparison_is_told_by_the_searchs_own_rule() -> None:
         assert describe_standing(none) == ""
     few = [replace(each, timings={Measure.COLD: made_timing(1e4, count=5)}) for each in last]
     assert describe_standing(searched(*few)) == "", "looks of few samples are no comparison"
+
+
+def test_where_all_candidates_fail_in_the_last_comparison_their_looks_before_are_not_taken_for_it() -> None:
+    looked = [candidate(1, 1e4, "a longer look", 1), candidate(2, 1.2e4, "a longer look", 2)]
+    failed = [
+        replace(each, run=replace(each.run, state=State.WRONG_RESULT), timings={}, entry=None)
+        for each in (candidate(4, 1e4, "the duel", 3), candidate(8, 1e4, "the duel", 4))
+    ]
+    assert describe_standing(searched(*looked, *failed)) == (
+        "Of the search's candidates none of the 2 best gave a right result again when they were compared."
+    )
+    assert describe_standing(searched(*looked, failed[0])) == (
+        "Of the search's candidates the best gave no right result again when it was compared."
+    )
+    elsewhere = replace(failed[0], problem=Point(n=7))
+    assert "faster than 1" in describe_standing(searched(*looked, elsewhere)), "each problem has its own"

@@ -173,3 +173,22 @@ def test_variants_measured_on_two_cards_are_compared_by_the_reference_that_both_
     assert across.verdict is Verdict.SAME
     assert within.judgement.ratio == pytest.approx(1.12, abs=0.003)
     assert within.verdict is Verdict.SLOWER
+
+
+def test_of_several_trials_that_jobs_share_each_is_its_own_reference_as_in_a_search(store: Store) -> None:
+    made = [
+        Made("first", 50.0, job="a"),
+        Made("third", 51.5, job="b", rotation="two"),
+        Made("first", 51.5, job="b", rotation="two", again=True),
+        Made("fourth", 80.0, job="b", rotation="two"),
+        Made("fourth", 80.0, job="c", rotation="three", again=True),
+    ]
+    sweep = fill(store, made)
+    with store.snapshot() as connection:
+        entries = read_entries(connection, [sweep])
+    names = {entry.identity: entry.variant for entry in entries}
+    times = {"first": {"a": 50e3, "b": 51.5e3}, "fourth": {"b": 80e3, "c": 80e3}}
+    assert {entry.job for entry in entries} == {"a", "b"}
+    for entry in entries:
+        median_ns = entry.references[Measure.COLD].median_ns
+        assert median_ns == pytest.approx(times[names[entry.reference]][entry.job], rel=0.01)

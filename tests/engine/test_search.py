@@ -140,7 +140,9 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     assert len(duel.trials) >= 3
     assert {job.measure.max_samples for job in looks} == {5, 60}, "few samples first, more for what is promising"
     assert bench.notes[-1].startswith("search: n=64: best is waiting · width=64, height=2, unroll=4 with 106.")
-    assert "error rate 0.05" in bench.notes[-1]
+    assert "error rate 5 %" in bench.notes[-1]
+    gain = r"search: its model expects trying the rest to gain (about \d+\.\d|less than 0\.1) %; "
+    assert any(re.match(gain, note) for note in bench.notes)
 
 
 @pytest.mark.parametrize("backend", list_backends())
@@ -237,7 +239,7 @@ def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monke
         right += best in {duel.ending.best.identity, *(trial.identity for trial in duel.ending.level)}
         names.append(describe_ending(duel.ending, bench.config.search))
     assert right >= 95, names
-    assert "level (within 0.01) with 3: unroll=1; unroll=4; height=2, unroll=1, faster than 1; error rate" in names[0]
+    assert "level with unroll=1; unroll=4; height=2, unroll=1 (within 1 %), faster than 1; error rate 5 %" in names[0]
 
 
 def test_a_station_that_is_lost_gives_its_trials_and_its_duel_back() -> None:

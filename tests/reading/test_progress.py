@@ -56,6 +56,8 @@ def test_what_runs_where_what_failed_and_how_long_still(
     for part in ("3 of 6 trials, 1 failed", "left", "time: one", "build: another", "node-9", "silent: others take"):
         assert part in told, told
     assert "failed: reduction/interleaved" in told
+    between = replace(found, stations=(replace(found.stations[0], doing="", done=2),))
+    assert "nothing yet" not in text(between), "what is done is something"
     printed = cli("status", "--store", store.url).out
     assert printed.splitlines()[0].startswith(f"sweep {sweep_id} (study): running, 3 of 6 trials")
     assert "\x1b" not in printed

@@ -38,3 +38,12 @@ def test_few_samples_tell_nothing(count: int) -> None:
 
 def test_a_single_candidate_is_the_best() -> None:
     assert look(sample([1.0], np.random.default_rng(1), 5), Rule(), lambda _: NO_NOISE) == Standing(0, {})
+
+
+def test_what_earlier_looks_found_slower_is_told_apart_from_what_the_last_did() -> None:
+    medians = [10_000.0, 10_000.0, 10_500.0]
+    standing = look(sample(medians, np.random.default_rng(1), 200), Rule(0.01, 0.05), lambda _: NO_NOISE)
+    said = standing.describe("number {}".format, 0.01, 0.05, 4).replace("\N{NO-BREAK SPACE}", " ")
+    (level,) = standing.list_level()
+    assert said == f"level with number {level} (within 1 %), faster than 1, than 4 in earlier looks; error rate 5 %"
+    assert Standing(0, {}).describe(str, 0.01, 0.05, 2).startswith("faster than 2 in earlier looks; error rate")

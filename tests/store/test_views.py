@@ -22,7 +22,8 @@ from store_samples import (
 
 from cuprof.reading.queries import query
 from cuprof.records import Measure, Outcome, State, Trial
-from cuprof.store import Store, counters, outcomes
+from cuprof.store import Store, counters, outcomes, ranking
+from cuprof.store.outcomes import Origin
 
 N = 2**20
 STEPS = ("interleaved", "compacted", "sequential", "broken", "racy", "warp")
@@ -142,6 +143,58 @@ def test_of_what_was_looked_at_again_the_luckier_first_look_is_not_the_best(stud
         ["block=128", pytest.approx(7.0), 1],
         ["block=64", pytest.approx(5.0), 1],
     ], "what has most samples comes first"
+    timed = query(studied.url, "SELECT * FROM timings WHERE method LIKE 'a l%' ORDER BY median_us")
+    assert timed[["method", "ranked"]].values.tolist() == [["a look", 0], ["a look", 1], ["a longer look", 1]]
+    ratios = query(studied.url, "SELECT * FROM portfolio_ratios WHERE method LIKE 'a l%' ORDER BY median_us")
+    assert ratios[["tunables", "ratio"]].values.tolist() == [["block=64", 1.0], ["block=128", 1.0]]
+    assert query(studied.url, "tunables")["fastest_us"].min() > 5, "a choice of one is none"
+    assert query(studied.url, "slowest")["times_slower"].min() > 0.999
+    studied.record(sweep, make_outcome(other, make_timing(9.0, method="the last look", samples=40)))
+    methods = cold(query(studied.url, "best"))["method"].tolist()
+    assert methods.index("the last look") < methods.index("a longer look"), "of as many samples the newest"
+
+
+def test_progress_counts_each_look_those_that_failed_among_them(store: Store) -> None:
+    sweep = store.begin_sweep(replace(FACTS, plan_hash="a search"))
+    first, second = make_trial("warp", N, 128), make_trial("warp", N, 64)
+    store.enlist(sweep, [first, second])
+    store.record(sweep, make_outcome(first, make_timing(5.0, method="a look")))
+    store.record(sweep, make_outcome(second, state=State.WRONG_RESULT))
+    store.record(sweep, make_outcome(first, make_timing(6.0, method="a longer look")))
+    store.record(sweep, make_outcome(second, state=State.CRASHED))
+    frame = query(store.url, "SELECT * FROM search_progress ORDER BY run_id")
+    assert frame[["measure", "look", "look_of_trial", "best_us"]].values.tolist() == [
+        ["cold", 1, 1, 5.0],
+        ["cold", 2, 1, 5.0],
+        ["cold", 3, 2, 5.0],
+        ["cold", 4, 2, 5.0],
+    ]
+
+
+def test_an_earlier_look_counts_once_another_sweep_goes_by_it(studied: Store) -> None:
+    search = studied.begin_sweep(replace(FACTS, plan_hash="a search"))
+    trial = make_trial("warp", N, 128)
+    studied.enlist(search, [trial])
+    studied.record(search, make_outcome(trial, make_timing(5.0, method="a look")))
+    found = studied.stored([trial.identity], {Measure.COLD: "a look"})
+    studied.record(search, make_outcome(trial, make_timing(7.0, method="a longer look")))
+    look = "SELECT median_us FROM best WHERE method = 'a look'"
+    assert query(studied.url, look).empty
+    studied.enlist(studied.begin_sweep(replace(FACTS, plan_hash="all of it")), [trial], reused=found)
+    assert query(studied.url, look)["median_us"].tolist() == [pytest.approx(5.0)]
+    before = query(studied.url, "ranking")
+    with studied.engine.begin() as connection:
+        ranking.refresh(connection)
+    assert set(map(tuple, query(studied.url, "ranking").values)) == set(map(tuple, before.values))
+
+
+def test_what_another_card_did_as_well_is_no_earlier_look(studied: Store) -> None:
+    sweep = studied.begin_sweep(replace(FACTS, plan_hash="each card"))
+    trial = make_trial("warp", N, 128)
+    studied.enlist(sweep, [trial])
+    studied.record(sweep, make_outcome(trial, make_timing(5.0, method="both")))
+    studied.record(sweep, make_outcome(trial, make_timing(6.0, method="both")), Origin(again=True))
+    assert query(studied.url, "SELECT median_us FROM best WHERE method = 'both'")["median_us"].tolist() == [6.0]
 
 
 def test_a_trial_that_turned_out_wrong_is_never_ranked_again(studied: Store) -> None:
