@@ -164,13 +164,14 @@ def test_a_hundred_kills_lose_no_trial_and_measure_none_twice(
             f"hydra_plugins.hydra_{launcher}_launcher", reason=f"the launcher for {launcher} is missing"
         )
     chance = random.Random(SEED)
-    cluster = Cluster(tmp_path, postgres_url, sizes=int(os.environ.get("CUPROF_SIZES", "150")))
+    cluster = Cluster(tmp_path, postgres_url, sizes=int(os.environ.get("CUPROF_SIZES", "600")))
     kills: dict[str, int] = dict.fromkeys(("worker", "node", "connection"), 0)
     try:
         while sum(kills.values()) < int(os.environ.get("CUPROF_KILLS", "100")):
             while len(cluster.alive()) < (1 if LAUNCHERS[launcher] else 4):
                 cluster.start(*(LAUNCHERS[launcher] or (f"node={len(cluster.begun)}",)), settle_s=0.3)
             before, patience = cluster.runs(), time.monotonic() + chance.uniform(1.0, 10.0)
+            assert before < VARIANTS * cluster.sizes, f"all was done after {kills}: set CUPROF_SIZES higher"
             while cluster.runs() == before and time.monotonic() < patience:  # most are killed while they measure
                 time.sleep(chance.uniform(0.2, 1.0))
             what = chance.choice([*kills])
