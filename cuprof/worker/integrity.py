@@ -139,6 +139,10 @@ class Integrity:
                 counted = _bound_in(each.__code__) if constants else counted
             left += self._remember_names(each.__code__, places, kinds, counted)
 
+    def forget_trusted(self) -> None:
+        """Have functions walked anew when they are trusted again; what is remembered of them stays."""
+        self._trusted.clear()
+
     def _remember_names(
         self, code: CodeType, places: list[Any], kinds: tuple[type, ...], counted: set[str]
     ) -> Iterator[Any]:

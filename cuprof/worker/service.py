@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -54,6 +54,8 @@ from cuprof.worker.workload import Workload
 
 SOON_S = 1.5
 """Who is spoken to so soon does not import what takes seconds: its job may need none of it."""
+JUDGING = ("verify", "generate", "reference", "tolerance")
+"""The functions of a family that say what is right."""
 QUESTIONS_S = 0.05
 """Questions about devices follow one another within this time; a job comes later."""
 
@@ -193,20 +195,39 @@ class Worker:
             _require_unchanged(family, job)
             if job.build_ahead:
                 self.page.enter(NO_TRIAL, Phase.BUILD)  # of variants' code, which may not return
-                _begin_builds(backend, family, job, self._held)
+                with _kept(family, self._integrity):
+                    _begin_builds(backend, family, job, self._held)
                 self.page.enter(NO_TRIAL, Phase.INPUTS)
             self._workload = (key, Workload.make(family, job))
             if self._integrity is not None:
-                family = self._workload[1].family
-                self._integrity.learn()  # such as what a baseline calls of SciPy
-                self._integrity.trust(family.verify, constants=True)
-                for function in (family.generate, family.reference, family.tolerance):
-                    self._integrity.trust(function)
+                _trust(self._workload[1].family, self._integrity)
             if job.extension is not None:  # strangers' code, after inputs and reference have been made
                 extend(self._workload[1].family, job.extension)
         else:
             self._workload = (key, self._workload[1].for_job(job))
         return self._workload[1]
+
+
+def _trust(family: Family, integrity: Integrity) -> None:
+    """Remember what says what is right, and what that calls, such as SciPy."""
+    integrity.learn()
+    for name in JUDGING:
+        integrity.trust(getattr(family, name), constants=name == "verify")
+
+
+@contextlib.contextmanager
+def _kept(family: Family, integrity: Integrity | None) -> Iterator[None]:
+    """Put back what is replaced meanwhile of what inputs and reference are made with; their author is told later."""
+    if integrity is None:
+        yield
+        return
+    functions = {name: getattr(family, name) for name in JUDGING}
+    _trust(family, integrity)
+    yield
+    integrity.mend()
+    integrity.forget_trusted()  # more of what their names stand for may be there when they have been called
+    for name, function in functions.items():
+        setattr(family, name, function)
 
 
 def _begin_builds(backend: Backend[Runnable], family: Family, job: Job, held: Held) -> None:

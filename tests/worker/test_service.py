@@ -97,6 +97,64 @@ def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, m
     assert opened == [("broken", None), ("cpu", 1)]
 
 
+CHEATS = """
+import numpy as np
+from cuprof.family import Array, Axis, Family, Launch, Program, Signature, Tolerance
+
+def right(x):
+    return 2 * x
+
+family = Family(
+    name="cheats", title="2 x", axes=(Axis("n", 8),),
+    signature=lambda problem: Signature({"x": Array((problem.n,), "float64")}, {"y": Array((problem.n,), "float64")}),
+    generate=lambda problem, rng: {"x": rng.random(problem.n)},
+    reference=lambda problem, inputs: {"y": right(inputs["x"])},
+    tolerance=lambda problem, inputs, reference: Tolerance(),
+    useful_bytes=lambda problem: 16 * problem.n,
+)
+
+@family.cuda("cheats", source="k.cu")
+def cheats(problem, tune):
+    def wrong(*given):
+        return {"y": np.zeros(problem.n)}
+    global right
+    right, family.reference, np.random.default_rng = wrong, wrong, wrong
+    return Program((Launch("k", (1,)),))
+"""
+
+
+def test_what_a_program_replaces_while_it_is_made_ahead_has_no_part_in_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cheats"
+    folder.mkdir()
+    (folder / "family.py").write_text(CHEATS)
+    (folder / "k.cu").write_text('extern "C" __global__ void k() {}')
+    made: list[Workload] = []
+    begun: list[str] = []
+
+    class Building(CpuBackend):
+        def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
+            begun.extend(variant.name for variant, _, _ in builds)
+
+    def keep(backend: object, workload: Workload, *_: object) -> object:
+        made.append(workload)
+        raise ValueError("enough seen")
+
+    monkeypatch.setattr(devices, "open_backend", lambda name, number: Building())
+    monkeypatch.setattr(service, "TrialRunner", keep)
+    job = Job(folder, "cpu", Point(n=8), (JobTrial("id", "cheats", Point(), ""),), seed=3)
+    with serving(tmp_path) as wire:
+        wire.send(job)
+        assert "enough seen" in wire.receive().fault
+    assert begun == ["cheats"]
+    (workload,) = made
+    for each in workload.sets[: workload.compared]:
+        assert each.reference is not None
+        assert (each.reference.open()["y"] == 2 * each.inputs["x"]).all()
+        assert each.inputs["x"].any()
+
+
 def test_what_runs_first_is_built_while_the_inputs_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[object] = []
     entered: list[Phase] = []
