@@ -16,12 +16,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import sleep
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from cuprof.backends.build_cache import Patience
+from cuprof.backends.build_cache import Build, BuildCache, Patience
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
 from cuprof.backends.switches import put_back_switches
@@ -312,8 +313,24 @@ class Backend(ABC, Generic[R]):
         """Return what is taken off every duration of this measure, as the cost of timing itself."""
         return 0.0
 
+    @cached_property
+    def cache(self) -> BuildCache:
+        """Return what compiles ahead what `list_builds` returns."""
+        return BuildCache()
+
+    def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
+        """Return what `cache` compiles for a program; nothing where that is refused, which is told when it is prepared.
+
+        Args:
+            text: of the source.
+        """
+        return ()
+
     def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
-        """Begin to build these (variant, program, source text) in the background, where that can be done."""
+        """Begin to build these (variant, program, source text) in threads, in the order given, where it can be done."""
+        for each in builds:
+            for build in self.list_builds(signature, *each):
+                self.cache.start(build)
 
     def await_builds(
         self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience
@@ -323,7 +340,7 @@ class Backend(ABC, Generic[R]):
         Returns:
             Of each whether nothing of it is being built any more.
         """
-        return [True] * len(builds)
+        return self.cache.await_some([self.list_builds(signature, *each) for each in builds], least, patience)
 
     @abstractmethod
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> Session[R]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 import secrets
-import statistics
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from cuprof.cores import count_cores
 from cuprof.engine.duel import Duel, Ending, describe_ending
 from cuprof.engine.feed import LATER, Later, make_jobs
 from cuprof.engine.hints import find_hints
+from cuprof.engine.late import Late
 from cuprof.engine.ledger import Ledger
 from cuprof.engine.objective import PROFILER, ObjectiveCounters, check_counters, check_energy, check_measure, evaluate
 from cuprof.engine.planning import Prepared
@@ -51,8 +51,6 @@ LEAST_BUILT = 4
 LEAST_READY = 2
 """When so many of a job are compiled they are timed, and those that take longer are put off. Then the processor's cores
 have the most at once: what the device waits for is worth more than choices that know more."""
-STUCK_S, STUCK_TIMES = 5.0, 10
-"""What takes so long, and so many times as long as most, is given up: there may be sources that take minutes."""
 LEAST_AHEAD = 8
 """When so many have been told, the job after the next one is chosen as well, to be built while that one is timed."""
 OVERHEAD_S = 0.01
@@ -139,14 +137,8 @@ class SearchFeed:
         self.endings: list[Ending] = []
         self._looked: Counter[int] = Counter()
         self.withdrawn: list[str] = []
-        """Identities of those that were compiled still when the budget was spent."""
-        self._late: dict[Station, list[int]] = defaultdict(list)
-        """What a station's worker has put off, since it is compiling it still."""
-        self._since: dict[int, float] = {}
-        """When what is under way was first given to a station, by the clock."""
-        self._lasted: list[float] = []
-        self._stuck: list[float] = []
-        """How long what has been told, or given up, was under way, in seconds."""
+        """Identities of those that were given up, or compiled still when the budget was spent."""
+        self._late = Late(clock)
         self._promoted: set[int] = set()
         self._ready: deque[Job] = deque()
         self._out: dict[Station, set[int]] = defaultdict(set)
@@ -161,23 +153,20 @@ class SearchFeed:
     def take(self, station: Station) -> Job | Later | None:
         """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
         self._count(self._uncounted.pop(station, {}))
-        late = self._late[station]
-        late += sorted(self._out.pop(station, ()))
-        self._give_up(late)
+        self._late.put_off(station, self._out.pop(station, ()))
+        self._give_up(station)
         if self._duels is None:
             if self._is_time_up:
                 self._ready.clear()
-                self.withdrawn += [self.trials[index].identity for index in late]
-                late.clear()
+                self._withdraw(self._late.take(station))
             elif not self._ready:
-                self._ready.extend(self._ask(len(late)))
-            if self._ready or late:
+                self._ready.extend(self._ask(len(self._late.list_of(station))))
+            if self._ready or self._late.list_of(station):
                 job = self._next_look(station)
                 self._out[station] = {self.index[trial.identity] for trial in job.trials}
-                for index in self._out[station]:
-                    self._since.setdefault(index, self.clock())
+                self._late.begin(self._out[station])
                 return job
-            if any(self._out.values()) or any(self._late.values()):
+            if any(self._out.values()) or self._late:
                 return LATER
             self._duels = self._begin_duels()
         duel = self._duelling.get(station)
@@ -198,8 +187,7 @@ class SearchFeed:
             self._duelling[station].tell(outcome)
             return
         self.tried.add(index)
-        if (since := self._since.pop(index, None)) is not None:
-            self._lasted.append(self.clock() - since)
+        self._late.end(index)
         self._looked[index] += 1
         if self.counting and outcome.state is State.OK and outcome.identity not in self._counted:
             self._uncounted[station][outcome.identity] = outcome
@@ -223,7 +211,7 @@ class SearchFeed:
         """Put the open trials of a job, or the duel that it was of, back to be done by another station."""
         left = self._out.pop(station, set())
         trials = tuple(trial for trial in job.trials if self.index[trial.identity] in left)
-        self._ready.extend(self._jobs(self._late.pop(station, ()), 0))
+        self._ready.extend(self._jobs(self._late.take(station), 0))
         duel = self._duelling.pop(station, None)
         if duel is not None and self._duels is not None:
             self._duels.appendleft(duel.anew())
@@ -259,31 +247,29 @@ class SearchFeed:
             self._promoted.clear()
         return [*self._jobs(again, 1), *self._jobs(asked, 0)]
 
-    def _give_up(self, late: list[int]) -> None:
+    def _give_up(self, station: Station) -> None:
         """Take what is compiled for far too long for a failure, so that nothing like it is asked for."""
-        usual_s = statistics.median(self._lasted) if self._lasted else math.inf
-        most_s = min(max(STUCK_S, STUCK_TIMES * usual_s), self.prepared.config.limits.build_s)
-        for index in list(late):
-            if (lasted_s := self.clock() - self._since[index]) > most_s:
-                late.remove(index)
-                self._stuck.append(lasted_s)
-                self.withdrawn.append(self.trials[index].identity)
-                self.strategy.tell(index, math.nan, lasted_s)
+        stuck = self._late.give_up(station, self.prepared.config.limits.build_s)
+        self._withdraw(stuck)
+        for index, lasted_s in stuck.items():
+            self.strategy.tell(index, math.nan, lasted_s)
+
+    def _withdraw(self, indices: Iterable[int]) -> None:
+        self.withdrawn += [self.trials[index].identity for index in indices]
 
     def _next_look(self, station: Station) -> Job:
         """Return the next job that is ready, with what was put off of its problem, or of what was put off alone."""
-        late = self._late[station]
+        late = self._late.list_of(station)
         if not self._ready:
-            job, *others = self._jobs(late, 0)
-            self._late[station] = [self.index[trial.identity] for other in others for trial in other.trials]
+            job = self._jobs(late, 0)[0]
+            self._late.take(station, [self.index[trial.identity] for trial in job.trials])
             return job
         job = self._ready.popleft()
         if not late:
             return self._with_next(job)
         if not job.least_built:
             return job
-        own = [each for each in late if _place(self.trials[each]) == (job.problem, job.backend)]
-        self._late[station] = [each for each in late if each not in own]
+        own = self._late.take(station, [each for each in late if _place(self.trials[each]) == _place(job)])
         (joined,) = self._jobs([*own, *(self.index[trial.identity] for trial in job.trials)], 0)
         return joined
 
@@ -293,7 +279,7 @@ class SearchFeed:
             return job
         if not self._ready:
             self._ready.extend(self._ask())
-        likely = [each for each in self._ready if (each.problem, each.backend) == (job.problem, job.backend)]
+        likely = [each for each in self._ready if _place(each) == _place(job)]
         return replace(job, ahead=likely[0].trials) if likely else job
 
     def _jobs(self, indices: Sequence[int], number: int) -> list[Job]:
@@ -391,8 +377,8 @@ class SearchFeed:
             f"search: tried {len(self.tried):,} of {len(self.trials):,} configurations in {self.spent_s:.1f} s"
             + (f"; {known} more, stored before, are in the last comparison" if known else "")
         )
-        if self._stuck:
-            self.note(f"search: {len(self._stuck)} were compiled for over {min(self._stuck):.0f} s and are left out")
+        if stuck_s := self._late.stuck_s:
+            self.note(f"search: {len(stuck_s)} were compiled for over {min(stuck_s):.0f} s and are left out")
         left = [share for group in range(len(self.problems)) if (share := self.strategy.likely_left(group)) is not None]
         if left:
             gain = f"about {100 * max(left):.1f} %" if max(left) >= LEAST_GAIN else f"less than {100 * LEAST_GAIN:g} %"
@@ -428,9 +414,9 @@ def _narrowed(config: MeasureConfig, measure: Measure, settings: SearchConfig, f
     return replace(config, **BRIEF, **few, modes=(str(measure),), energy="energy" in settings.factors)
 
 
-def _place(trial: Trial) -> tuple[Point, str]:
+def _place(each: Trial | Job) -> tuple[Point, str]:
     """Return what trials of one job have in common."""
-    return trial.problem, trial.backend
+    return each.problem, each.backend
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:

@@ -9,6 +9,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -139,9 +140,15 @@ class Integrity:
                 counted = _bound_in(each.__code__) if constants else counted
             left += self._remember_names(each.__code__, places, kinds, counted)
 
-    def forget_trusted(self) -> None:
-        """Have functions walked anew when they are trusted again; what is remembered of them stays."""
-        self._trusted.clear()
+    @contextmanager
+    def for_now(self) -> Iterator[None]:
+        """Put back at the end what has been replaced, and forget what was trusted meanwhile: later it may call more."""
+        self.learn()
+        trusted, codes, names = set(self._trusted), len(self._code), len(self._names)
+        yield
+        self.mend()
+        self._trusted = trusted
+        del self._code[codes:], self._names[names:]
 
     def _remember_names(
         self, code: CodeType, places: list[Any], kinds: tuple[type, ...], counted: set[str]

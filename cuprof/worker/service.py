@@ -155,15 +155,16 @@ class Worker:
             self.pipe.send(_fault(error, unavailable=True))
             return True
         try:
-            self._integrity = self._integrity or Integrity()  # the back end is open, no family is loaded yet
-            workload = self._get_workload(job, backend)
+            # The back end is open, no family is loaded yet.
+            integrity = self._integrity = self._integrity or Integrity()
+            workload = self._get_workload(job, backend, integrity)
         except Exception as error:  # a process border: whatever a family raises is the family's fault
             said = str(error) if isinstance(error, FamilyError) else describe(error)
             self.pipe.send(_fault(error, f"the family's {said}", of_family=True))
             return True
         try:
             runner = TrialRunner(
-                backend, workload, job, self.page.enter, self.page.begin, self._integrity, self._be_seen, self._held
+                backend, workload, job, self.page.enter, self.page.begin, integrity, self._be_seen, self._held
             )
         except Exception as error:  # a process border
             self.pipe.send(_fault(error))
@@ -185,7 +186,7 @@ class Worker:
             own_ns = execute(asked.count, asked.only_write)
             self.pipe.send(Executed(asked.count, own_ns, process_time_ns() - began))
 
-    def _get_workload(self, job: Job, backend: Backend[Runnable]) -> Workload:
+    def _get_workload(self, job: Job, backend: Backend[Runnable], integrity: Integrity) -> Workload:
         """Return inputs and reference, kept from the previous job where it had the same problem."""
         key = (job.family_folder, job.extension, job.problem, job.seed)
         if self._workload is None or self._workload[0] != key:
@@ -195,12 +196,11 @@ class Worker:
             _require_unchanged(family, job)
             if job.build_ahead:
                 self.page.enter(NO_TRIAL, Phase.BUILD)  # of variants' code, which may not return
-                with _kept(family, self._integrity):
+                with _kept(family, integrity):
                     _begin_builds(backend, family, job, self._held)
                 self.page.enter(NO_TRIAL, Phase.INPUTS)
             self._workload = (key, Workload.make(family, job))
-            if self._integrity is not None:
-                _trust(self._workload[1].family, self._integrity)
+            _trust(self._workload[1].family, integrity)
             if job.extension is not None:  # strangers' code, after inputs and reference have been made
                 extend(self._workload[1].family, job.extension)
         else:
@@ -216,16 +216,12 @@ def _trust(family: Family, integrity: Integrity) -> None:
 
 
 @contextlib.contextmanager
-def _kept(family: Family, integrity: Integrity | None) -> Iterator[None]:
+def _kept(family: Family, integrity: Integrity) -> Iterator[None]:
     """Put back what is replaced meanwhile of what inputs and reference are made with; their author is told later."""
-    if integrity is None:
-        yield
-        return
     functions = {name: getattr(family, name) for name in JUDGING}
-    _trust(family, integrity)
-    yield
-    integrity.mend()
-    integrity.forget_trusted()  # more of what their names stand for may be there when they have been called
+    with integrity.for_now():
+        _trust(family, integrity)
+        yield
     for name, function in functions.items():
         setattr(family, name, function)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cuprof.backends.build_cache import Build, BuildCache, Patience
+from cuprof.backends.build_cache import Build, BuildCache
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.builds import list_builds
@@ -41,6 +41,7 @@ class CudaBackend(Backend[CudaRunnable]):
     def __init__(self, index: int | None = None, cache: BuildCache | None = None) -> None:
         require_device(index or 0)
         self.device = CudaDevice(index or 0, cache)
+        self.cache = self.device.cache
         self._facts: DeviceFacts | None = None
 
     def facts(self) -> DeviceFacts:
@@ -106,21 +107,8 @@ class CudaBackend(Backend[CudaRunnable]):
         with self.device.errors("put the inputs on the device"):
             return CudaSession(self.device, signature, inputs, options, scratch_bytes)
 
-    def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
-        """Begin to compile these (variant, program, source text) in threads, in the order given."""
-        for each in builds:
-            for build in self._list_builds(signature, *each):
-                self.device.cache.start(build)
-
-    def await_builds(
-        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience
-    ) -> list[bool]:
-        """Wait until so many of these have been compiled; see `Backend.await_builds`."""
-        groups = [self._list_builds(signature, *each) for each in builds]
-        return self.device.cache.await_some(groups, least, patience)
-
-    def _list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> list[Build]:
-        """Return what is compiled for a program; nothing where that is refused, which is told when it is prepared."""
+    def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
+        """Return what NVRTC, nvcc or Triton compiles for a program; see `Backend.list_builds`."""
         with suppress(BuildError):
             return [*list_builds(variant, program, text, signature, self.device.arch).values()]
-        return []
+        return ()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from cuprof.backends.build_cache import Build, BuildCache, Patience
+from cuprof.backends.build_cache import Build, BuildCache
 from cuprof.backends.contract import Backend, ReadingOptions
 from cuprof.backends.native import NativeBuild
 from cuprof.backends.program.kernel_clock import KernelClock
@@ -49,20 +49,9 @@ class ProgramBackend(Backend[ProgramRunnable]):
         """Let the back end that drives the device measure it."""
         return replace(open_backend(*self._driven_by).calibrate(), backend=SPEC.name)
 
-    def build_ahead(self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]]) -> None:
-        """Begin to compile sources that become executables."""
-        for each in builds:
-            for build in self._list_builds(*each):
-                self.cache.start(build)
-
-    def await_builds(
-        self, signature: Signature, builds: Sequence[tuple[Variant, Program, str]], least: int, patience: Patience
-    ) -> list[bool]:
-        """Wait until so many of these have been compiled; see `Backend.await_builds`."""
-        return self.cache.await_some([self._list_builds(*each) for each in builds], least, patience)
-
-    def _list_builds(self, variant: Variant, program: Program, text: str) -> list[Build]:
-        return [NativeBuild.of(variant, program, text, "program", self.arch)] if variant.compiler else []
+    def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
+        """Return what becomes the executable, where that is compiled; see `Backend.list_builds`."""
+        return [NativeBuild.of(variant, program, text, "program", self.arch)] if variant.compiler else ()
 
     def open(
         self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0
