@@ -1,6 +1,6 @@
 """One sweep on one GPU, on two, and on two while the worker of one is killed: wall time, medians, rows.
 
-python -m benchmarks.fleet OUT [--cards 0,1] [--numbers 24.4] [--kills 3]
+python -m benchmarks.fleet OUT [--cards 0,1] [--numbers 25.4] [--samples 60] [--kills 3]
 
 768 configurations of one kernel at one problem, checked, cold, ±0.5 %: the problem is cut in blocks that share a
 reference. Each sweep has a database and a build cache of its own. A short one goes before them, as the first on a
@@ -8,7 +8,9 @@ machine reads gigabytes of libraries from its disk. How many samples were taken 
 
 An H200's memory pauses every 100 µs. A kernel of 46 to 50 µs, as 2^24 numbers take, meets a pause almost every other
 time, and then it is chance how many samples its median needs: in two runs two cards took 7 and 14 % more of them than
-one did, of the same kernels. 2^24.4 numbers take 60 µs.
+one did, of the same kernels; at 60 µs two runs of the same two cards differed by 12 %. 2^25.4 numbers take 120 µs, and
+each configuration has so many samples at least that most need no more. What the ratio would be, had each sweep taken as
+many samples as the others, is printed too.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ PER_THREAD = tuple(range(1, 25))
 BETWEEN_KILLS_S = 4.0
 MEDIANS = """
 SELECT t.identity, t.state, r.id AS run, r.job, d.ordinal AS card, d.uuid, g.median_ns, g.sample_count AS samples,
-    COALESCE(r.id = m.run_id, 0) AS counts
+    COALESCE(r.id = m.run_id, 0) AS counts, r.started_at, r.recorded_at
 FROM sweep_trial AS m JOIN trial AS t ON t.id = m.trial_id JOIN run AS r ON r.trial_id = t.id
 JOIN device AS d ON d.id = r.device_id LEFT JOIN timing AS g ON g.run_id = r.id ORDER BY r.id
 """
@@ -44,7 +46,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--cards", default="0,1")
-    parser.add_argument("--numbers", type=float, default=24.4, help="log2 of how many numbers the kernel adds")
+    parser.add_argument("--numbers", type=float, default=25.4, help="log2 of how many numbers the kernel adds")
+    parser.add_argument("--samples", type=int, default=60, help="of each configuration at least")
     parser.add_argument("--kills", type=int, default=3, help="of workers; 0 leaves that sweep out")
     parser.add_argument("--most-seconds", type=float, default=150.0, help="for each sweep")
     given = parser.parse_args()
@@ -55,10 +58,13 @@ def main() -> None:
         folder = copy_project(given.out / name)
         widen(folder / "kernels" / "axpy" / "family.py")
         blocks = BLOCKS[:1] if name == "first" else BLOCKS
-        walls[name] = sweep(folder, cards, given.numbers, kills, given.most_seconds, blocks)
+        walls[name] = sweep(folder, cards, kills, given, blocks)
         frames[name] = query(f"sqlite:///{folder / 'db' / 'cuprof.sqlite'}", MEDIANS)
         print(f"{name}: {walls[name]:.1f} s, {describe(frames[name])}", flush=True)
     print(f"wall time of one card / of {given.cards}: {walls['one'] / walls['two']:.2f}")
+    more = frames["one"].samples.sum() / frames["two"].samples.sum()
+    equal_s = walls["two"] + (more - 1) * measured_s(frames["two"])
+    print(f"with as many samples: {walls['one'] / equal_s:.2f}")
     for name in list(walls)[1:-1]:
         same = rows(frames[name]) == rows(frames["one"])
         print(f"{name}: same trials and states as one card's: {same}")
@@ -73,11 +79,13 @@ def widen(family: Path) -> None:
     family.write_text(re.sub(r"^PER_THREAD = .*$", f"PER_THREAD = {PER_THREAD}", text, flags=re.M))
 
 
-def sweep(folder: Path, cards: str, numbers: float, kills: int, most_seconds: float, blocks: tuple[int, ...]) -> float:
+def sweep(folder: Path, cards: str, kills: int, given: argparse.Namespace, blocks: tuple[int, ...]) -> float:
     """Run a sweep; return its wall time in seconds, from the start of the command to its end."""
+    numbers = round(2**given.numbers)
     command = [
-        *(sys.executable, "-m", "cuprof", "sweep", "experiment=axpy", f"problem.n={round(2**numbers)}", "report=none"),
-        *("measure.modes=[cold]", "measure.target=0.005", f"device.cuda={cards}", "device.backends=[cuda]"),
+        *(sys.executable, "-m", "cuprof", "sweep", "experiment=axpy", f"problem.n={numbers}", "report=none"),
+        *("measure.modes=[cold]", "measure.target=0.005", f"measure.min_samples={given.samples}"),
+        *(f"device.cuda={cards}", "device.backends=[cuda]"),
         f"tune.block={','.join(map(str, blocks))}",
         f"tune.per_thread={','.join(map(str, PER_THREAD))}",
     ]
@@ -91,9 +99,9 @@ def sweep(folder: Path, cards: str, numbers: float, kills: int, most_seconds: fl
             for _ in range(kills):
                 time.sleep(BETWEEN_KILLS_S)
                 kill_worker(process.pid)
-            process.wait(most_seconds - (time.monotonic() - begun))
+            process.wait(given.most_seconds - (time.monotonic() - begun))
         except subprocess.TimeoutExpired:
-            print(f"{folder.name}: stopped after {most_seconds:g} s")
+            print(f"{folder.name}: stopped after {given.most_seconds:g} s")
             process.terminate()
             process.wait(30)
     return time.monotonic() - begun
@@ -116,6 +124,11 @@ def describe(frame: pd.DataFrame) -> str:
     shares = ", ".join(f"{count} on card {card}" for card, count in counting.card.value_counts().items())
     blocks = f"{frame.job.nunique()} jobs, {len(frame) - len(counting)} runs of the reference more"
     return f"{states}; {shares}; {blocks}; {frame.samples.sum():,.0f} samples"
+
+
+def measured_s(frame: pd.DataFrame) -> float:
+    """Return the seconds from the beginning of the first job to the last result."""
+    return float((pd.to_datetime(frame.recorded_at).max() - pd.to_datetime(frame.started_at).min()).total_seconds())
 
 
 def rows(frame: pd.DataFrame) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@
 Each space is run as a whole once, which takes minutes, and is kept as a table that `benchmarks.search` reads too; the
 second line takes it from there, on the same device. Ten seeds are replayed on it in a tenth of its time, of cuprof's
 default strategy and, where it is installed, of Kernel Tuner's best one. Two searches run on the GPU itself, the start
-of their processes and their last comparisons within that tenth: their budget, the part `trying`, is smaller by that.
+of their processes within that tenth: their budget, last comparison included, is smaller by that.
 
 The table's times are single readings, and the least of thousands is the luckiest. So all that was found, and the best
 readings, are measured side by side at the end, to a quarter of a percent. By this truth, and by the rule of `cuprof
@@ -45,11 +45,11 @@ from cuprof.search.registry import DEFAULT
 from cuprof.search.space import Space
 from cuprof.statistics.verdict import Verdict
 
-COLUMNS = ("space", "search", "configurations", "wall_s", "share", "trying", "over_best", "found")
+COLUMNS = ("space", "search", "configurations", "wall_s", "share", "budget", "over_best", "found")
 SHARE, WITHIN, SEEDS, LIVE, BEST = 0.1, 0.02, 10, 2, 10
-AROUND_S, LEAST_TRYING = 9.0, 0.3
-"""What the start of a search's process and its last comparison take together at most, or nearly so; of a tenth that is
-hardly longer, so much is left for trying, and the search takes more than a tenth."""
+START_S, LEAST_BUDGET = 3.0, 0.5
+"""What the start and the end of a search's process take at most, or nearly so; of a tenth that is hardly longer, so
+much is its budget, and the search takes more than a tenth."""
 EVERYTHING, OURS, THEIRS, ON_GPU = "everything", f"cuprof's {DEFAULT}", "simulated_annealing", "on the GPU"
 TRUTH = ("measure.target=0.0025", "measure.max_seconds=2")
 TRIALS = """
@@ -126,15 +126,15 @@ def measure_space(project: Project, recorded: RecordedSpace, live: int) -> tuple
 def search_live(project: Project, seed: int, whole_s: float) -> Row:
     """Return the row of a search on the GPU, without a configuration where it failed."""
     name, all_s = f"{ON_GPU} {seed}", SHARE * whole_s
-    trying_s = max(all_s - AROUND_S, LEAST_TRYING * all_s)
-    settings = (f"search={DEFAULT}", f"search.budget={trying_s:.1f}s", f"search.seed={seed}")
+    budget_s = max(all_s - START_S, LEAST_BUDGET * all_s)
+    settings = (f"search={DEFAULT}", f"search.budget={budget_s:.1f}s", f"search.seed={seed}")
     own = project.sweep(f"seed{seed}", *settings)
     if own.fault:
         print(f"{project.family}, {name}: {own.fault}", file=sys.stderr)
-        return _row(project.family, name, 0, own.wall_s, trying_s, whole_s)
+        return _row(project.family, name, 0, own.wall_s, budget_s, whole_s)
     tried = query(project.locate(f"seed{seed}"), TRIALS)
     found = Point(_configuration(json.loads(find_answer(tried)), project.case.tunables))
-    return _row(project.family, name, tried.tunables.nunique(), own.wall_s, trying_s, whole_s, found)
+    return _row(project.family, name, tried.tunables.nunique(), own.wall_s, budget_s, whole_s, found)
 
 
 def measure_truth(project: Project, chosen: Sequence[Point]) -> Truth:
@@ -199,7 +199,7 @@ def _configuration(tunables: Mapping[str, Coordinate], names: Sequence[str]) -> 
 
 
 def _row(
-    space: str, kind: str, tried: int, wall_s: float, trying_s: float, whole_s: float, found: Point | None = None
+    space: str, kind: str, tried: int, wall_s: float, budget_s: float, whole_s: float, found: Point | None = None
 ) -> Row:
     return {
         "space": space,
@@ -207,7 +207,7 @@ def _row(
         "configurations": tried,
         "wall_s": wall_s,
         "share": wall_s / whole_s,
-        "trying": trying_s / whole_s,
+        "budget": budget_s / whole_s,
         "configuration": found,
     }
 

@@ -227,7 +227,7 @@ class SearchConfig(_Section):
 
     Attributes:
         name: the strategy; empty runs everything.
-        budget: the time that the search may take, such as "90s", "5min" or "1h", its final comparison left out.
+        budget: the time that the search may take, such as "90s", "5min" or "1h", with its final comparisons.
         trials: how many configurations it may try.
         fraction: the same as a share of all; 0.1 where neither of the three is given.
         objective: what is to be small: "time", "energy", the name of a counter, or a product such as "time*energy".

@@ -15,7 +15,7 @@ from typing import Any
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig, SearchConfig
 from cuprof.cores import count_cores
-from cuprof.engine.duel import Duel, Ending, describe_ending
+from cuprof.engine.duel import LEAST_S, OF_TRYING, Duel, Ending, describe_ending, keep_time
 from cuprof.engine.feed import LATER, Later, make_jobs
 from cuprof.engine.hints import find_hints
 from cuprof.engine.late import Late
@@ -84,7 +84,7 @@ def open_search(
         ncu = replace(config.ncu, name="search", metrics=names, extra_metrics=(), set="", sections=())
         collector = collectors.enter_context(get_profiler(PROFILER).open(replace(config, ncu=ncu), project))
         counting = ObjectiveCounters(names, collector, store, ledger.sweep_id)
-    return SearchFeed(prepared, trials, earlier, ledger.sweep_id, note, counting, clock)
+    return SearchFeed(prepared, trials, earlier, ledger.sweep_id, note, counting, clock, len(ledger.fleet.stations))
 
 
 class SearchFeed:
@@ -98,6 +98,7 @@ class SearchFeed:
         note: told lines that people should read.
         counting: reads the counters that the objective has, if any.
         clock: seconds.
+        stations: how many there are; each has a duel at a time.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class SearchFeed:
         note: Callable[[str], None],
         counting: ObjectiveCounters | None = None,
         clock: Callable[[], float] = time.monotonic,
+        stations: int = 1,
     ) -> None:
         self.prepared, self.trials, self.note, self.clock = prepared, tuple(trials), note, clock
         self.counting = counting
@@ -121,6 +123,8 @@ class SearchFeed:
             _narrowed(prepared.config.measure, self.measure, self.settings, each) for each in (FIRST_LOOK, SECOND_LOOK)
         ]
         self.problems = list(dict.fromkeys(trial.problem for trial in trials))
+        self.duel_turns = math.ceil(len(self.problems) / stations)
+        self.kept_s = keep_time(prepared.config, self.duel_turns)
         numbers = {problem: number for number, problem in enumerate(self.problems)}
         self.index = {trial.identity: number for number, trial in enumerate(trials)}
         groups = [numbers[trial.problem] for trial in trials]
@@ -226,7 +230,7 @@ class SearchFeed:
     @property
     def _is_time_up(self) -> bool:
         budget_s = self.settings.budget_s
-        return budget_s is not None and self.spent_s >= budget_s
+        return budget_s is not None and self.spent_s >= budget_s - self.kept_s
 
     def _ask(self, late: int = 0) -> list[Job]:
         """Return jobs of what is promising enough for a second look, and of what the strategy asks for.
@@ -385,15 +389,22 @@ class SearchFeed:
             self.note(
                 f"search: its model expects trying the rest to gain {gain}; it knows nothing of what it has not met"
             )
+        allowed_s = self._find_duel_time()
         duels: deque[Duel] = deque()
         for problem, chosen in zip(self.problems, candidates, strict=True):
             if chosen:
                 value = None if self.settings.objective == "time" else self.strategy.values[chosen[0]]
                 trials = tuple(self.trials[index] for index in chosen)
-                duels.append(Duel(self.prepared, trials, self.measure, self.seed, value))
+                duels.append(Duel(self.prepared, trials, self.measure, self.seed, self.clock, allowed_s, value))
             else:
                 self._end(Ending(problem, None, math.nan))
         return duels
+
+    def _find_duel_time(self) -> float:
+        """Return the seconds that each duel may take."""
+        if self.settings.budget_s is None:
+            return max(LEAST_S, OF_TRYING * self.spent_s / self.duel_turns)
+        return max(self.kept_s, self.settings.budget_s - self.spent_s) / self.duel_turns
 
     def _choose_candidates(self, group: int) -> list[int]:
         """Return who takes part in the duel: of several back ends, which are not timed side by side, the best alone.

@@ -21,7 +21,7 @@ from cuprof.analysis import load_study
 from cuprof.backends.registry import get_spec, list_backends
 from cuprof.commands import portfolio
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
-from cuprof.engine.duel import Duel, describe_ending
+from cuprof.engine.duel import Duel, describe_ending, keep_time
 from cuprof.engine.feed import LATER
 from cuprof.engine.planning import Prepared, find_whole_space
 from cuprof.engine.runner import JobRunner
@@ -193,11 +193,53 @@ def test_arrays_stay_on_a_device_between_jobs_unless_a_profiled_process_needs_ro
         assert duel.next_job().is_block == is_kept  # type: ignore[union-attr]
 
 
-def test_a_budget_of_time_ends_the_search_and_not_the_duel() -> None:
-    bench = Bench(budget="2s")
+def test_a_budget_of_time_holds_for_the_duel_too_whose_looks_share_what_is_left() -> None:
+    bench = Bench(sizes=(64, 128, 256), budget="20s")
     bench.run()
-    assert 10 <= len(bench.feed.tried) <= 30
-    assert bench.feed.endings[0].best is not None
+    looks = [job for job in bench.jobs if job.measure.target < bench.config.measure.target]
+    tried_s = bench.now_s - 0.1 * sum(len(job.trials) for job in looks)
+    assert 17 <= tried_s <= 18.5, "the rest is the duels'"
+    assert all(ending.best for ending in bench.feed.endings)
+    longest_s = [job.measure.max_seconds * len(job.trials) for job in looks]
+    assert 0.1 <= longest_s[0] <= max(1 / 4, 0.05 * len(looks[0].trials))
+    assert sum(longest_s) <= 3
+    assert all(math.log2(job.measure.max_seconds).is_integer() for job in looks), "few methods"
+    assert all(0 < job.measure.patience_seconds <= 4 * 10 * job.measure.max_seconds for job in looks)
+
+
+@pytest.mark.parametrize(("settings", "kept_s"), [({"budget": "10s"}, 1.5), ({"budget": "1h"}, 2 * 8 * 21), ({}, 0)])
+def test_a_duel_has_its_part_of_the_budget_but_no_more_than_it_takes(settings: dict[str, Any], kept_s: float) -> None:
+    config = replace(Bench().config, search=SearchConfig(name="surrogate", **settings))
+    assert keep_time(config, 2) == pytest.approx(kept_s)
+
+
+def test_a_duel_without_time_for_another_look_says_so_and_names_none_it_has_not_told() -> None:
+    bench = Bench(budget="10s")
+    for allowed_s, looks in ((100.0, 3), (4.0, 1)):
+        duel = Duel(bench.prepared, bench.trials[:3], COLD, 1, lambda: bench.now_s, allowed_s)
+        count = 0
+        while duel.ending is None:
+            job = duel.next_job()
+            assert isinstance(job, Job)
+            count += 1
+            bench.now_s += 3.6
+            for place, each in enumerate(job.trials):  # two speeds in turn: no number of samples narrows that
+                samples = tuple(Sample(one, 1e4 * (1 + 0.05 * ((one + place) // 3 % 2))) for one in range(60))
+                timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "time", rotation="side by side")
+                duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
+        said = describe_ending(duel.ending, bench.config.search)
+        assert count == looks
+        assert "not told from 2 more" in said
+        assert ("the comparison had 3.6 s, and more of a larger search.budget" in said) == (looks == 1)
+    unbounded = describe_ending(duel.ending, Bench(trials=6).config.search)
+    assert unbounded.endswith("the comparison had 3.6 s")
+
+
+def test_without_a_budget_of_time_a_duel_has_some_seconds_or_a_quarter_of_what_trying_took() -> None:
+    bench = Bench(trials=6)
+    assert bench.feed._find_duel_time() == 10
+    bench.now_s = 100
+    assert bench.feed._find_duel_time() == 25
 
 
 def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
