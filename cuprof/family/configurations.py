@@ -12,7 +12,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,19 @@ def list_tunables(configurations: Configurations) -> dict[str, tuple[Coordinate,
     return {name: found for name, found in values.items() if found != (DEFAULTS.get(name, ...),)}
 
 
-def explain_unlisted(configurations: Configurations, tunables: Point) -> str | None:
-    """Return why tunables are no configuration of the list, or None where they are one."""
-    if any(all(each.get(name) == value for name, value in tunables.items()) for each in configurations):
-        return None
-    return f"not among the {len(configurations)} configurations of @triton.autotune"
+def require_listed(configurations: Configurations) -> Callable[[Point], str | None]:
+    """Return what says why tunables are no configuration of the list, or None where they are one."""
+
+    @cache
+    def list_values(names: tuple[str, ...]) -> set[tuple[Coordinate | None, ...]]:
+        return {tuple([each.get(name) for name in names]) for each in configurations}
+
+    def explain(tunables: Point) -> str | None:
+        if tuple(tunables.values()) in list_values(tuple(tunables)):
+            return None
+        return f"not among the {len(configurations)} configurations of @triton.autotune"
+
+    return explain
 
 
 def _ask(file: Path, kernel: str) -> Configurations:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cuprof.errors import FamilyError, UnknownNameError
-from cuprof.family.configurations import explain_unlisted, list_tunables, read_configurations
+from cuprof.family.configurations import list_tunables, read_configurations, require_listed
 from cuprof.family.constraints import Constraint, read_constraint
 from cuprof.family.program import Argument, Array, Program
 from cuprof.point import Coordinate, Point
@@ -315,9 +315,10 @@ class Family:
         def register(make: ProgramMaker) -> ProgramMaker:
             listed = read_configurations(Path(make.__code__.co_filename).parent / source, kernel)
             tunables = tuple(Tunable(one, values, values[0]) for one, values in list_tunables(listed).items())
+            explain = require_listed(listed)
 
             def constraint(problem: Point, tune: Point) -> str | None:
-                return explain_unlisted(listed, tune)
+                return explain(tune)
 
             given = {"tunables": tunables, "constraint": constraint, **details}
             return self.kernel(name, backend="cuda", source=source, **given)(make)

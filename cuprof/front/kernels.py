@@ -19,10 +19,10 @@ from cuprof.errors import UsageError
 from cuprof.family import Array, Copy, Fill, Invoke, Launch, Program, Reduced, Sample, Tunable
 from cuprof.family.configurations import (
     Configurations,
-    explain_unlisted,
     list_configurations,
     list_layers,
     list_tunables,
+    require_listed,
 )
 from cuprof.family.constraints import Constraint, GivenConstraint, read_constraint
 from cuprof.family.model import as_names
@@ -110,12 +110,16 @@ class Kernel:
 
     def explain_absence(self, problem: Point, tunables: Point) -> str | None:
         """Return why the tunables are not defined at a problem, or None; a constraint may give the reason or a bool."""
-        if self.jit is not None and (listed := self.configurations):
+        if self.jit is not None and self.configurations:
             own = Point({name: value for name, value in tunables.items() if name not in self.tunables})
-            if unlisted := explain_unlisted(listed, own):
+            if unlisted := self._explain_unlisted(own):
                 return unlisted
         constraint = self._constraint_of((*vars(problem), *vars(tunables)))
         return constraint(problem, tunables) if constraint is not None else None
+
+    @cached_property
+    def _explain_unlisted(self) -> Callable[[Point], str | None]:
+        return require_listed(self.configurations)
 
     @cached_property
     def _constraint_of(self) -> Callable[[tuple[str, ...]], Constraint | None]:

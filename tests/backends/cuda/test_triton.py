@@ -20,10 +20,10 @@ from cuprof.errors import BuildError, FamilyError
 from cuprof.family import Array, Launch, Texture
 from cuprof.family.configurations import (
     _ask,
-    explain_unlisted,
     list_configurations,
     list_tunables,
     read_configurations,
+    require_listed,
 )
 from cuprof.family.requirements import is_installed
 from cuprof.family.sources import read_variant_source
@@ -77,8 +77,10 @@ def test_everything_that_is_compiled_decides_the_content() -> None:
 
 def test_a_list_of_configurations_is_axes_and_a_rule() -> None:
     assert list_tunables(LISTED) == {"BLOCK": (64, 128), "num_warps": (2, 4)}
-    assert explain_unlisted(LISTED, Point(BLOCK=128, num_warps=4)) is None
-    said = explain_unlisted(LISTED, Point(BLOCK=128, num_warps=2))
+    explain = require_listed(LISTED)
+    assert explain(Point(BLOCK=128, num_warps=4)) is None
+    assert explain(Point(num_warps=4, BLOCK=128)) is None
+    said = explain(Point(BLOCK=128, num_warps=2))
     assert said == "not among the 3 configurations of @triton.autotune"
 
 
