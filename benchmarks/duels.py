@@ -1,0 +1,212 @@
+"""How often the last comparison of a search names the true best of four configurations within 0.3 %.
+
+    python -m benchmarks.duels --out FOLDER
+
+Each duel is the engine's own, as it ends every search. Its candidates are one kernel that reads memory and then waits,
+by the device's clock, for as long as each configuration says, so which is best is known: four lie within 0.3 % of one
+another, two more are 2 and 5 % slower. Right is a duel whose winner is the true best, or level with it by what it says.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.aa_ab import RESOLUTION_NS
+from benchmarks.gpu import require_gpu
+from benchmarks.table import make_parser, report, start
+from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
+from cuprof.engine.duel import Duel, Ending
+from cuprof.engine.feed import Later
+from cuprof.engine.planning import Prepared, prepare
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.station import Station
+from cuprof.errors import CuprofError
+from cuprof.project import Project
+from cuprof.records import Measure, Outcome, State, Trial
+from cuprof.worker.messages import WorkerSettings
+
+PROJECT = Path(__file__).with_name("project")
+FAMILY, VARIANT, TUNABLE = "padded_read", "other", "spin_ns"
+SLOWER = (0.0, 0.001, 0.002, 0.003, 0.02, 0.05)
+"""By how much each candidate is slower than the best."""
+LEAST_SPIN_NS = 100
+"""The best waits, too, so that all run the same instructions."""
+RIGHT = 0.95
+SETTLE_S = 0.05
+SEED = 1
+"""One seed of the inputs for all duels, so that the worker keeps inputs and reference."""
+COLUMNS = (
+    "effect", "duels", "best wins", "level with it", "wrong", "not told from it", "slow ones beaten %", "looks",
+    "s each", "as built", "as measured",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fought:
+    """One duel, what it came to, and what its last look measured.
+
+    Args:
+        medians_ns: identity → median, of each candidate's last look.
+    """
+
+    ending: Ending
+    medians_ns: Mapping[str, float]
+    looks: int
+    wall_s: float
+
+
+class Ring:
+    """Duels of the same candidates, one after another, on one worker.
+
+    Args:
+        config: of the family, the variant, the problem, and how a search ends.
+        project: where the family is.
+    """
+
+    def __init__(self, runner: JobRunner, config: SweepConfig, project: Project) -> None:
+        self.runner, self.config, self.project = runner, config, project
+
+    def prepare(self, spins_ns: Sequence[int]) -> Prepared:
+        """Return the plan of one trial for each wait."""
+        config = replace(self.config, tune={TUNABLE: tuple(spins_ns)})
+        return prepare(config, self.project, [Station(self.runner)])
+
+    def time_alone(self) -> float:
+        """Return the time in ns of the best, more closely than a duel does."""
+        prepared = self.prepare([LEAST_SPIN_NS])
+        careful = replace(self.config.measure, target=0.001, min_samples=400, max_samples=4000)
+        job = Duel(prepared, prepared.plan.trials, Measure.COLD, SEED).next_job()
+        assert not isinstance(job, Later)
+        (outcome,) = self.runner.run(replace(job, measure=careful))
+        return _median(outcome)
+
+    def fight(self, prepared: Prepared, candidates: Sequence[Trial], allowed_s: float) -> Fought:
+        """Return what one duel comes to."""
+        began = time.perf_counter()
+        duel = Duel(prepared, tuple(candidates), Measure.COLD, SEED, allowed_s=allowed_s)
+        medians_ns: dict[str, float] = {}
+        while duel.ending is None:
+            job = duel.next_job()
+            assert not isinstance(job, Later)
+            for outcome in self.runner.run(job):
+                medians_ns[outcome.identity] = _median(outcome)
+                duel.tell(outcome)
+        return Fought(duel.ending, medians_ns, duel.looks, time.perf_counter() - began)
+
+
+def _median(outcome: Outcome) -> float:
+    if outcome.state is not State.OK:
+        raise CuprofError(f"{outcome.identity}: {outcome.state}: {outcome.message}")
+    return next(timing.summary.median_ns for timing in outcome.timings if timing.measure is Measure.COLD)
+
+
+def rate(best: str, ending: Ending) -> str:
+    """Return how a duel counts: "best wins", "level with it", "not told from it" or "wrong".
+
+    Args:
+        best: identity of the true best.
+    """
+    if ending.best is None or ending.standing is None:
+        return "wrong"
+    if ending.best.identity == best:
+        return "best wins"
+    if best in {trial.identity for trial in ending.level}:
+        return "level with it"
+    return "not told from it" if best in ending.standing.list_open() else "wrong"
+
+
+def make_row(trials: Sequence[Trial], effect: float, duels: Sequence[Fought]) -> dict[str, Any]:
+    """Return the table's row of one smallest effect; the trials are sorted by their true time."""
+    rated = [rate(trials[0].identity, each.ending) for each in duels]
+    slow = {trial.identity for trial, by in zip(trials, SLOWER, strict=True) if by > 0.01}
+    kept = sum(identity in slow for each in duels for identity in _not_beaten(each.ending))
+    ratios = [
+        float(np.median([each.medians_ns[trial.identity] / each.medians_ns[trials[0].identity] for each in duels]))
+        for trial in trials
+    ]
+    return {
+        "effect": f"{effect:.1%}",
+        "duels": len(duels),
+        **{name: rated.count(name) for name in ("best wins", "level with it", "wrong", "not told from it")},
+        "slow ones beaten %": 100 * (1 - kept / (len(slow) * len(duels))),
+        "looks": float(np.mean([each.looks for each in duels])),
+        "s each": float(np.median([each.wall_s for each in duels])),
+        "as built": _describe([1 + by for by in SLOWER]),
+        "as measured": _describe(ratios),
+    }
+
+
+def _not_beaten(ending: Ending) -> set[str]:
+    """Return the winner, and what was not called slower than it."""
+    if ending.best is None or ending.standing is None:
+        return set()
+    return {ending.best.identity, *ending.standing.list_level(), *ending.standing.list_open()}
+
+
+def _describe(ratios: Sequence[float]) -> str:
+    return " ".join(f"{ratio:.4f}" for ratio in ratios)
+
+
+def measure(
+    count: int, effects: Sequence[float], steps: int, allowed_s: float
+) -> tuple[list[dict[str, Any]], dict[str, bool | None]]:
+    """Return a row for each smallest effect, and the criteria.
+
+    Args:
+        count: duels of each.
+        steps: size of the problem, times 2 MiB.
+        allowed_s: what each may take.
+    """
+    rows, chance = [], random.Random(SEED)
+    config = SweepConfig(
+        experiment="",
+        family=FAMILY,
+        variants=(VARIANT,),
+        problem={"steps": (steps,)},
+        measure=MeasureConfig(modes=("cold",), settle_seconds=SETTLE_S),
+        search=SearchConfig(name="random"),
+    )
+    with JobRunner(WorkerSettings(), LimitsConfig(), lambda trial, phase: None) as runner:
+        alone_ns = Ring(runner, config, Project(PROJECT)).time_alone()
+        spins_ns = [LEAST_SPIN_NS + round(by * alone_ns / RESOLUTION_NS) * RESOLUTION_NS for by in SLOWER]
+        for effect in effects:
+            searching = replace(config, search=replace(config.search, effect=effect))
+            ring = Ring(runner, searching, Project(PROJECT))
+            prepared = ring.prepare(spins_ns)
+            trials = sorted(prepared.plan.trials, key=lambda trial: int(trial.tunables[TUNABLE]))
+            duels = [ring.fight(prepared, chance.sample(trials, len(trials)), allowed_s) for _ in range(count)]
+            rows.append(make_row(trials, effect, duels))
+    print(f"the best alone: {alone_ns * 1e-3:.3f} µs; they wait {', '.join(map(str, spins_ns))} ns")
+    criteria: dict[str, bool | None] = {
+        f"effect {row['effect']}: the true best wins, or is level with the winner, in {RIGHT:.0%}": row["best wins"]
+        + row["level with it"]
+        >= RIGHT * count
+        for row in rows
+    }
+    return rows, criteria
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print and keep; return 0 where the duels are right as often as they ought to be."""
+    parser = make_parser("how often the last comparison of a search names the true best, or one level with it")
+    parser.add_argument("--duels", type=int, default=100, help="of each effect (default: %(default)s)")
+    parser.add_argument("--effects", default="0.01,0.001", help="smallest effects (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=288, help="times 2 MiB that are read (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=10, help="what each duel may take (default: %(default)s)")
+    arguments = parser.parse_args(argv)
+    require_gpu()
+    effects = [float(each) for each in arguments.effects.split(",")]
+    rows, criteria = measure(arguments.duels, effects, arguments.steps, arguments.seconds)
+    return report("duels", COLUMNS, rows, arguments.out, criteria)
+
+
+if __name__ == "__main__":
+    sys.exit(start(main))
