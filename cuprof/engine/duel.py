@@ -107,12 +107,14 @@ class Duel:
         self.clock, self.allowed_s = clock, allowed_s
         self.problem, self.settings = candidates[0].problem, prepared.config.search
         self._began: float | None = None
-        self._is_short = False
         self.left = {trial.identity: trial for trial in candidates}
         self.looks = 0
         self.beaten = 0
         self.ending: Ending | None = None
         self._series: dict[str, Series] = {}
+        self._hurried: set[str] = set()
+        """Of the look under way, those that shared time ended, and no narrow interval."""
+        self._is_short = False
         self._waiting: set[str] = set()
 
     def anew(self) -> Duel:
@@ -148,7 +150,7 @@ class Duel:
         trials = list(self.left.values())
         (job,) = make_jobs(_together(self.prepared), self.problem, trials, self.seed)
         self.looks += 1
-        self._series = {}
+        self._series, self._hurried = {}, set()
         self._waiting = {trial.identity for trial in trials}
         is_block = not is_host(self.candidates[0].device)
         return replace(job, measure=measure, methods=methods(measure, job.backend), is_block=is_block)
@@ -171,6 +173,8 @@ class Duel:
         timing = next((each for each in outcome.timings if each.measure is self.measure), None)
         if outcome.state is State.OK and timing is not None:
             self._series[outcome.identity] = _series_of(timing)
+            if self._is_short and timing.stopped_by == "time":
+                self._hurried.add(outcome.identity)
         if not self._waiting:
             self._conclude()
 
@@ -184,10 +188,13 @@ class Duel:
         best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
         self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
         is_last = self.looks >= LOOKS
-        is_cut = bool(standing.list_open()) and (
-            self._is_short if is_last else self.allowed_s - self.spent_s < LEAST_LOOK_S
+        undecided = standing.list_open()
+        is_cut = bool(undecided) and (
+            not self._hurried.isdisjoint([standing.best, *undecided])
+            if is_last
+            else self.allowed_s - self.spent_s < LEAST_LOOK_S
         )
-        if not standing.list_open() or is_last or is_cut:
+        if not undecided or is_last or is_cut:
             level = tuple(self.left[identity] for identity in standing.list_level())
             cut_s = self.spent_s if is_cut else 0.0
             self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, level, self.value, cut_s=cut_s)

@@ -213,20 +213,40 @@ def test_a_duel_has_its_part_of_the_budget_but_no_more_than_it_takes(settings: d
     assert keep_time(config, 2) == pytest.approx(kept_s)
 
 
+def fight_with_two_speeds(bench: Bench, allowed_s: float, stopped_by: str) -> tuple[Duel, int]:
+    """Return a duel that no number of samples decides, of looks of 3.6 s, and how many it had."""
+    duel = Duel(bench.prepared, bench.trials[:3], COLD, 1, lambda: bench.now_s, allowed_s)
+    count = 0
+    while duel.ending is None:
+        job = duel.next_job()
+        assert isinstance(job, Job)
+        count += 1
+        bench.now_s += 3.6
+        for place, each in enumerate(job.trials):
+            samples = tuple(Sample(one, 1e4 * (1 + 0.05 * ((one + place) // 3 % 2))) for one in range(60))
+            timing = Timing(COLD, "m", samples, summarise(samples, 0.95), stopped_by, rotation="side by side")
+            duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
+    return duel, count
+
+
+@pytest.mark.parametrize(("stopped_by", "is_cut"), [("time", True), ("interval", False), ("samples", False)])
+def test_a_last_look_is_cut_where_its_time_ended_a_timing_and_not_where_more_time_would_not_help(
+    stopped_by: str, is_cut: bool
+) -> None:
+    bench = Bench(budget="30s")
+    duel, count = fight_with_two_speeds(bench, 20.0, stopped_by)
+    assert count == 3
+    assert duel.ending is not None
+    said = describe_ending(duel.ending, bench.config.search)
+    assert "not told from 2 more" in said
+    assert ("the comparison had 10.8 s" in said) == is_cut
+
+
 def test_a_duel_without_time_for_another_look_says_so_and_names_none_it_has_not_told() -> None:
     bench = Bench(budget="10s")
     for allowed_s, looks in ((100.0, 3), (4.0, 1)):
-        duel = Duel(bench.prepared, bench.trials[:3], COLD, 1, lambda: bench.now_s, allowed_s)
-        count = 0
-        while duel.ending is None:
-            job = duel.next_job()
-            assert isinstance(job, Job)
-            count += 1
-            bench.now_s += 3.6
-            for place, each in enumerate(job.trials):  # two speeds in turn: no number of samples narrows that
-                samples = tuple(Sample(one, 1e4 * (1 + 0.05 * ((one + place) // 3 % 2))) for one in range(60))
-                timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "time", rotation="side by side")
-                duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
+        duel, count = fight_with_two_speeds(bench, allowed_s, "time")
+        assert duel.ending is not None
         said = describe_ending(duel.ending, bench.config.search)
         assert count == looks
         assert "not told from 2 more" in said
