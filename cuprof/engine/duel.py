@@ -19,6 +19,7 @@ from cuprof.records import Measure, Outcome, State, Timing, Trial
 from cuprof.search.duel import LOOKS, Standing, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Rule
+from cuprof.wording import count
 from cuprof.worker.messages import Job
 
 LONGER = 4
@@ -63,6 +64,7 @@ class Ending:
         beaten: how many earlier looks found slower.
         level: those that the last look calls level with the best.
         value: of the objective, where that is not time alone.
+        tried: how many configurations of the problem something is known of.
         failed: candidates that were right when they were tried, and of which none is in the last comparison.
         cut_s: after so many seconds the comparison had no time left to decide what is open; 0 where it had.
     """
@@ -74,6 +76,7 @@ class Ending:
     beaten: int = 0
     level: tuple[Trial, ...] = ()
     value: float | None = None
+    tried: int = 0
     failed: int = 0
     cut_s: float = 0.0
 
@@ -206,9 +209,11 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     where = f"search: {ending.problem.label}: "
     if ending.failed:
         return f"{where}{describe_failed(ending.failed)}"
+    if ending.best is None and not ending.tried:
+        return f"{where}no configuration was tried; give a larger {' or '.join(settings.bounds)}"
     if ending.best is None:
         lacks = "" if settings.objective == "time" else f" of which {settings.objective} is known"
-        return f"{where}no configuration gives a right result{lacks}"
+        return f"{where}none of {count(ending.tried, 'configuration')} tried gives a right result{lacks}"
     name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
     text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
     if ending.value is not None:

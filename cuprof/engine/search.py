@@ -391,13 +391,14 @@ class SearchFeed:
             )
         allowed_s = self._find_duel_time()
         duels: deque[Duel] = deque()
+        known_of = Counter(self.problems[group] for group in self.strategy.space.groups[[*self.strategy.values]])
         for problem, chosen in zip(self.problems, candidates, strict=True):
             if chosen:
                 value = None if self.settings.objective == "time" else self.strategy.values[chosen[0]]
                 trials = tuple(self.trials[index] for index in chosen)
                 duels.append(Duel(self.prepared, trials, self.measure, self.seed, self.clock, allowed_s, value))
             else:
-                self._end(Ending(problem, None, math.nan))
+                self._end(Ending(problem, None, math.nan, tried=known_of[problem]))
         return duels
 
     def _find_duel_time(self) -> float:

@@ -589,8 +589,24 @@ def test_what_gives_nothing_right_is_told() -> None:
     bench = Bench(trials=5)
     bench.answer = lambda job, identity: Outcome(identity, State.COMPILE_ERROR, "no")  # type: ignore[method-assign]
     bench.run()
-    assert bench.notes[-1] == "search: n=64: no configuration gives a right result"
+    assert bench.notes[-1] == "search: n=64: none of 5 configurations tried gives a right result"
     assert math.isnan(bench.feed.endings[0].median_ns)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "more_of"),
+    [({"trials": 2}, "search.trials"), ({"budget": "0.5s", "trials": 9}, "search.budget or search.trials")],
+)
+def test_of_a_problem_that_nothing_was_tried_of_nothing_is_said_but_that(bounds: dict[str, Any], more_of: str) -> None:
+    bench = Bench(sizes=(64, 128, 256, 512, 1024, 2048), **bounds)
+    bench.run()
+    tried = {bench.trials[index].problem for index in bench.feed.tried}
+    untried = {trial.problem for trial in bench.trials} - tried
+    assert tried
+    assert untried
+    said = [f"search: {problem.label}: no configuration was tried; give a larger {more_of}" for problem in untried]
+    assert {*said} < {*bench.notes}
+    assert not any("right result" in note for note in bench.notes)
 
 
 def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
