@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,8 +36,13 @@ LOOK_PARTS = (0.25, 0.5, 1.0)
 LEAST_LOOK_S = 0.5
 """No further look begins with less time left; its start takes most of that."""
 LEAST_EACH_S = 0.05
-PATIENT = 4
-"""Where the time is short, what is too slow for an interval in its time has so many times as much."""
+PATIENT = 8
+"""Where the time is short, what is too slow for an interval in its time has so many times as much: of the first look as
+much as there is for all of them, or twice that, since shares are rounded down."""
+LEAST_EXECUTIONS = 3
+"""A look takes so many executions of a candidate at least: one that is timed, and the checks around it."""
+FAR = 1.5
+"""Where the time is short, who is known to be so many times as slow as the best is compared with it no more."""
 
 
 def keep_time(config: SweepConfig, turns: int) -> float:
@@ -67,6 +72,7 @@ class Ending:
         tried: how many configurations of the problem something is known of.
         failed: candidates that were right when they were tried, and of which none is in the last comparison.
         cut_s: after so many seconds the comparison had no time left to decide what is open; 0 where it had.
+        left_out: candidates that it had no time for at all.
     """
 
     problem: Point
@@ -79,6 +85,7 @@ class Ending:
     tried: int = 0
     failed: int = 0
     cut_s: float = 0.0
+    left_out: int = 0
 
 
 class Duel:
@@ -91,6 +98,7 @@ class Duel:
         clock: seconds.
         allowed_s: what all looks may take together, nearly: a look under way is not broken off.
         value: of the first candidate's objective, where that is not time alone.
+        known_s: what each candidate is known to take, the best first; see `_leave_out`.
 
     Attributes:
         ending: what it has come to; None until it has.
@@ -105,14 +113,15 @@ class Duel:
         clock: Callable[[], float] = time.monotonic,
         allowed_s: float = math.inf,
         value: float | None = None,
+        known_s: Sequence[float] = (),
     ) -> None:
         self.prepared, self.candidates, self.measure, self.seed, self.value = prepared, candidates, measure, seed, value
-        self.clock, self.allowed_s = clock, allowed_s
+        self.clock, self.allowed_s, self.known_s = clock, allowed_s, known_s
         self.problem, self.settings = candidates[0].problem, prepared.config.search
         self._began: float | None = None
         self.left = {trial.identity: trial for trial in candidates}
         self.looks = 0
-        self.beaten = 0
+        self.beaten = self.left_out = 0
         self.ending: Ending | None = None
         self._series: dict[str, Series] = {}
         self._hurried: set[str] = set()
@@ -122,7 +131,8 @@ class Duel:
 
     def anew(self) -> Duel:
         """Return the same duel from its beginning."""
-        return Duel(self.prepared, self.candidates, self.measure, self.seed, self.clock, self.allowed_s, self.value)
+        given = self.prepared, self.candidates, self.measure, self.seed, self.clock, self.allowed_s
+        return Duel(*given, self.value, self.known_s)
 
     @property
     def spent_s(self) -> float:
@@ -135,6 +145,7 @@ class Duel:
             return LATER
         if self._began is None:
             self._began = self.clock()
+            self._leave_out()
         config, settings = self.prepared.config.measure, self.settings
         factor = LONGER**self.looks
         share = self._find_share(config.max_seconds * factor)
@@ -145,7 +156,9 @@ class Duel:
             target=target,
             max_samples=config.max_samples * factor,
             max_seconds=config.max_seconds * factor * share,
-            patience_seconds=config.patience_seconds * factor * min(1.0, PATIENT * share),
+            patience_seconds=factor * min(config.patience_seconds, PATIENT * config.max_seconds * share)
+            if self._is_short
+            else factor * config.patience_seconds,
             interleave=True,
             rotation=max(config.rotation, len(self.left)),
             energy="energy" in settings.factors,
@@ -157,6 +170,15 @@ class Duel:
         self._waiting = {trial.identity for trial in trials}
         is_block = not is_host(self.candidates[0].device)
         return replace(job, measure=measure, methods=methods(measure, job.backend), is_block=is_block)
+
+    def _leave_out(self) -> None:
+        """Leave out those for which no look has time, but for the best, and the second where it is not far behind."""
+        most_s, needed_s = max(self.allowed_s, LEAST_LOOK_S), 0.0
+        for place, (identity, known_s) in enumerate(zip([*self.left], self.known_s, strict=False)):
+            needed_s += max(LEAST_EXECUTIONS * known_s, LEAST_EACH_S)
+            if needed_s > most_s and (place > 1 or known_s > FAR * self.known_s[0]):
+                del self.left[identity]
+                self.left_out += 1
 
     def _find_share(self, most_s: float) -> float:
         """Return the part of the longest time that each candidate has in this look: 1, 1/2, 1/4, …
@@ -199,8 +221,17 @@ class Duel:
         )
         if not undecided or is_last or is_cut:
             level = tuple(self.left[identity] for identity in standing.list_level())
-            cut_s = self.spent_s if is_cut else 0.0
-            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, level, self.value, cut_s=cut_s)
+            self.ending = Ending(
+                self.problem,
+                best,
+                median_ns,
+                standing,
+                self.beaten,
+                level,
+                self.value,
+                cut_s=self.spent_s if is_cut or self.left_out else 0.0,
+                left_out=self.left_out,
+            )
         self.beaten += len(beaten)
 
 
@@ -220,11 +251,13 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
         text += f" and {settings.objective} {ending.value:.4g}"
     standing = ending.standing
     if standing is None or not (standing.judgements or ending.beaten):
-        return f"{text}, compared with no other"
+        late = "; search.budget had no time for that" if ending.left_out else ""
+        return f"{text}, compared with no other{late}"
     level = {trial.identity: _describe_difference(trial, ending.best) for trial in ending.level}
     said = standing.describe(level.__getitem__, settings.effect, settings.error_rate, ending.beaten)
     if ending.cut_s:
         said += f"; the comparison had {ending.cut_s:.1f} s"
+        said += f", none of it for {ending.left_out} more" if ending.left_out else ""
         said += ", and more of a larger search.budget" if settings.budget_s else ""
     return f"{text}: {said}".replace("\N{NO-BREAK SPACE}", " ")
 

@@ -394,9 +394,16 @@ class SearchFeed:
         known_of = Counter(self.problems[group] for group in self.strategy.space.groups[[*self.strategy.values]])
         for problem, chosen in zip(self.problems, candidates, strict=True):
             if chosen:
-                value = None if self.settings.objective == "time" else self.strategy.values[chosen[0]]
+                is_time = self.settings.objective == "time"
+                values = [self.strategy.values[index] for index in chosen]
+                value, known_s = (
+                    (None if is_time else values[0]),
+                    (values if is_time and self.settings.budget_s else ()),
+                )
                 trials = tuple(self.trials[index] for index in chosen)
-                duels.append(Duel(self.prepared, trials, self.measure, self.seed, self.clock, allowed_s, value))
+                duels.append(
+                    Duel(self.prepared, trials, self.measure, self.seed, self.clock, allowed_s, value, known_s)
+                )
             else:
                 self._end(Ending(problem, None, math.nan, tried=known_of[problem]))
         return duels

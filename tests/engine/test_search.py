@@ -255,6 +255,46 @@ def test_a_duel_without_time_for_another_look_says_so_and_names_none_it_has_not_
     assert unbounded.endswith("the comparison had 3.6 s")
 
 
+@pytest.mark.parametrize(
+    ("known_s", "allowed_s", "compared", "said"),
+    [
+        ([0.3, 0.31, 0.32], 3.0, 3, ""),
+        (
+            [0.3, 0.31, 0.32],
+            1.5,
+            2,
+            "the comparison had 0.5 s, none of it for 1 more, and more of a larger search.budget",
+        ),
+        (
+            [5.0, 5.1, 9.0],
+            1.5,
+            2,
+            "the comparison had 0.5 s, none of it for 1 more, and more of a larger search.budget",
+        ),
+        ([5.0, 9.0, 9.5], 1.5, 1, "compared with no other; search.budget had no time for that"),
+        ([1e-6] * 10, 0.0, 10, ""),
+        ([], 0.0, 10, ""),
+    ],
+)
+def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
+    known_s: Sequence[float], allowed_s: float, compared: int, said: str
+) -> None:
+    bench = Bench(budget="10s")
+    trials = bench.trials[: len(known_s) or 10]
+    duel = Duel(bench.prepared, trials, COLD, 1, lambda: bench.now_s, allowed_s, known_s=known_s).anew()
+    job = duel.next_job()
+    assert isinstance(job, Job)
+    assert [trial.identity for trial in job.trials] == [trial.identity for trial in trials[:compared]]
+    assert job.measure.patience_seconds * compared <= 2 * max(allowed_s, 0.05 * 4 * compared)
+    bench.now_s += 0.5
+    for place, each in enumerate(job.trials):
+        samples = tuple(Sample(one, 1e8 * (1 + place) * (1 + 1e-4 * (one % 3))) for one in range(30))
+        timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "interval", rotation="side by side")
+        duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
+    assert duel.ending is not None
+    assert describe_ending(duel.ending, bench.config.search).endswith(said or "error rate 5 %")
+
+
 def test_without_a_budget_of_time_a_duel_has_some_seconds_or_a_quarter_of_what_trying_took() -> None:
     bench = Bench(trials=6)
     assert bench.feed._find_duel_time() == 10
