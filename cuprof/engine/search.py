@@ -123,6 +123,7 @@ class SearchFeed:
             _narrowed(prepared.config.measure, self.measure, self.settings, each) for each in (FIRST_LOOK, SECOND_LOOK)
         ]
         self.problems = list(dict.fromkeys(trial.problem for trial in trials))
+        self.stations = stations
         self.duel_turns = math.ceil(len(self.problems) / stations)
         self.kept_s = keep_time(prepared.config, self.duel_turns)
         numbers = {problem: number for number, problem in enumerate(self.problems)}
@@ -137,7 +138,7 @@ class SearchFeed:
         self.most_trials = self.settings.most_trials(space.size)
         self.tried: set[int] = set()
         self.spent_before_s = 0.0
-        self.began = clock()
+        self.began, self.tried_s = clock(), 0.0
         self.endings: list[Ending] = []
         self._looked: Counter[int] = Counter()
         self.withdrawn: list[str] = []
@@ -180,7 +181,9 @@ class SearchFeed:
             self._duelling.pop(station, None)
             if not self._duels:
                 return LATER if self._duelling else None
+            allowed_s = self._find_duel_time()
             duel = self._duelling[station] = self._duels.popleft()
+            duel.allowed_s = allowed_s
         return duel.next_job()
 
     def tell(self, station: Station, outcome: Outcome) -> None:
@@ -212,7 +215,11 @@ class SearchFeed:
         self._promote(index)
 
     def give_back(self, station: Station, job: Job) -> None:
-        """Put the open trials of a job, or the duel that it was of, back to be done by another station."""
+        """Put the open trials of a job, or the duel that it was of, back to be done by another station.
+
+        This one is lost for good.
+        """
+        self.stations -= 1
         left = self._out.pop(station, set())
         trials = tuple(trial for trial in job.trials if self.index[trial.identity] in left)
         self._ready.extend(self._jobs(self._late.take(station), 0))
@@ -389,7 +396,7 @@ class SearchFeed:
             self.note(
                 f"search: its model expects trying the rest to gain {gain}; it knows nothing of what it has not met"
             )
-        allowed_s = self._find_duel_time()
+        self.tried_s = self.spent_s
         duels: deque[Duel] = deque()
         known_of = Counter(self.problems[group] for group in self.strategy.space.groups[[*self.strategy.values]])
         for problem, chosen in zip(self.problems, candidates, strict=True):
@@ -402,17 +409,18 @@ class SearchFeed:
                 )
                 trials = tuple(self.trials[index] for index in chosen)
                 duels.append(
-                    Duel(self.prepared, trials, self.measure, self.seed, self.clock, allowed_s, value, known_s)
+                    Duel(self.prepared, trials, self.measure, self.seed, self.clock, value=value, known_s=known_s)
                 )
             else:
                 self._end(Ending(problem, None, math.nan, tried=known_of[problem]))
         return duels
 
     def _find_duel_time(self) -> float:
-        """Return the seconds that each duel may take."""
+        """Return the seconds that the next duel may take: its part of what is left for those that have not begun."""
         if self.settings.budget_s is None:
-            return max(LEAST_S, OF_TRYING * self.spent_s / self.duel_turns)
-        return max(self.kept_s, self.settings.budget_s - self.spent_s) / self.duel_turns
+            return max(LEAST_S, OF_TRYING * self.tried_s / self.duel_turns)
+        turns = max(1, math.ceil(len(self._duels or ()) / max(1, self.stations)))
+        return max(self.kept_s / self.duel_turns, (self.settings.budget_s - self.spent_s) / turns)
 
     def _choose_candidates(self, group: int) -> list[int]:
         """Return who takes part in the duel: of several back ends, which are not timed side by side, the best alone.

@@ -298,8 +298,34 @@ def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
 def test_without_a_budget_of_time_a_duel_has_some_seconds_or_a_quarter_of_what_trying_took() -> None:
     bench = Bench(trials=6)
     assert bench.feed._find_duel_time() == 10
-    bench.now_s = 100
+    bench.feed.tried_s = 100
     assert bench.feed._find_duel_time() == 25
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_duel_has_its_part_of_what_those_before_it_left_and_of_the_stations_that_are_left(is_lost: bool) -> None:
+    bench = Bench(sizes=(64, 128, 256, 512), budget="100s", trials=24)
+    feed = SearchFeed(bench.prepared, bench.trials, (), 7, bench.notes.append, None, lambda: bench.now_s, 2)
+    bench.feed = feed
+    take, allowed_s = feed.take, dict[int, tuple[float, float]]()
+
+    def watch(station: Station) -> Any:
+        job = take(station)
+        for duel in feed._duelling.values():
+            allowed_s.setdefault(id(duel), (duel.allowed_s, 100 - bench.now_s))
+        return job
+
+    feed.take = watch  # type: ignore[method-assign]
+    if is_lost:
+        lost = bench.stations.pop()
+        job = feed.take(lost)
+        assert isinstance(job, Job)
+        feed.give_back(lost, job)
+    bench.run()
+    assert len(feed.endings) == 4
+    assert sum(not ending.best for ending in feed.endings) == 0
+    parts = [round(left_s / given_s) for given_s, left_s in allowed_s.values()]
+    assert parts == ([4, 3, 2, 1] if is_lost else [2, 2, 1, 1])
 
 
 def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
