@@ -70,7 +70,7 @@ class Ending:
         level: those that the last look calls level with the best.
         value: of the objective, where that is not time alone.
         tried: how many configurations of the problem something is known of.
-        failed: candidates that were right when they were tried, and of which none is in the last comparison.
+        failed: candidates that were right when they were tried, and not when they were compared.
         cut_s: after so many seconds the comparison had no time left to decide what is open; 0 where it had.
         left_out: candidates that it had no time for at all.
     """
@@ -121,13 +121,15 @@ class Duel:
         self._began: float | None = None
         self.left = {trial.identity: trial for trial in candidates}
         self.looks = 0
-        self.beaten = self.left_out = 0
+        self.beaten = self.failed = self.left_out = 0
         self.ending: Ending | None = None
         self._series: dict[str, Series] = {}
         self._hurried: set[str] = set()
         """Of the look under way, those that shared time ended, and no narrow interval."""
         self._is_short = False
         self._waiting: set[str] = set()
+        self._best: str | None = None
+        """Of the look before."""
 
     def anew(self) -> Duel:
         """Return the same duel from its beginning."""
@@ -204,12 +206,16 @@ class Duel:
             self._conclude()
 
     def _conclude(self) -> None:
+        self.failed += len(self.left) - len(self._series)
         if not self._series:
-            self.ending = Ending(self.problem, None, math.nan, failed=len(self.left))
+            self.ending = Ending(self.problem, None, math.nan, tried=len(self.candidates), failed=self.failed)
             return
+        if self._best not in self._series:
+            self.beaten = 0  # by one that is out; whether by those that are left is not known
         rule = Rule(self.settings.effect, self.settings.error_rate / LOOKS)
         standing = look(self._series, rule, noise_of(self.measure, on_host=is_host(self.candidates[0].device)))
         beaten = standing.list_beaten()
+        self._best = standing.best
         best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
         self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
         is_last = self.looks >= LOOKS
@@ -229,6 +235,7 @@ class Duel:
                 self.beaten,
                 level,
                 self.value,
+                failed=self.failed,
                 cut_s=self.spent_s if is_cut or self.left_out else 0.0,
                 left_out=self.left_out,
             )
@@ -238,7 +245,7 @@ class Duel:
 def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     """Return one line about what a search came to for a problem."""
     where = f"search: {ending.problem.label}: "
-    if ending.failed:
+    if ending.best is None and ending.failed:
         return f"{where}{describe_failed(ending.failed)}"
     if ending.best is None and not ending.tried:
         return f"{where}no configuration was tried; give a larger {' or '.join(settings.bounds)}"
@@ -249,17 +256,18 @@ def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
     if ending.value is not None:
         text += f" and {settings.objective} {ending.value:.4g}"
+    failed = f"; {ending.failed} more gave no right result again" if ending.failed else ""
     standing = ending.standing
     if standing is None or not (standing.judgements or ending.beaten):
         late = "; search.budget had no time for that" if ending.left_out else ""
-        return f"{text}, compared with no other{late}"
+        return f"{text}, compared with no other{late}{failed}"
     level = {trial.identity: _describe_difference(trial, ending.best) for trial in ending.level}
     said = standing.describe(level.__getitem__, settings.effect, settings.error_rate, ending.beaten)
     if ending.cut_s:
         said += f"; the comparison had {ending.cut_s:.1f} s"
         said += f", none of it for {ending.left_out} more" if ending.left_out else ""
         said += ", and more of a larger search.budget" if settings.budget_s else ""
-    return f"{text}: {said}".replace("\N{NO-BREAK SPACE}", " ")
+    return f"{text}: {said}{failed}".replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _describe_difference(trial: Trial, best: Trial) -> str:

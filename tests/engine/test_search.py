@@ -651,6 +651,30 @@ def test_candidates_that_fail_when_they_are_compared_are_told() -> None:
     assert bench.notes[-1] == "search: n=64: none of the 3 best gave a right result again when they were compared"
 
 
+@pytest.mark.parametrize("fails", [0, 1])
+def test_who_fails_in_a_duel_is_told_and_whom_it_has_beaten_is_not_beaten_by_others(fails: int) -> None:
+    """Three that nothing tells apart and one that takes twice as long; in the second look one of the three fails."""
+    bench = Bench(budget="10s")
+    duel = Duel(bench.prepared, bench.trials[:4], COLD, 1)
+    places = {trial.identity: place for place, trial in enumerate(bench.trials[:4])}
+    while duel.ending is None:
+        job = duel.next_job()
+        assert isinstance(job, Job)
+        for each in job.trials:
+            place = places[each.identity]
+            if duel.looks > 1 and place == fails:
+                duel.tell(Outcome(each.identity, State.CRASHED, "exit code 1"))
+                continue
+            time_ns = 1e4 * (1 + place // 3) * (1 + 1e-6 * place)
+            samples = tuple(Sample(one, time_ns * (1 + 0.05 * ((one + place) // 3 % 2))) for one in range(60))
+            timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "samples", rotation="side by side")
+            duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
+    said = describe_ending(duel.ending, bench.config.search)
+    assert "not told from 1 more" in said
+    assert said.endswith("; 1 more gave no right result again")
+    assert ("faster than 1 in earlier looks" in said) == (fails != 0)
+
+
 def test_what_gives_nothing_right_is_told() -> None:
     bench = Bench(trials=5)
     bench.answer = lambda job, identity: Outcome(identity, State.COMPILE_ERROR, "no")  # type: ignore[method-assign]
