@@ -19,12 +19,16 @@ from cuprof.search.portfolio import assign, find_portfolio
 from cuprof.statistics import is_mere_range, sure_time
 
 TAKEN = re.compile(
-    "auto|bool|break|case|catch|char|class|const|continue|default|delete|do|double|else|enum|explicit|export|"
-    "extern|false|float|for|friend|goto|if|inline|int|long|namespace|new|number|operator|private|protected|public|"
-    "register|restrict|return|short|signed|sizeof|static|struct|switch|template|this|throw|true|try|typedef|"
-    "typename|union|unsigned|using|variant|virtual|void|volatile|while"
+    "align(as|of)|and(_eq)?|asm|auto|bit(and|or)|bool|break|case|catch|char(8_t|16_t|32_t)?|class|compl|concept|const|"
+    "const(eval|expr|init|_cast)|continue|co_(await|return|yield)|decltype|default|delete|do|double|dynamic_cast|else|"
+    "enum|explicit|export|extern|false|float|for|friend|goto|if|inline|int|long|mutable|namespace|new|noexcept|"
+    "not(_eq)?|nullptr|operator|or(_eq)?|private|protected|public|register|reinterpret_cast|requires|restrict|return|"
+    "short|signed|sizeof|static(_assert|_cast)?|struct|switch|template|this|thread_local|throw|true|try|type(def|id|name|of)|"
+    "union|unsigned|using|virtual|void|volatile|wchar_t|while|xor(_eq)?|"
+    "number|variant|fabs|log|strcmp|linux|unix|NULL|NAN|INFINITY|HUGE_VAL[FL]?|(M|FP)_[A-Z0-9_]+|.*_"
 )
-"""What nothing in the header can be called: words of C and C++, and its own fields."""
+"""What nothing in the header can be called: words of C and C++, its own fields and variables, what it calls, and what
+compilers and `math.h` define."""
 Configuration = tuple[str, Point]
 """A variant and its tunables."""
 
@@ -128,7 +132,7 @@ def to_header(portfolio: Portfolio) -> str:
     A problem that was not measured takes what the nearest one does: by the logarithms of its numbers, other coordinates
     being equal where they can be. Names end with _ where an axis or a tunable could have them otherwise.
     """
-    stem = re.sub(r"\W", "_", portfolio.family)
+    stem = re.sub(r"\W|^(?=\d)", "_", portfolio.family)
     axes = list(portfolio.picks[0].problem)
     numeric = {axis: all(_is_number(pick.problem[axis]) for pick in portfolio.picks) for axis in axes}
     tunables = list(dict.fromkeys(name for _, point in portfolio.configurations for name in point))

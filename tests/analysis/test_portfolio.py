@@ -111,7 +111,7 @@ def test_what_is_not_stored_is_told() -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-@pytest.mark.parametrize("axis", ["n", "d", "i", "best", "known", "default"])
+@pytest.mark.parametrize("axis", ["n", "d", "i", "best", "known", "default", "log", "i_", "best_", "NAN", "unix"])
 def test_the_header_compiles_and_picks_by_the_nearest_problem(tmp_path: Path, axis: str) -> None:
     runs = [replace(run, problem=Point({axis: run.problem.n, "dtype": "f32"})) for run in RUNS]
     (tmp_path / "fold.h").write_text(to_header(make_portfolio("fold", runs, 0.05)))
@@ -119,3 +119,7 @@ def test_the_header_compiles_and_picks_by_the_nearest_problem(tmp_path: Path, ax
     (tmp_path / "it.c").write_text(f'#include <stdio.h>\n#include "fold.h"\nint main(void) {{ {calls} return 0; }}\n')
     subprocess.run(["cc", "-Wall", "-Werror", "it.c", "-o", "it", "-lm"], cwd=tmp_path, check=True)
     assert subprocess.run([tmp_path / "it"], capture_output=True, text=True, check=True).stdout == "32 32 256 256 "
+
+
+def test_names_in_the_header_begin_with_no_digit() -> None:
+    assert "*_2_mm_pick(" in to_header(make_portfolio("2-mm", RUNS, 0.05))
