@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
+import string
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +29,8 @@ TAKEN = re.compile(
 )
 """What nothing in the header can be called: words of C and C++, its own fields and variables, what it calls, and what
 compilers and `math.h` define."""
+PLAIN = {*string.digits, *string.ascii_letters, *" !#$%&'()*+,-./:;<=>@[]^_`{|}~"}
+"""What stands for itself in a text; no quote, no backslash, and no ?, which begins trigraphs."""
 Configuration = tuple[str, Point]
 """A variant and its tunables."""
 
@@ -139,7 +141,7 @@ def to_header(portfolio: Portfolio) -> str:
     whole = {name: all(_is_number(point.get(name, 0)) for _, point in portfolio.configurations) for name in tunables}
     few = sum(pick.is_few for pick in portfolio.picks)
     known_by = f", {few} of them by few samples" if few else ""
-    rows = _table([json.dumps(variant), *_literals(point, whole)] for variant, point in portfolio.configurations)
+    rows = _table([_text(variant), *_literals(point, whole)] for variant, point in portfolio.configurations)
     known = _table([*_literals(pick.problem, numeric), str(pick.number)] for pick in portfolio.picks)
     fields, problem_fields = ("".join(f" {each};" for each in _declarations(names)) for names in (whole, numeric))
     distance = "".join(
@@ -198,7 +200,12 @@ def _literals(point: Point, are_numbers: Mapping[str, bool]) -> list[str]:
 def _literal(value: Coordinate | None, number: bool) -> str:
     if value is None:
         return "0" if number else '""'
-    return repr(value + 0) if number and not isinstance(value, str) else json.dumps(str(value))
+    return repr(value + 0) if number and not isinstance(value, str) else _text(str(value))
+
+
+def _text(value: str) -> str:
+    """Return a literal of ASCII alone, by the bytes of UTF-8; three octal digits end where they should."""
+    return '"' + "".join(chr(byte) if chr(byte) in PLAIN else f"\\{byte:03o}" for byte in value.encode()) + '"'
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:
