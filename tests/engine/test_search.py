@@ -608,6 +608,19 @@ def test_times_of_another_problem_say_what_to_try_first() -> None:
     assert bench.by_identity[bench.jobs[0].trials[0].identity].tunables == BEST
 
 
+def test_of_other_problems_each_counts_once_however_often_it_was_looked_at() -> None:
+    other = Bench(sizes=(512, 1024))
+    looks = [
+        earlier(trial, other.time_ns(trial), method=method, circumstances=(trial.problem.n,))
+        for method in ("a few samples", "more", "side by side")
+        for trial in other.trials
+    ]
+    (said,) = Bench(earlier=looks).notes
+    assert "what 2 other problems, devices or versions say of 96 choices" in said
+    alone = [replace(run, tunables=Point(width=7)) for run in looks[:1]]
+    assert not Bench(earlier=alone).notes
+
+
 class Widths:
     """Answer as counters do, of which there is one here: a trial's width."""
 
