@@ -15,7 +15,7 @@ from typing import Any
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig, SearchConfig
 from cuprof.cores import count_cores
-from cuprof.engine.duel import LEAST_S, OF_TRYING, Duel, Ending, describe_ending, keep_time
+from cuprof.engine.duel import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Duel, Ending, describe_ending, keep_time
 from cuprof.engine.feed import LATER, Later, make_jobs
 from cuprof.engine.hints import find_hints
 from cuprof.engine.late import Late
@@ -254,9 +254,20 @@ class SearchFeed:
         self._given.update(asked)
         again: list[int] = []
         if len(self._promoted) >= LEAST_AGAIN or not (asked or late):
-            again = sorted(filter(self._is_promising, self._promoted))
+            again = self._find_fitting(sorted(filter(self._is_promising, self._promoted)))
             self._promoted.clear()
         return [*self._jobs(again, 1), *self._jobs(asked, 0)]
+
+    def _find_fitting(self, indices: Sequence[int]) -> list[int]:
+        """Return those that can be looked at again in the time for trying: a look under way is not broken off."""
+        if self.settings.budget_s is None or self.settings.objective != "time":
+            return [*indices]
+        left_s, fitting = self.settings.budget_s - self.kept_s - self.spent_s, list[int]()
+        for index in sorted(indices, key=self.strategy.values.__getitem__):
+            left_s -= LEAST_EXECUTIONS * self.strategy.values[index]
+            if left_s > 0:
+                fitting.append(index)
+        return sorted(fitting)
 
     def _give_up(self, station: Station) -> None:
         """Take what is compiled for far too long for a failure, so that nothing like it is asked for."""

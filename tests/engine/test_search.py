@@ -295,6 +295,20 @@ def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
     assert describe_ending(duel.ending, bench.config.search).endswith(said or "error rate 5 %")
 
 
+@pytest.mark.parametrize(
+    ("budget", "values_s", "again"),
+    [("10s", (2.0, 1.0, 3.0), [1]), ("60s", (2.0, 1.0, 3.0), [0, 1, 2]), ("10s", (2e-4, 1e-4, 3e-4), [0, 1, 2])],
+)
+def test_only_what_ends_in_the_time_for_trying_is_looked_at_again(
+    budget: str, values_s: Sequence[float], again: list[int]
+) -> None:
+    feed = Bench(budget=budget).feed
+    for index, value_s in enumerate(values_s):
+        feed.strategy.tell(index, value_s, 1.0)
+    assert feed._find_fitting([0, 1, 2]) == again
+    assert Bench(trials=6).feed._find_fitting([0, 1, 2]) == [0, 1, 2]
+
+
 def test_without_a_budget_of_time_a_duel_has_some_seconds_or_a_quarter_of_what_trying_took() -> None:
     bench = Bench(trials=6)
     assert bench.feed._find_duel_time() == 10
