@@ -244,7 +244,7 @@ class SearchConfig(_Section):
     objective: str = "time"
     finalists: int = field(default=8, metadata=within(2, 64))
     effect: float = field(default=0.01, metadata=within(0, 0.5))
-    error_rate: float = field(default=0.05, metadata=within(1e-9, 0.5))
+    error_rate: float = field(default=0.05, metadata=within(1e-8, 0.5))
     seed: int | None = field(default=None, metadata=within(0, 2**63 - 1))
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ from cuprof.engine.runner import JobRunner
 from cuprof.engine.search import SearchFeed
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import run_sweep
-from cuprof.errors import UsageError
+from cuprof.errors import ConfigError, UsageError
 from cuprof.family.loader import load_family
 from cuprof.measure.method import methods
 from cuprof.plan import Selection, plan
@@ -663,6 +663,15 @@ def test_the_least_of_a_counter_and_of_its_product_with_time_are_found() -> None
         assert ending.best.tunables.width == best
         assert len(counting.collected) == len(set(counting.collected)) > 20
         assert f" and {objective} " in bench.notes[-1]
+
+
+@pytest.mark.parametrize("error_rate", [1e-8, 0.5])
+def test_each_error_rate_that_is_taken_has_a_duel(error_rate: float) -> None:
+    bench = Bench(trials=12, error_rate=error_rate)
+    bench.run()
+    assert "error rate" in bench.notes[-1]
+    with pytest.raises(ConfigError, match=r"search\.error_rate is"):
+        replace(bench.config.search, error_rate=error_rate / 10 if error_rate < 0.1 else 0.6)
 
 
 def test_candidates_that_fail_when_they_are_compared_are_told() -> None:
