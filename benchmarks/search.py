@@ -23,9 +23,10 @@ import numpy as np
 from scipy.stats import t as student
 
 from benchmarks.recorded_spaces import NoSpaceError, RecordedSpace, find_spaces, name_space, read_space
-from benchmarks.table import Row, make_parser, report
+from benchmarks.table import Row, make_parser, report, start
 from benchmarks.tools.search_kernel_tuner import SLOWEST, Tuner, list_strategies
 from cuprof.backends.registry import list_backends
+from cuprof.errors import UsageError
 from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
 from cuprof.search.space import Space
 
@@ -121,9 +122,26 @@ def _run(tasks: Sequence[Task], options: argparse.Namespace) -> list[Repetition]
 
 
 def _read_kept(path: Path) -> list[Repetition]:
-    """Return what earlier pieces have left in a file, each repetition once."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [Repetition(**json.loads(line)) for line in dict.fromkeys(lines)]
+    """Return what earlier pieces have left in a file, each repetition once.
+
+    Raises:
+        UsageError: the file cannot be added to, or holds something else.
+    """
+    try:
+        with path.open("a+") as file:
+            file.seek(0)
+            lines = file.read().splitlines()
+    except OSError as error:
+        raise UsageError(f"--keep: {path} cannot be added to: {error.strerror}") from error
+    repetitions: dict[str, Repetition] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            repetitions[line] = Repetition(**json.loads(line))
+        except (TypeError, ValueError) as error:
+            raise UsageError(
+                f"--keep: line {number} of {path} is no repetition, as where a piece was ended in writing; delete it"
+            ) from error
+    return [*repetitions.values()]
 
 
 def _seeds(text: str) -> range:
@@ -272,4 +290,4 @@ def criteria(rows: Sequence[Row]) -> dict[str, bool | None]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start(main))

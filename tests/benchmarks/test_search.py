@@ -160,6 +160,20 @@ def test_what_a_table_lacks_is_said(tmp_path: Path, content: str, said: str) -> 
         read_space(tmp_path / "a.csv")
 
 
+def test_what_was_kept_and_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text(TABLE)
+    kept = tmp_path / "kept.jsonl"
+    given = ["--spaces", str(tmp_path / "a.csv"), "--seeds", "1", "--kernel-tuner", "--processes", "1"]
+    search.main([*given, "--keep", str(kept)])
+    whole = kept.read_text()
+    for broken in (whole + whole[:20], whole + "[1]\n", whole + '{"tool": "cuprof"}\n'):
+        kept.write_text(broken)
+        assert start(lambda: search.main([*given, "--keep", str(kept)])) == 2
+        assert f"line {whole.count(chr(10)) + 1} of {kept} is no repetition" in capsys.readouterr().err
+    assert start(lambda: search.main([*given, "--keep", str(tmp_path)])) == 2
+    assert f"{tmp_path} cannot be added to: Is a directory" in capsys.readouterr().err
+
+
 def test_numbers_that_are_texts_are_numbers_and_what_failed_has_no_measurement(tmp_path: Path) -> None:
     texts = {name: str(value) for name, value in ENTRY.items()}
     entries = {"1": {"x": 1, "time": "2.5", **texts}, "2": {"x": 2, "time": "InvalidConfig", **texts}}
