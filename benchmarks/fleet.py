@@ -43,7 +43,7 @@ JOIN device AS d ON d.id = r.device_id LEFT JOIN timing AS g ON g.run_id = r.id 
 
 def main() -> None:
     """Run the sweeps and print what they took and found."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--cards", default="0,1")
     parser.add_argument("--numbers", type=float, default=25.4, help="log2 of how many numbers the kernel adds")

@@ -13,6 +13,7 @@ from tests.docs.claims import ROOT, Document, problems
 PATHS = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "benchmarks" / "README.md",
     ROOT / "kernels" / "README.md",
     ROOT / "experiments" / "README.md",
     ROOT / "cuprof" / "template" / "README.md",
