@@ -17,6 +17,7 @@ from cuprof.reading.earlier import EarlierRun
 from cuprof.records import State
 from cuprof.search.portfolio import assign, find_portfolio
 from cuprof.statistics import is_mere_range, sure_time
+from cuprof.wording import count
 
 TAKEN = re.compile(
     "auto|bool|break|case|catch|char|class|const|continue|default|delete|do|double|else|enum|explicit|export|"
@@ -144,9 +145,10 @@ def to_header(portfolio: Portfolio) -> str:
         else f"        d_ += strcmp({_identifier(a)}, known_[i_].{_identifier(a)}) ? 1e6 : 0.0;\n"
         for a, n in numeric.items()
     )
+    how_many = count(len(portfolio.configurations), "configuration")
     return f"""\
-/* {_comment(portfolio.family)} on {_comment(portfolio.device)}: {len(portfolio.configurations)} configurations within
-   {portfolio.within:.3g} of the best of each of {len(portfolio.picks)} problems{known_by}.
+/* {_comment(portfolio.family)} on {_comment(portfolio.device)}: {how_many} within
+   {100 * portfolio.within:g}% of the best of each of {count(len(portfolio.picks), "problem")}{known_by}.
    Written by cuprof portfolio. */
 #pragma once
 #include <math.h>
