@@ -23,8 +23,10 @@ from cuprof.commands import portfolio
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.engine.duel import Duel, describe_ending, keep_time
 from cuprof.engine.feed import LATER
+from cuprof.engine.looks import FIRST, SECOND, Looks
 from cuprof.engine.planning import Prepared, find_whole_space
 from cuprof.engine.runner import JobRunner
+from cuprof.engine.scores import Scores
 from cuprof.engine.search import SearchFeed
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import run_sweep
@@ -77,7 +79,8 @@ class Bench:
         self.by_identity = {trial.identity: trial for trial in self.trials}
         self.notes: list[str] = []
         self.now_s = 0.0
-        self.feed = SearchFeed(self.prepared, self.trials, earlier, 7, self.notes.append, counting, lambda: self.now_s)
+        self.scores = Scores(self.prepared, self.trials, earlier, 7, self.notes.append, counting)
+        self.feed = SearchFeed(self.prepared, self.scores, self.notes.append, lambda: self.now_s)
         self.stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
         self.jobs: list[Job] = []
         self.given_to: list[int] = []
@@ -124,8 +127,8 @@ class Bench:
 
 @pytest.fixture
 def built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
-    monkeypatch.setattr("cuprof.engine.search.is_host", lambda device: False)
+    monkeypatch.setattr("cuprof.engine.looks.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    monkeypatch.setattr("cuprof.engine.looks.is_host", lambda device: False)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))
 
 
@@ -135,7 +138,7 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     (ending,) = bench.feed.endings
     assert ending.best is not None
     assert ending.best.tunables == BEST
-    assert len(bench.feed.tried) == round(0.4 * len(bench.trials))
+    assert len(bench.scores.tried) == round(0.4 * len(bench.trials))
     *looks, duel = bench.jobs
     assert len(duel.trials) >= 3
     assert {job.measure.max_samples for job in looks} == {5, 60}, "few samples first, more for what is promising"
@@ -150,7 +153,7 @@ def test_a_strategy_supposes_what_the_back_end_of_each_trial_lets_it(backend: st
     bench = Bench()
     trials = [replace(trial, threads=64 + place) for place, trial in enumerate(bench.trials)]
     trials = [trials[0], *(replace(trial, backend=backend, device=None) for trial in trials[1:])]
-    supposed = SearchFeed(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed
+    supposed = Scores(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed
     suppose = get_spec(backend).usual_block.suppose
     assert supposed.tolist() == [0, *(suppose(trial.threads) for trial in trials[1:])]
     assert any(supposed) == (backend in ("cuda", "opencl"))
@@ -160,14 +163,14 @@ def test_of_a_hosts_processor_nothing_is_supposed() -> None:
     bench = Bench()
     processor = DeviceFacts("opencl", 0, "a processor", details={"type": "CPU"})
     trials = [replace(trial, backend="opencl", device=processor, threads=1) for trial in bench.trials]
-    assert not SearchFeed(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed.any()
+    assert not Scores(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed.any()
 
 
 def test_the_next_job_is_built_while_one_is_timed(built_ahead: None) -> None:
     bench = Bench(trials=60)
     bench.stations = bench.stations[:1]
     bench.run()
-    assert len(bench.feed.tried) == 60, "what is chosen ahead counts"
+    assert len(bench.scores.tried) == 60, "what is chosen ahead counts"
     first_looks = [job for job in bench.jobs[:-1] if job.measure.max_samples == 5]
     assert [len(job.trials) for job in first_looks][:3] == [4, 4, 4]
     known = [{trial.identity for trial in job.ahead} for job in bench.jobs]
@@ -177,19 +180,17 @@ def test_the_next_job_is_built_while_one_is_timed(built_ahead: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "counting", "is_kept"), [("cuda", None, True), ("cpu", None, False), ("cuda", 1, False)]
+    ("backend", "profiles", "is_kept"), [("cuda", False, True), ("cpu", False, False), ("cuda", True, False)]
 )
 def test_arrays_stay_on_a_device_between_jobs_unless_a_profiled_process_needs_room(
-    backend: str, counting: int | None, is_kept: bool
+    backend: str, profiles: bool, is_kept: bool
 ) -> None:
-    bench = Bench()
-    bench.feed.counting = counting  # type: ignore[assignment]
-    device = DeviceFacts(backend, 0, "it")
-    bench.feed.trials = tuple(replace(trial, device=device) for trial in bench.trials)
-    (job,) = bench.feed._jobs([1, 2], 0)
+    bench, device = Bench(), DeviceFacts(backend, 0, "it")
+    trials = tuple(replace(trial, device=device) for trial in bench.trials[:3])
+    (job,) = Looks(bench.prepared, trials, 1, profiles=profiles).make(trials, FIRST)
     assert job.is_block == is_kept
-    if not counting:
-        duel = Duel(bench.prepared, bench.feed.trials[:3], COLD, 1)
+    if not profiles:
+        duel = Duel(bench.prepared, trials, COLD, 1)
         assert duel.next_job().is_block == is_kept  # type: ignore[union-attr]
 
 
@@ -245,7 +246,7 @@ def test_without_a_budget_of_time_a_duel_has_some_seconds_or_a_quarter_of_what_t
 def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
     bench = Bench(sizes=(64, 128, 256), trials=120)
     bench.run()
-    assert len(bench.feed.tried) == 120
+    assert len(bench.scores.tried) == 120
     assert {ending.problem.n: ending.best and ending.best.tunables for ending in bench.feed.endings} == dict.fromkeys(
         (64, 128, 256), BEST
     )
@@ -292,7 +293,7 @@ def test_a_station_that_is_lost_gives_its_trials_and_its_duel_back() -> None:
     bench.feed.give_back(lost, job)
     bench.run()
     assert job.trials[0].identity in {trial.identity for trial in bench.jobs[0].trials}
-    assert len(bench.feed.tried) == 6
+    assert len(bench.scores.tried) == 6
 
     bench = Bench(trials=6)
     while not bench.feed._duelling:
@@ -328,7 +329,7 @@ def test_what_is_stored_is_told_for_free() -> None:
     bench = Bench(earlier=[earlier(trial, 5e5) for trial in known[:50]], trials=20)
     assert bench.notes == ["search: 50 of 96 configurations are stored already"]
     bench.run()
-    assert len(bench.feed.tried) == 20
+    assert len(bench.scores.tried) == 20
     stored = {trial.identity for trial in known[:50]}
     assert not {t.identity for job in bench.jobs[:-1] for t in job.trials if job.measure.max_samples == 5} & stored
     compared = sum(trial.identity in stored for trial in bench.jobs[-1].trials)
@@ -343,17 +344,17 @@ def test_an_interrupted_search_goes_on_with_what_is_left_of_its_budget() -> None
         for place, trial in enumerate(known[:15])
     ]
     bench = Bench(earlier=done, trials=20)
-    assert len(bench.feed.tried) == 15
+    assert len(bench.scores.tried) == 15
     bench.run()
-    assert len(bench.feed.tried) == 20
+    assert len(bench.scores.tried) == 20
     assert Bench(earlier=done, budget="3s").feed.spent_s == pytest.approx(1.5), "three jobs of half a second"
 
 
 def test_the_order_of_a_sweep_says_nothing_of_costs() -> None:
     """All trials of its one job have begun at once: the last has lasted longest, whatever it costs."""
     done = [earlier(trial, 5e5, duration_ns=10**8 * (1 + place)) for place, trial in enumerate(Bench().trials[:20])]
-    feed = Bench(earlier=done, trials=20).feed
-    assert list(feed.strategy.costs.values()) == pytest.approx([0.1] * 20)
+    scores = Bench(earlier=done, trials=20).scores
+    assert list(scores.strategy.costs.values()) == pytest.approx([0.1] * 20)
 
 
 def put_off_often(bench: Bench, times: int) -> Counter[str]:
@@ -381,7 +382,7 @@ def test_what_is_compiled_for_long_is_put_off_and_the_cores_have_the_most_of_it(
     del bench.stations[1:]
     counts = put_off_often(bench, 4)
     bench.run()
-    assert len(bench.feed.tried) == 40
+    assert len(bench.scores.tried) == 40
     assert not bench.feed.withdrawn
     looks = [job for job in bench.jobs[:-1] if job.least_built]
     assert max(len(job.trials) for job in looks) == most
@@ -401,7 +402,7 @@ def test_what_was_put_off_comes_again_beside_others_of_its_problem_at_the_same_s
     bench = Bench(sizes=(64, 128), trials=60)
     counts = put_off_often(bench, 3)
     bench.run()
-    assert len(bench.feed.tried) == 60
+    assert len(bench.scores.tried) == 60
     problems = {trial.identity: trial.problem for trial in bench.trials}
     places: dict[str, set[int]] = defaultdict(set)
     for job, station in zip(bench.jobs, bench.given_to, strict=True):
@@ -419,7 +420,7 @@ def test_what_is_compiled_still_when_the_budget_is_spent_is_withdrawn(built_ahea
     withdrawn = {*bench.feed.withdrawn}
     assert withdrawn
     assert not withdrawn & {outcome.identity for outcome in outcomes}
-    assert not withdrawn & {bench.trials[index].identity for index in bench.feed.tried}
+    assert not withdrawn & {bench.trials[index].identity for index in bench.scores.tried}
     assert bench.feed.endings[0].best is not None
 
 
@@ -441,9 +442,9 @@ def test_what_is_compiled_for_far_too_long_is_given_up_as_if_it_had_failed(built
     given_up = len(bench.feed.withdrawn)
     assert {*bench.feed.withdrawn} <= stuck
     assert given_up
-    values = bench.feed.strategy.values
+    values = bench.scores.strategy.values
     assert all(math.isnan(values[bench.feed.index[identity]]) for identity in bench.feed.withdrawn)
-    assert len(bench.feed.tried) == 36 - given_up
+    assert len(bench.scores.tried) == 36 - given_up
     least_s = 3 if limit_s == 3 else 5
     (said,) = (note for note in bench.notes if "left out" in note)
     found = re.fullmatch(r"search: (\d+) were compiled for over (\d+) s and are left out", said)
@@ -465,12 +466,12 @@ def test_what_a_lost_station_was_compiling_is_given_to_another(built_ahead: None
     bench.feed.give_back(lost, again)
     bench.stations = [other]
     bench.run()
-    assert len(bench.feed.tried) == 12
-    assert late <= {bench.trials[index].identity for index in bench.feed.tried}
+    assert len(bench.scores.tried) == 12
+    assert late <= {bench.trials[index].identity for index in bench.scores.tried}
 
 
 def test_where_the_host_is_timed_nothing_is_compiled_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.engine.search.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    monkeypatch.setattr("cuprof.engine.looks.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
     bench = Bench(trials=20)
     bench.run()
     assert {(job.least_built, job.ahead) for job in bench.jobs} == {(0, ())}
@@ -478,11 +479,12 @@ def test_where_the_host_is_timed_nothing_is_compiled_meanwhile(monkeypatch: pyte
 
 def test_isolated_trials_are_not_put_off_since_their_worker_ends(built_ahead: None) -> None:
     bench = Bench()
-    assert {job.least_built for job in bench.feed._jobs([1, 2], 0)} == {2}
-    assert {job.least_built for job in bench.feed._jobs([1, 2], 1)} == {0}
-    limits = replace(bench.config.limits, isolate=True)
-    bench.feed.prepared = replace(bench.prepared, config=replace(bench.config, limits=limits))
-    assert {job.least_built for job in bench.feed._jobs([1, 2], 0)} == {0}
+    looks = Looks(bench.prepared, bench.trials, 1)
+    assert {job.least_built for job in looks.make(bench.trials[:2], FIRST)} == {2}
+    assert {job.least_built for job in looks.make(bench.trials[:2], SECOND)} == {0}
+    config = replace(bench.config, limits=replace(bench.config.limits, isolate=True))
+    isolated = Looks(replace(bench.prepared, config=config), bench.trials, 1)
+    assert {job.least_built for job in isolated.make(bench.trials[:2], FIRST)} == {0}
 
 
 @pytest.mark.parametrize(("better", "sizes"), [(1.0, range(4, 8)), (0.97, range(2, 4))])
@@ -496,7 +498,7 @@ def test_second_looks_share_a_job_without_what_is_promising_no_more(better: floa
     again = [len(job.trials) for job in bench.jobs if job.measure.max_samples == 60]
     assert len(again) > 3
     assert {*again[:-1]} <= {*sizes}
-    right = sum(not math.isnan(value) for value in bench.feed.strategy.values.values())
+    right = sum(not math.isnan(value) for value in bench.scores.strategy.values.values())
     assert sum(again) == right or better < 1
 
 
@@ -632,7 +634,7 @@ def test_what_a_compiler_works_on_for_long_is_put_off_and_nothing_of_it_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Mapping[str, Any]
 ) -> None:
     monkeypatch.setenv("CUPROF_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("cuprof.engine.search.is_host", lambda device: False)  # as if the programs ran on a GPU
+    monkeypatch.setattr("cuprof.engine.looks.is_host", lambda device: False)  # as if the programs ran on a GPU
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     given: list[Job] = []
     run = JobRunner.run
