@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -88,7 +87,7 @@ class SearchFeed:
         prepared: Prepared,
         scores: Scores,
         note: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
         stations: int = 1,
     ) -> None:
         self.prepared, self.scores, self.note, self.clock = prepared, scores, note, clock
