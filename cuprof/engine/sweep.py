@@ -279,9 +279,9 @@ class Sweep:
         if meanwhile:
             Thread(target=meanwhile, daemon=True).start()
 
-    def _show(self, station: Station, job: JobTrial, phase: Phase) -> None:
+    def _show(self, station: Station, given: JobTrial, phase: Phase) -> None:
         self._begin_meanwhile()  # a worker has its first job: before, it would have waited for this process
-        trial = self.ledger.trials[job.identity]
+        trial = self.ledger.trials[given.identity]
         station.doing = f"{phase.name.lower()}: {trial.label}"
         self.observer.trial_started(trial, phase.name.lower())
 
