@@ -9,7 +9,7 @@ from typing import Any
 
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig, SweepConfig
-from cuprof.engine.feed import make_jobs
+from cuprof.engine.jobs import job_key, make_jobs
 from cuprof.engine.planning import Prepared
 from cuprof.measure.method import methods
 from cuprof.point import Point
@@ -59,7 +59,7 @@ class Looks:
         """
         together: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
         for trial in trials:
-            together[place_of(trial)].append(trial)
+            together[job_key(trial)].append(trial)
         measure = self.measures[look]
         least_built = LEAST_READY if self.builds_meanwhile and look == FIRST else 0
         return [
@@ -77,8 +77,3 @@ class Looks:
     def _keeps_arrays(self, trial: Trial) -> bool:
         """Return whether arrays stay on the device for the next job; a profiled process needs its memory, too."""
         return not self.profiles and not is_host(trial.device)
-
-
-def place_of(each: Trial | Job) -> tuple[Point, str]:
-    """Return what trials of one job have in common: problem and back end."""
-    return each.problem, each.backend

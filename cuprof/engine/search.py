@@ -11,9 +11,10 @@ from dataclasses import replace
 from cuprof.cores import count_cores
 from cuprof.engine.duel import LEAST_S, OF_TRYING, Duel, Ending, describe_ending, keep_time
 from cuprof.engine.feed import LATER, Later
+from cuprof.engine.jobs import job_key
 from cuprof.engine.late import Late
 from cuprof.engine.ledger import Ledger
-from cuprof.engine.looks import FIRST, SECOND, Looks, place_of
+from cuprof.engine.looks import FIRST, SECOND, Looks
 from cuprof.engine.objective import PROFILER, ObjectiveCounters, check_counters, check_energy, check_measure
 from cuprof.engine.planning import Prepared
 from cuprof.engine.scores import Scores
@@ -209,7 +210,7 @@ class SearchFeed:
             return self._with_next(job)
         if not job.least_built:
             return job
-        own = self._late.take(station, [each for each in late if place_of(self.trials[each]) == place_of(job)])
+        own = self._late.take(station, [each for each in late if job_key(self.trials[each]) == job_key(job)])
         (joined,) = self._jobs([*own, *(self.index[trial.identity] for trial in job.trials)], FIRST)
         return joined
 
@@ -219,7 +220,7 @@ class SearchFeed:
             return job
         if not self._ready:
             self._ready.extend(self._ask())
-        likely = [each for each in self._ready if place_of(each) == place_of(job)]
+        likely = [each for each in self._ready if job_key(each) == job_key(job)]
         return replace(job, ahead=likely[0].trials) if likely else job
 
     def _jobs(self, indices: Sequence[int], look: int) -> list[Job]:
