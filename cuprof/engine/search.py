@@ -51,6 +51,12 @@ def open_search(
     Args:
         collectors: closes the profiler, where counters are to be small.
         clock: seconds, by which the budget is spent.
+
+    Raises:
+        UsageError: a trial's back end does not measure what is to be small.
+        SelectionError: there is nothing to choose from.
+        MissingDependencyError: the strategy's library is not installed.
+        ProfilerError: counters are to be small, and cannot be read here.
     """
     config, store, note = prepared.config, ledger.store, ledger.observer.note
     measure = Measure(config.measure.modes[0])

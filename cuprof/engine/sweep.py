@@ -138,6 +138,7 @@ class Sweep:
 
     Args:
         ledger: of a sweep that has not begun.
+        meanwhile: see `run_sweep`.
         before: of the same sweep in a database that can no longer be reached: what is known to be done there is not
             done again, nor what other processes may be doing.
     """
