@@ -185,7 +185,8 @@ class Scores:
             self._looked[index] = 2 if failed or look_of is None else look_of + 1
             free.add(index)
         if free:
-            self.note(f"search: {len(free):,} of {len(self.trials):,} configurations are stored already")
+            are = "is" if len(free) == 1 else "are"
+            self.note(f"search: {len(free):,} of {len(self.trials):,} configurations {are} stored already")
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:

@@ -31,6 +31,11 @@ def test_of_a_hosts_processor_nothing_is_supposed() -> None:
     assert not Scores(bench.prepared, trials, (), 7, bench.notes.append).strategy.space.supposed.any()
 
 
+def test_one_that_is_stored_is_one() -> None:
+    bench = SearchBench(earlier=[earlier(SearchBench().trials[0], 5e5)], trials=4)
+    assert bench.notes == ["search: 1 of 96 configurations is stored already"]
+
+
 def test_what_is_stored_is_told_for_free() -> None:
     known = SearchBench().trials
     bench = SearchBench(earlier=[earlier(trial, 5e5) for trial in known[:50]], trials=20)
