@@ -19,6 +19,7 @@ from cuprof.worker.messages import Job
 FIRST, SECOND = 0, 1
 FEW: dict[str, Any] = {"min_samples": 5, "max_samples": 5, "max_seconds": 0.05, "patience_seconds": 0.5}
 MORE: dict[str, Any] = {"min_samples": 20, "max_samples": 60, "max_seconds": 0.25, "patience_seconds": 2.0}
+"""Few samples tell most configurations from the best; those that they do not tell are worth more."""
 BRIEF: dict[str, Any] = {"warmup": 1, "settle_seconds": 0.05, "energy_seconds": 0.2}
 LEAST_READY = 2
 """When so many of a job are compiled they are timed, and those that take longer are put off. Then the processor's cores

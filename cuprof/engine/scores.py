@@ -26,6 +26,7 @@ CLOSE = 0.05
 second time, with more samples."""
 LEAST_FINALISTS = 3
 OVERHEAD_S = 0.01
+"""What a trial costs, about, beside its build and its samples; none is free, since gains are weighed by cost."""
 
 
 class Scores:
