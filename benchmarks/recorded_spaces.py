@@ -13,7 +13,9 @@ import gzip
 import json
 import math
 import re
+import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +43,12 @@ AMD = re.compile(r"amd|radeon|instinct|firepro|vega\d*|rx|rx\d{3,4}\w*|w[5679]\d
 """A word of the names of AMD's."""
 HOST = re.compile(r"cpu|epyc|ryzen|threadripper|opteron|athlon")
 """A word of the names of AMD's that are processors of a host."""
+RESULTS = ("time_ms", "cost_s")
+"""The columns of a table that are no tunables."""
+NOT_A_SPACE = (
+    LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError, EOFError, zlib.error, csv.Error
+)  # fmt: skip
+"""What reading a file that is none may raise."""
 SUFFIXES = (".csv", ".csv.gz", ".json", ".json.gz")
 
 
@@ -168,19 +176,23 @@ def read_space(path: Path) -> RecordedSpace:
     Raises:
         NoSpaceError: it is none of these, or no configuration in it works.
     """
-    content = path.read_bytes()
     try:
+        content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
         data = {} if ".csv" in path.name else _whole(text)
         rows = _table_rows(text) if ".csv" in path.name else _json_rows(data)
-    except (KeyError, IndexError, TypeError, ValueError, EOFError, gzip.BadGzipFile) as error:
-        raise NoSpaceError(f"{path}: neither a table, a Kernel Tuner cache nor T4: {error!r}") from error
+    except NOT_A_SPACE as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise NoSpaceError(f"{path}: neither a table, a Kernel Tuner cache nor T4: {reason}") from error
     configurations, times, costs = zip(*rows, strict=True) if rows else ((), (), ())
     name = name_space(path)
     device = str(data.get("device_name") or name)
     space = RecordedSpace(name, configurations, np.array(times, float), np.array(costs, float), device=device)
-    if not space.ascending.size or not np.all(space.costs >= 0) or not 0 < space.costs.sum() < math.inf:
-        raise NoSpaceError(f"{path}: no configuration with a time, or costs that are not known")
+    if not space.ascending.size:
+        raise NoSpaceError(f"{path}: none of its {space.times.size} configurations has a time above 0")
+    if not np.all(space.costs >= 0) or not 0 < space.costs.sum() < math.inf:
+        where = f"cost_s, or {', '.join(KERNEL_TUNER_COSTS)} in ms, or T4's times, are to say"
+        raise NoSpaceError(f"{path}: what trying its configurations costs is not known; {where}")
     return space
 
 
@@ -188,20 +200,21 @@ Row = tuple[Mapping[str, Coordinate], float, float]
 
 
 def _table_rows(text: str) -> list[Row]:
-    rows = csv.DictReader(text.splitlines())
-    names = [name for name in rows.fieldnames or () if name not in ("time_ms", "cost_s")]
+    rows = csv.DictReader(text.splitlines(), restval="", restkey="")
+    columns = rows.fieldnames or ()
+    if lacking := [name for name in RESULTS if name not in columns]:
+        raise ValueError(f"no column {' nor '.join(lacking)}; there are {', '.join(columns) or 'none'}")
+    names = [name for name in columns if name not in RESULTS]
     return [
-        ({name: _coordinate(row[name]) for name in names}, _number(_coordinate(row["time_ms"])), float(row["cost_s"]))
+        ({name: _coordinate(row[name]) for name in names}, _number(row["time_ms"]), float(row["cost_s"] or "nan"))
         for row in rows
     ]
 
 
 def _coordinate(text: str) -> Coordinate:
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
 
 
@@ -230,7 +243,7 @@ def _json_rows(data: Mapping[str, Any]) -> list[Row]:
         (
             {name: _plain(value) for name, value in each["configuration"].items()},
             _t4_time(each),
-            _seconds(each["times"], T4_COSTS),
+            _seconds(each.get("times"), T4_COSTS),
         )
         for each in data["results"]
     ]
@@ -250,16 +263,18 @@ def _t4_time(result: Mapping[str, Any]) -> float:
     if result.get("invalidity", "correct") != "correct":
         return float("nan")
     wanted = (result.get("objectives") or ["time"])[0]
-    values = (_number(each["value"]) for each in result["measurements"] if each["name"] == wanted)
+    values = (_number(each["value"]) for each in result.get("measurements") or () if each["name"] == wanted)
     return _small(wanted, next(values, float("nan")))
 
 
 def _number(value: object) -> float:
-    """Return a number; an error's name stands where there is none."""
+    """Return a number, which may stand as a text; an error's name stands where there is none."""
+    value = _coordinate(value) if isinstance(value, str) else value
     usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e20
     return float(value) if usable else float("nan")  # type: ignore[arg-type]
 
 
-def _seconds(times_ms: Mapping[str, Any], keys: Sequence[str]) -> float:
-    known = (times_ms.get(key) for key in keys)
+def _seconds(times_ms: Mapping[str, Any] | None, keys: Sequence[str]) -> float:
+    stated = ((times_ms or {}).get(key) for key in keys)
+    known = (_coordinate(value) if isinstance(value, str) else value for value in stated)
     return sum(float(value) for value in known if isinstance(value, int | float)) / 1e3

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
+import string
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,18 @@ from cuprof.statistics import is_mere_range, sure_time
 from cuprof.wording import count
 
 TAKEN = re.compile(
-    "auto|bool|break|case|catch|char|class|const|continue|default|delete|do|double|else|enum|explicit|export|"
-    "extern|false|float|for|friend|goto|if|inline|int|long|namespace|new|number|operator|private|protected|public|"
-    "register|restrict|return|short|signed|sizeof|static|struct|switch|template|this|throw|true|try|typedef|"
-    "typename|union|unsigned|using|variant|virtual|void|volatile|while"
+    "align(as|of)|and(_eq)?|asm|auto|bit(and|or)|bool|break|case|catch|char(8_t|16_t|32_t)?|class|compl|concept|const|"
+    "const(eval|expr|init|_cast)|continue|co_(await|return|yield)|decltype|default|delete|do|double|dynamic_cast|else|"
+    "enum|explicit|export|extern|false|float|for|friend|goto|if|inline|int|long|mutable|namespace|new|noexcept|"
+    "not(_eq)?|nullptr|operator|or(_eq)?|private|protected|public|register|reinterpret_cast|requires|restrict|return|"
+    "short|signed|sizeof|static(_assert|_cast)?|struct|switch|template|this|thread_local|throw|true|try|type(def|id|name|of)|"
+    "union|unsigned|using|virtual|void|volatile|wchar_t|while|xor(_eq)?|"
+    "number|variant|fabs|log|strcmp|linux|unix|NULL|NAN|INFINITY|HUGE_VAL[FL]?|(M|FP)_[A-Z0-9_]+|.*_"
 )
-"""What nothing in the header can be called: words of C and C++, and its own fields."""
+"""What nothing in the header can be called: words of C and C++, its own fields and variables, what it calls, and what
+compilers and `math.h` define."""
+PLAIN = {*string.digits, *string.ascii_letters, *" !#$%&'()*+,-./:;<=>@[]^_`{|}~"}
+"""What stands for itself in a text; no quote, no backslash, and no ?, which begins trigraphs."""
 Configuration = tuple[str, Point]
 """A variant and its tunables."""
 
@@ -129,14 +135,14 @@ def to_header(portfolio: Portfolio) -> str:
     A problem that was not measured takes what the nearest one does: by the logarithms of its numbers, other coordinates
     being equal where they can be. Names end with _ where an axis or a tunable could have them otherwise.
     """
-    stem = re.sub(r"\W", "_", portfolio.family)
+    stem = re.sub(r"\W|^(?=\d)", "_", portfolio.family)
     axes = list(portfolio.picks[0].problem)
     numeric = {axis: all(_is_number(pick.problem[axis]) for pick in portfolio.picks) for axis in axes}
     tunables = list(dict.fromkeys(name for _, point in portfolio.configurations for name in point))
     whole = {name: all(_is_number(point.get(name, 0)) for _, point in portfolio.configurations) for name in tunables}
     few = sum(pick.is_few for pick in portfolio.picks)
     known_by = f", {few} of them by few samples" if few else ""
-    rows = _table([json.dumps(variant), *_literals(point, whole)] for variant, point in portfolio.configurations)
+    rows = _table([_text(variant), *_literals(point, whole)] for variant, point in portfolio.configurations)
     known = _table([*_literals(pick.problem, numeric), str(pick.number)] for pick in portfolio.picks)
     fields, problem_fields = ("".join(f" {each};" for each in _declarations(names)) for names in (whole, numeric))
     distance = "".join(
@@ -196,7 +202,12 @@ def _literals(point: Point, are_numbers: Mapping[str, bool]) -> list[str]:
 def _literal(value: Coordinate | None, number: bool) -> str:
     if value is None:
         return "0" if number else '""'
-    return repr(value + 0) if number and not isinstance(value, str) else json.dumps(str(value))
+    return repr(value + 0) if number and not isinstance(value, str) else _text(str(value))
+
+
+def _text(value: str) -> str:
+    """Return a literal of ASCII alone, by the bytes of UTF-8; three octal digits end where they should."""
+    return '"' + "".join(chr(byte) if chr(byte) in PLAIN else f"\\{byte:03o}" for byte in value.encode()) + '"'
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:

@@ -277,6 +277,12 @@ class SearchConfig(_Section):
         seconds = float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]] if found else 0.0
         return seconds or None
 
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """Return the settings that end the search."""
+        given = [name for name in ("budget", "trials", "fraction") if getattr(self, name)]
+        return tuple(f"search.{name}" for name in given or ["fraction"])
+
     def most_trials(self, size: int) -> int:
         """Return how many of so many configurations may be tried."""
         bounds = [size] if self.trials is None else [size, self.trials]

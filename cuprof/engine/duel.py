@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from cuprof.records import Measure, Outcome, State, Timing, Trial
 from cuprof.search.duel import LOOKS, Standing, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Rule
+from cuprof.wording import count
 from cuprof.worker.messages import Job
 
 LONGER = 4
@@ -36,8 +37,13 @@ LOOK_PARTS = (0.25, 0.5, 1.0)
 LEAST_LOOK_S = 0.5
 """No further look begins with less time left; its start takes most of that."""
 LEAST_EACH_S = 0.05
-PATIENT = 4
-"""Where the time is short, what is too slow for an interval in its time has so many times as much."""
+PATIENT = 8
+"""Where the time is short, what is too slow for an interval in its time has so many times as much: of the first look as
+much as there is for all of them, or twice that, since shares are rounded down."""
+LEAST_EXECUTIONS = 3
+"""A look takes so many executions of a candidate at least: one that is timed, and the checks around it."""
+FAR = 1.5
+"""Where the time is short, who is known to be so many times as slow as the best is compared with it no more."""
 
 
 def keep_time(config: SweepConfig, turns: int) -> float:
@@ -64,8 +70,10 @@ class Ending:
         beaten: how many earlier looks found slower.
         level: those that the last look calls level with the best.
         value: of the objective, where that is not time alone.
-        failed: candidates that were right when they were tried, and of which none is in the last comparison.
+        tried: how many configurations of the problem something is known of.
+        failed: candidates that were right when they were tried, and not when they were compared.
         cut_s: after so many seconds the comparison had no time left to decide what is open; 0 where it had.
+        left_out: candidates that it had no time for at all.
     """
 
     problem: Point
@@ -75,8 +83,10 @@ class Ending:
     beaten: int = 0
     level: tuple[Trial, ...] = ()
     value: float | None = None
+    tried: int = 0
     failed: int = 0
     cut_s: float = 0.0
+    left_out: int = 0
 
 
 class Duel:
@@ -89,6 +99,7 @@ class Duel:
         clock: seconds.
         allowed_s: what all looks may take together, nearly: a look under way is not broken off.
         value: of the first candidate's objective, where that is not time alone.
+        known_s: what each candidate is known to take, the best first; see `_leave_out`.
 
     Attributes:
         ending: what it has come to; None until it has.
@@ -103,22 +114,28 @@ class Duel:
         clock: Callable[[], float] = time.monotonic,
         allowed_s: float = math.inf,
         value: float | None = None,
+        known_s: Sequence[float] = (),
     ) -> None:
         self.prepared, self.candidates, self.measure, self.seed, self.value = prepared, candidates, measure, seed, value
-        self.clock, self.allowed_s = clock, allowed_s
+        self.clock, self.allowed_s, self.known_s = clock, allowed_s, known_s
         self.problem, self.settings = candidates[0].problem, prepared.config.search
         self._began: float | None = None
-        self._is_short = False
         self.left = {trial.identity: trial for trial in candidates}
         self.looks = 0
-        self.beaten = 0
+        self.beaten = self.failed = self.left_out = 0
         self.ending: Ending | None = None
         self._series: dict[str, Series] = {}
+        self._hurried: set[str] = set()
+        """Of the look under way, those that shared time ended, and no narrow interval."""
+        self._is_short = False
         self._waiting: set[str] = set()
+        self._best: str | None = None
+        """Of the look before."""
 
     def anew(self) -> Duel:
         """Return the same duel from its beginning."""
-        return Duel(self.prepared, self.candidates, self.measure, self.seed, self.clock, self.allowed_s, self.value)
+        given = self.prepared, self.candidates, self.measure, self.seed, self.clock, self.allowed_s
+        return Duel(*given, self.value, self.known_s)
 
     @property
     def spent_s(self) -> float:
@@ -131,6 +148,7 @@ class Duel:
             return LATER
         if self._began is None:
             self._began = self.clock()
+            self._leave_out()
         config, settings = self.prepared.config.measure, self.settings
         factor = LONGER**self.looks
         share = self._find_share(config.max_seconds * factor)
@@ -141,7 +159,9 @@ class Duel:
             target=target,
             max_samples=config.max_samples * factor,
             max_seconds=config.max_seconds * factor * share,
-            patience_seconds=config.patience_seconds * factor * min(1.0, PATIENT * share),
+            patience_seconds=factor * min(config.patience_seconds, PATIENT * config.max_seconds * share)
+            if self._is_short
+            else factor * config.patience_seconds,
             interleave=True,
             rotation=max(config.rotation, len(self.left)),
             energy="energy" in settings.factors,
@@ -149,10 +169,19 @@ class Duel:
         trials = list(self.left.values())
         (job,) = make_jobs(_together(self.prepared), self.problem, trials, self.seed)
         self.looks += 1
-        self._series = {}
+        self._series, self._hurried = {}, set()
         self._waiting = {trial.identity for trial in trials}
         is_block = not is_host(self.candidates[0].device)
         return replace(job, measure=measure, methods=methods(measure, job.backend), is_block=is_block)
+
+    def _leave_out(self) -> None:
+        """Leave out those for which no look has time, but for the best, and the second where it is not far behind."""
+        most_s, needed_s = max(self.allowed_s, LEAST_LOOK_S), 0.0
+        for place, (identity, known_s) in enumerate(zip([*self.left], self.known_s, strict=False)):
+            needed_s += max(LEAST_EXECUTIONS * known_s, LEAST_EACH_S)
+            if needed_s > most_s and (place > 1 or known_s > FAR * self.known_s[0]):
+                del self.left[identity]
+                self.left_out += 1
 
     def _find_share(self, most_s: float) -> float:
         """Return the part of the longest time that each candidate has in this look: 1, 1/2, 1/4, …
@@ -172,50 +201,74 @@ class Duel:
         timing = next((each for each in outcome.timings if each.measure is self.measure), None)
         if outcome.state is State.OK and timing is not None:
             self._series[outcome.identity] = _series_of(timing)
+            if self._is_short and timing.stopped_by == "time":
+                self._hurried.add(outcome.identity)
         if not self._waiting:
             self._conclude()
 
     def _conclude(self) -> None:
+        self.failed += len(self.left) - len(self._series)
         if not self._series:
-            self.ending = Ending(self.problem, None, math.nan, failed=len(self.left))
+            self.ending = Ending(self.problem, None, math.nan, tried=len(self.candidates), failed=self.failed)
             return
+        if self._best not in self._series:
+            self.beaten = 0  # by one that is out; whether by those that are left is not known
         rule = Rule(self.settings.effect, self.settings.error_rate / LOOKS)
         standing = look(self._series, rule, noise_of(self.measure, on_host=is_host(self.candidates[0].device)))
         beaten = standing.list_beaten()
+        self._best = standing.best
         best, median_ns = self.left[standing.best], self._series[standing.best].median_ns
         self.left = {identity: self.left[identity] for identity in self._series if identity not in beaten}
         is_last = self.looks >= LOOKS
-        is_cut = bool(standing.list_open()) and (
-            self._is_short if is_last else self.allowed_s - self.spent_s < LEAST_LOOK_S
+        undecided = standing.list_open()
+        is_cut = bool(undecided) and (
+            not self._hurried.isdisjoint([standing.best, *undecided])
+            if is_last
+            else self.allowed_s - self.spent_s < LEAST_LOOK_S
         )
-        if not standing.list_open() or is_last or is_cut:
+        if not undecided or is_last or is_cut:
             level = tuple(self.left[identity] for identity in standing.list_level())
-            cut_s = self.spent_s if is_cut else 0.0
-            self.ending = Ending(self.problem, best, median_ns, standing, self.beaten, level, self.value, cut_s=cut_s)
+            self.ending = Ending(
+                self.problem,
+                best,
+                median_ns,
+                standing,
+                self.beaten,
+                level,
+                self.value,
+                failed=self.failed,
+                cut_s=self.spent_s if is_cut or self.left_out else 0.0,
+                left_out=self.left_out,
+            )
         self.beaten += len(beaten)
 
 
 def describe_ending(ending: Ending, settings: SearchConfig) -> str:
     """Return one line about what a search came to for a problem."""
     where = f"search: {ending.problem.label}: "
-    if ending.failed:
+    if ending.best is None and ending.failed:
         return f"{where}{describe_failed(ending.failed)}"
+    if ending.best is None and not ending.tried:
+        return f"{where}no configuration was tried; give a larger {' or '.join(settings.bounds)}"
     if ending.best is None:
         lacks = "" if settings.objective == "time" else f" of which {settings.objective} is known"
-        return f"{where}no configuration gives a right result{lacks}"
+        return f"{where}none of {count(ending.tried, 'configuration')} tried gives a right result{lacks}"
     name = " · ".join(filter(None, [ending.best.variant, ending.best.tunables.label]))
     text = f"{where}best is {name} with {ending.median_ns / 1e3:,.2f} µs"
     if ending.value is not None:
         text += f" and {settings.objective} {ending.value:.4g}"
+    failed = f"; {ending.failed} more gave no right result again" if ending.failed else ""
     standing = ending.standing
     if standing is None or not (standing.judgements or ending.beaten):
-        return f"{text}, compared with no other"
+        late = "; search.budget had no time for that" if ending.left_out else ""
+        return f"{text}, compared with no other{late}{failed}"
     level = {trial.identity: _describe_difference(trial, ending.best) for trial in ending.level}
     said = standing.describe(level.__getitem__, settings.effect, settings.error_rate, ending.beaten)
     if ending.cut_s:
         said += f"; the comparison had {ending.cut_s:.1f} s"
+        said += f", none of it for {ending.left_out} more" if ending.left_out else ""
         said += ", and more of a larger search.budget" if settings.budget_s else ""
-    return f"{text}: {said}".replace("\N{NO-BREAK SPACE}", " ")
+    return f"{text}: {said}{failed}".replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _describe_difference(trial: Trial, best: Trial) -> str:

@@ -27,14 +27,18 @@ def find_hints(
         note: told how much there is, if anything.
     """
     known = {trial.identity for trial in trials}
-    elsewhere: dict[tuple[object, ...], dict[tuple[str, Point], float]] = defaultdict(dict)
+    elsewhere: dict[tuple[str, object, str], dict[tuple[str, Point], float]] = defaultdict(dict)
     for run in earlier:
         value = value_of(run) if run.state is State.OK and run.identity not in known else math.nan
         if not math.isnan(value):
-            elsewhere[run.circumstances][run.variant, run.tunables] = math.log(value)
+            elsewhere[run.variant, run.circumstances, run.method][run.variant, run.tunables] = math.log(value)
+    asked = {(trial.variant, trial.tunables) for trial in trials}
     gathered: dict[tuple[str, Point], list[float]] = defaultdict(list)
-    useful = [logs for logs in elsewhere.values() if len(logs) > 1]
-    for logs in useful:
+    places: dict[str, set[object]] = defaultdict(set)
+    for (variant, circumstances, _), logs in elsewhere.items():
+        if len(logs) < 2 or asked.isdisjoint(logs):
+            continue
+        places[variant].add(circumstances)
         middle = float(np.median([*logs.values()]))
         for key, log in logs.items():
             gathered[key].append(log - middle)
@@ -45,8 +49,8 @@ def find_hints(
     }
     if hints:
         note(
-            f"search: what {len(useful)} other problems, devices or versions say of "
-            f"{len({(trials[i].variant, trials[i].tunables) for i in hints})} choices of tunables "
+            f"search: what {max(map(len, places.values()))} other problems, devices or versions say of "
+            f"{len(asked & gathered.keys())} choices of tunables "
             "is where it starts, and part of what it expects"
         )
     return hints

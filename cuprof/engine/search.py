@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -102,10 +102,11 @@ class SearchFeed:
         self.trials, self.index, self.settings = scores.trials, scores.index, prepared.config.search
         self.seed = prepared.draw_seed()
         self.looks = Looks(prepared, self.trials, self.seed, profiles=scores.counting is not None)
+        self.stations = stations
         self.duel_turns = math.ceil(len(scores.problems) / stations)
         self.kept_s = keep_time(prepared.config, self.duel_turns)
         self.most_trials = self.settings.most_trials(len(self.trials))
-        self.began = clock()
+        self.began, self.tried_s = clock(), 0.0
         self.endings: list[Ending] = []
         self.withdrawn: list[str] = []
         self._late = Late(clock)
@@ -142,7 +143,9 @@ class SearchFeed:
             self._duelling.pop(station, None)
             if not self._duels:
                 return LATER if self._duelling else None
+            allowed_s = self._find_duel_time()
             duel = self._duelling[station] = self._duels.popleft()
+            duel.allowed_s = allowed_s
         return duel.next_job()
 
     def tell(self, station: Station, outcome: Outcome) -> None:
@@ -157,7 +160,11 @@ class SearchFeed:
             self._uncounted[station][outcome.identity] = outcome
 
     def give_back(self, station: Station, job: Job) -> None:
-        """Put the open trials of a job, or the duel that it was of, back to be done by another station."""
+        """Put the open trials of a job, or the duel that it was of, back to be done by another station.
+
+        This one is lost for good.
+        """
+        self.stations -= 1
         left = self._out.pop(station, set())
         trials = tuple(trial for trial in job.trials if self.index[trial.identity] in left)
         self._ready.extend(self._jobs(self._late.take(station), FIRST))
@@ -248,22 +255,28 @@ class SearchFeed:
             self.note(
                 f"search: its model expects trying the rest to gain {gain}; it knows nothing of what it has not met"
             )
-        allowed_s = self._find_duel_time()
+        self.tried_s = self.spent_s
         duels: deque[Duel] = deque()
+        known_of = Counter(scores.problems[group] for group in scores.strategy.space.groups[[*scores.strategy.values]])
         for problem, chosen in zip(scores.problems, candidates, strict=True):
             if chosen:
-                value = None if self.settings.objective == "time" else scores.strategy.values[chosen[0]]
+                is_time = self.settings.objective == "time"
+                values = [scores.strategy.values[index] for index in chosen]
+                value = None if is_time else values[0]
+                known_s = values if is_time and self.settings.budget_s else ()
                 trials = tuple(self.trials[index] for index in chosen)
-                duels.append(Duel(self.prepared, trials, scores.measure, self.seed, self.clock, allowed_s, value))
+                given = self.prepared, trials, scores.measure, self.seed, self.clock
+                duels.append(Duel(*given, value=value, known_s=known_s))
             else:
-                self._end(Ending(problem, None, math.nan))
+                self._end(Ending(problem, None, math.nan, tried=known_of[problem]))
         return duels
 
     def _find_duel_time(self) -> float:
-        """Return the seconds that each duel may take."""
+        """Return the seconds that the next duel may take: its part of what is left for those that have not begun."""
         if self.settings.budget_s is None:
-            return max(LEAST_S, OF_TRYING * self.spent_s / self.duel_turns)
-        return max(self.kept_s, self.settings.budget_s - self.spent_s) / self.duel_turns
+            return max(LEAST_S, OF_TRYING * self.tried_s / self.duel_turns)
+        turns = max(1, math.ceil(len(self._duels or ()) / max(1, self.stations)))
+        return max(self.kept_s / self.duel_turns, (self.settings.budget_s - self.spent_s) / turns)
 
     def _end(self, ending: Ending) -> None:
         self.endings.append(ending)

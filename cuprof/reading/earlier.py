@@ -23,8 +23,8 @@ class EarlierRun:
         samples: that count in the time; 0 where there is none.
         high_ns: the upper end of the interval of the time's median, which `confidence` is of.
         started_at: seconds since 1970; 0 where that is not stored.
-        circumstances: equal for runs whose times say directly which of two tunables is better: of one variant's text,
-            problem, device and method.
+        circumstances: equal for runs of one variant's text, problem and device; where the method is the same as well,
+            their times say directly which of two tunables is better.
     """
 
     identity: str
@@ -89,7 +89,7 @@ def list_earlier(
             energy_j=row.energy_j,
             started_at=row.started_at or 0.0,
             duration_ns=row.duration_ns or 0,
-            circumstances=(row.name, row.source_hash, row.id, row.device_id, row.method),
+            circumstances=(row.name, row.source_hash, row.id, row.device_id),
         )
         for row in rows
     ]

@@ -112,7 +112,7 @@ def test_what_is_not_stored_is_told() -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-@pytest.mark.parametrize("axis", ["n", "d", "i", "best", "known", "default"])
+@pytest.mark.parametrize("axis", ["n", "d", "i", "best", "known", "default", "log", "i_", "best_", "NAN", "unix"])
 def test_the_header_compiles_and_picks_by_the_nearest_problem(tmp_path: Path, axis: str) -> None:
     runs = [replace(run, problem=Point({axis: run.problem.n, "dtype": "f32"})) for run in RUNS]
     (tmp_path / "fold.h").write_text(to_header(make_portfolio("fold", runs, 0.05)))
@@ -120,3 +120,25 @@ def test_the_header_compiles_and_picks_by_the_nearest_problem(tmp_path: Path, ax
     (tmp_path / "it.c").write_text(f'#include <stdio.h>\n#include "fold.h"\nint main(void) {{ {calls} return 0; }}\n')
     subprocess.run(["cc", "-Wall", "-Werror", "it.c", "-o", "it", "-lm"], cwd=tmp_path, check=True)
     assert subprocess.run([tmp_path / "it"], capture_output=True, text=True, check=True).stdout == "32 32 256 256 "
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_texts_in_the_header_are_what_they_were(tmp_path: Path) -> None:
+    texts = ['q"uote', "back\\slash", "??/", "line\nfeed", "\x01", "1\x7f1", "größe", "\N{GRINNING FACE}", ""]
+    problems = [Point(name=text, n=place) for place, text in enumerate(texts)]
+    runs = [
+        replace(RUNS[0], problem=problem, tunables=Point(name=text))
+        for problem, text in zip(problems, texts, strict=True)
+    ]
+    (tmp_path / "fold.h").write_text(to_header(make_portfolio("fold", runs, 0.05)), "ascii")
+    bytes_of = [", ".join(f"(char){byte}" for byte in [*text.encode(), 0]) for text in texts]
+    tests = "".join(
+        f"{{ const char t[] = {{{each}}}; bad += strcmp(fold_pick(t, 0)->name, t) != 0; }}\n" for each in bytes_of
+    )
+    (tmp_path / "it.c").write_text(f'#include "fold.h"\nint main(void) {{ int bad = 0; {tests} return bad; }}\n')
+    subprocess.run(["cc", "-Wall", "-Werror", "it.c", "-o", "it", "-lm"], cwd=tmp_path, check=True)
+    assert subprocess.run([tmp_path / "it"], check=False).returncode == 0
+
+
+def test_names_in_the_header_begin_with_no_digit() -> None:
+    assert "*_2_mm_pick(" in to_header(make_portfolio("2-mm", RUNS, 0.05))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -15,7 +16,7 @@ import pytest
 
 from benchmarks import search, search_gpu
 from benchmarks.process import Answer
-from benchmarks.recorded_spaces import RecordedSpace, find_spaces, read_space
+from benchmarks.recorded_spaces import NoSpaceError, RecordedSpace, find_spaces, read_space
 from benchmarks.space import PROJECT, copy_project
 from benchmarks.table import Row, start
 from benchmarks.wide_project import CASES, Case, Project
@@ -128,8 +129,11 @@ def test_recordings_are_searched_with_what_is_known_of_their_devices(tmp_path: P
     [
         ("a.json", b"{}"),
         ("b.csv", "größe,time_ms,cost_s\n1,2,3\n".encode("latin-1")),
-        ("c.csv", b"x,time_ms,cost_s\n1,2,\n"),
+        ("c.csv", b"x," + b"1" * 200_000),
         ("d.csv.gz", b"x,time_ms,cost_s\n1,2,3\n"),
+        ("e.csv.gz", gzip.compress(TABLE.encode(), mtime=0)[:10] + b"\xff" * 30),
+        ("f.json", b'{"tune_params_keys": ["x"], "cache": [{"x": 1, "time": 2}]}'),
+        ("g.json", b"[" * 100_000),
     ],
 )
 def test_what_is_no_space_is_told(
@@ -138,6 +142,39 @@ def test_what_is_no_space_is_told(
     (tmp_path / name).write_bytes(content)
     assert search.main(["--spaces", str(tmp_path), "--seeds", "1", "--kernel-tuner", "--processes", "1"]) == 2
     assert f"{name}: neither a table, a Kernel Tuner cache nor T4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("x,time_ms\n1,2\n", "no column cost_s; there are x, time_ms"),
+        ("x;time_ms;cost_s\n1;2;3\n", "no column time_ms nor cost_s; there are x;time_ms;cost_s"),
+        ("x,time_ms,cost_s\n1,failed,3\n2,,3\n", "none of its 2 configurations has a time"),
+        ("x,time_ms,cost_s\n1,2,\n", "what trying its configurations costs is not known"),
+        ("x,time_ms,cost_s\n1,2,0.5\n2,3\n", "what trying its configurations costs is not known"),
+    ],
+)
+def test_what_a_table_lacks_is_said(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(NoSpaceError, match=re.escape(said)):
+        read_space(tmp_path / "a.csv")
+
+
+def test_numbers_that_are_texts_are_numbers_and_what_failed_has_no_measurement(tmp_path: Path) -> None:
+    texts = {name: str(value) for name, value in ENTRY.items()}
+    entries = {"1": {"x": 1, "time": "2.5", **texts}, "2": {"x": 2, "time": "InvalidConfig", **texts}}
+    failed = {"configuration": {"x": 2}, "times": None, "invalidity": "compile"}
+    right = {
+        "configuration": {"x": 1},
+        "times": {"compilation": "500"},
+        "measurements": [{"name": "time", "value": "2.5"}],
+    }
+    (tmp_path / "a.json").write_text(json.dumps({"tune_params_keys": ["x"], "cache": entries}))
+    (tmp_path / "b.json").write_text(json.dumps({"results": [right, failed]}))
+    for path, costs in (("a.json", [0.5, 0.5]), ("b.json", [0.5, 0.0])):
+        space = read_space(tmp_path / path)
+        assert np.array_equal(space.times, [2.5, np.nan], equal_nan=True)
+        assert space.costs == pytest.approx(costs)
 
 
 def test_spaces_of_one_name_are_not_mixed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

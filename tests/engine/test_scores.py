@@ -9,6 +9,7 @@ import pytest
 
 from cuprof.backends.registry import get_spec, list_backends
 from cuprof.engine.scores import Scores
+from cuprof.point import Point
 from cuprof.records import DeviceFacts
 from tests.engine.search_bench import BEST, SearchBench, Widths, earlier
 
@@ -81,6 +82,19 @@ def test_times_of_another_problem_say_what_to_try_first() -> None:
     ]
     bench.run()
     assert bench.by_identity[bench.jobs[0].trials[0].identity].tunables == BEST
+
+
+def test_of_other_problems_each_counts_once_however_often_it_was_looked_at() -> None:
+    other = SearchBench(sizes=(512, 1024))
+    looks = [
+        earlier(trial, other.time_ns(trial), method=method, circumstances=(trial.problem.n,))
+        for method in ("a few samples", "more", "side by side")
+        for trial in other.trials
+    ]
+    (said,) = SearchBench(earlier=looks).notes
+    assert "what 2 other problems, devices or versions say of 96 choices" in said
+    alone = [replace(run, tunables=Point(width=7)) for run in looks[:1]]
+    assert not SearchBench(earlier=alone).notes
 
 
 def test_the_least_of_a_counter_and_of_its_product_with_time_are_found() -> None:

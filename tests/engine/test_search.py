@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cuprof.config.model import LimitsConfig
 from cuprof.engine.runner import JobRunner
+from cuprof.engine.search import SearchFeed
 from cuprof.engine.station import Station
 from cuprof.records import Outcome, State
 from cuprof.worker.messages import Job, WorkerSettings
@@ -62,8 +64,33 @@ def test_a_budget_of_time_holds_for_the_duel_too_whose_looks_share_what_is_left(
 def test_without_a_budget_of_time_a_duel_has_some_seconds_or_a_quarter_of_what_trying_took() -> None:
     bench = SearchBench(trials=6)
     assert bench.feed._find_duel_time() == 10
-    bench.now_s = 100
+    bench.feed.tried_s = 100
     assert bench.feed._find_duel_time() == 25
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_duel_has_its_part_of_what_those_before_it_left_and_of_the_stations_that_are_left(is_lost: bool) -> None:
+    bench = SearchBench(sizes=(64, 128, 256, 512), budget="100s", trials=24)
+    feed = bench.feed = SearchFeed(bench.prepared, bench.scores, bench.notes.append, lambda: bench.now_s, 2)
+    take, allowed_s = feed.take, dict[int, tuple[float, float]]()
+
+    def watch(station: Station) -> Any:
+        job = take(station)
+        for duel in feed._duelling.values():
+            allowed_s.setdefault(id(duel), (duel.allowed_s, 100 - bench.now_s))
+        return job
+
+    feed.take = watch  # type: ignore[method-assign]
+    if is_lost:
+        lost = bench.stations.pop()
+        job = feed.take(lost)
+        assert isinstance(job, Job)
+        feed.give_back(lost, job)
+    bench.run()
+    assert len(feed.endings) == 4
+    assert sum(not ending.best for ending in feed.endings) == 0
+    parts = [round(left_s / given_s) for given_s, left_s in allowed_s.values()]
+    assert parts == ([4, 3, 2, 1] if is_lost else [2, 2, 1, 1])
 
 
 def test_several_problems_share_the_budget_and_each_has_its_best() -> None:
@@ -145,5 +172,21 @@ def test_what_gives_nothing_right_is_told() -> None:
     bench = SearchBench(trials=5)
     bench.answer = lambda job, identity: Outcome(identity, State.COMPILE_ERROR, "no")  # type: ignore[method-assign]
     bench.run()
-    assert bench.notes[-1] == "search: n=64: no configuration gives a right result"
+    assert bench.notes[-1] == "search: n=64: none of 5 configurations tried gives a right result"
     assert math.isnan(bench.feed.endings[0].median_ns)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "more_of"),
+    [({"trials": 2}, "search.trials"), ({"budget": "0.5s", "trials": 9}, "search.budget or search.trials")],
+)
+def test_of_a_problem_that_nothing_was_tried_of_nothing_is_said_but_that(bounds: dict[str, Any], more_of: str) -> None:
+    bench = SearchBench(sizes=(64, 128, 256, 512, 1024, 2048), **bounds)
+    bench.run()
+    tried = {bench.trials[index].problem for index in bench.scores.tried}
+    untried = {trial.problem for trial in bench.trials} - tried
+    assert tried
+    assert untried
+    said = [f"search: {problem.label}: no configuration was tried; give a larger {more_of}" for problem in untried]
+    assert {*said} < {*bench.notes}
+    assert not any("right result" in note for note in bench.notes)
