@@ -3,8 +3,8 @@
 Every series is drawn, then cut where the sampler's own stopping rule would stop, so that what stopping on a lucky
 interval does to the error rates is part of the result. All is seeded: the same arguments print the same table.
 
-    python benchmarks/comparison_error_rates.py            # the figures of docs/comparing.md, some minutes
-    python benchmarks/comparison_error_rates.py --count 50
+    python -m benchmarks.comparison_error_rates            # the figures of docs/evidence/comparing.md, some minutes
+    python -m benchmarks.comparison_error_rates --count 50
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.aa_ab import RESOLUTION_NS
 from benchmarks.gpu import require_gpu
+from benchmarks.space import PROJECT
 from benchmarks.table import make_parser, report, start
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.engine.duel import Duel, Ending
@@ -33,7 +33,6 @@ from cuprof.project import Project
 from cuprof.records import Measure, Outcome, State, Trial
 from cuprof.worker.messages import WorkerSettings
 
-PROJECT = Path(__file__).with_name("project")
 FAMILY, VARIANT, TUNABLE = "padded_read", "other", "spin_ns"
 SLOWER = (0.0, 0.001, 0.002, 0.003, 0.02, 0.05)
 """By how much each candidate is slower than the best."""

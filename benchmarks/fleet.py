@@ -1,6 +1,6 @@
 """One sweep on one GPU, on two, and on two while the worker of one is killed: wall time, medians, rows.
 
-python -m benchmarks.fleet OUT [--cards 0,1] [--numbers 25.4] [--samples 60] [--kills 3]
+python -m benchmarks.fleet OUT [--cards 0,1] [--numbers 25.4] [--samples 100] [--kills 3]
 
 768 configurations of one kernel at one problem, checked, cold, ±0.5 %: the problem is cut in blocks that share a
 reference. Each sweep has a database and a build cache of its own. A short one goes before them, as the first on a
@@ -9,8 +9,8 @@ machine reads gigabytes of libraries from its disk. How many samples were taken 
 An H200's memory pauses every 100 µs. A kernel of 46 to 50 µs, as 2^24 numbers take, meets a pause almost every other
 time, and then it is chance how many samples its median needs: in two runs two cards took 7 and 14 % more of them than
 one did, of the same kernels; at 60 µs two runs of the same two cards differed by 12 %. 2^25.4 numbers take 120 µs, and
-each configuration has so many samples at least that most need no more. What the ratio would be, had each sweep taken as
-many samples as the others, is printed too.
+each configuration has so many samples at least that most need no more, and that the start of 3 s is little beside
+them. What the ratio would be, had each sweep taken as many samples as the others, is printed too.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ JOIN device AS d ON d.id = r.device_id LEFT JOIN timing AS g ON g.run_id = r.id 
 
 def main() -> None:
     """Run the sweeps and print what they took and found."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--cards", default="0,1")
     parser.add_argument("--numbers", type=float, default=25.4, help="log2 of how many numbers the kernel adds")
-    parser.add_argument("--samples", type=int, default=60, help="of each configuration at least")
+    parser.add_argument("--samples", type=int, default=100, help="of each configuration at least")
     parser.add_argument("--kills", type=int, default=3, help="of workers; 0 leaves that sweep out")
     parser.add_argument("--most-seconds", type=float, default=150.0, help="for each sweep")
     given = parser.parse_args()

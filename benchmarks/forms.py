@@ -31,7 +31,7 @@ N = 2**22
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Sweep twice, print the table."""
-    options = make_parser(__doc__ or "").parse_args(arguments)
+    options = make_parser((__doc__ or "").partition("\n")[0]).parse_args(arguments)
     require_gpu()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)

@@ -32,7 +32,7 @@ QUICK = ("measure=quick", "measure.modes=[cold]")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run both, compare the winners, print the table."""
-    options = make_parser(__doc__ or "").parse_args(arguments)
+    options = make_parser((__doc__ or "").partition("\n")[0]).parse_args(arguments)
     require_gpu()
     with tempfile.TemporaryDirectory() as folder:
         work, project = Path(folder), copy_project(Path(folder, "project"))

@@ -17,6 +17,7 @@ from cuprof.reading.earlier import EarlierRun
 from cuprof.records import State
 from cuprof.search.portfolio import assign, find_portfolio
 from cuprof.statistics import is_mere_range, sure_time
+from cuprof.wording import count
 
 TAKEN = re.compile(
     "align(as|of)|and(_eq)?|asm|auto|bit(and|or)|bool|break|case|catch|char(8_t|16_t|32_t)?|class|compl|concept|const|"
@@ -150,9 +151,10 @@ def to_header(portfolio: Portfolio) -> str:
         else f"        d_ += strcmp({_identifier(a)}, known_[i_].{_identifier(a)}) ? 1e6 : 0.0;\n"
         for a, n in numeric.items()
     )
+    how_many = count(len(portfolio.configurations), "configuration")
     return f"""\
-/* {_comment(portfolio.family)} on {_comment(portfolio.device)}: {len(portfolio.configurations)} configurations within
-   {portfolio.within:.3g} of the best of each of {len(portfolio.picks)} problems{known_by}.
+/* {_comment(portfolio.family)} on {_comment(portfolio.device)}: {how_many} within
+   {100 * portfolio.within:g}% of the best of each of {count(len(portfolio.picks), "problem")}{known_by}.
    Written by cuprof portfolio. */
 #pragma once
 #include <math.h>

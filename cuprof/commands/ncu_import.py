@@ -14,7 +14,8 @@ EXAMPLES = """\
 examples:
   cuprof ncu-import profile.ncu-rep
   cuprof ncu-import --name vendor *.ncu-rep
-  cuprof query "SELECT * FROM counters WHERE name LIKE 'vendor/%'" """
+  cuprof query "SELECT * FROM counters WHERE name LIKE 'vendor/%'"
+"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,7 +45,7 @@ def make_parser() -> CommandParser:
     """Return the parser of the command's words."""
     parser = CommandParser(
         "ncu-import",
-        "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become "
+        "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become\n"
         "rows of their own, one a kernel. The files are copied to the project's artifacts.",
         EXAMPLES,
     )

@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
         for pick in portfolio.picks
     ]
     kept = f"{'keeps' if len(named) == 1 else 'keep'} {count(len(rows), 'problem')} on {portfolio.device}"
-    text = f"{count(len(named), 'configuration')} {kept} within {arguments.within:.3g}"
+    text = f"{count(len(named), 'configuration')} {kept} within {100 * arguments.within:g}%"
     lines = [*layout(columns, rows, terminal_width()), Line(text)]
     if few := sum(pick.is_few for pick in portfolio.picks):
         text = f"{few} of these choices {'is' if few == 1 else 'are'} known by few samples, the longest of which counts"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cuprof.engine.plausibility import Plausibility
-from cuprof.engine.provenance import name_processes
 from cuprof.engine.station import Station
 from cuprof.errors import WorkerError
 from cuprof.records import Calibration, Outcome
@@ -60,5 +60,18 @@ class Calibrator:
         if answer.calibration is None:
             note(f"{backend}: the device could not be calibrated: {answer.fault}")
         elif others := answer.calibration.details.get("other_processes"):
-            note(f"{backend}: other processes compute on the device: {name_processes(others)}")
+            note(f"{backend}: other processes compute on the device: {_name_processes(others)}")
         return answer.calibration
+
+
+def _name_processes(pids: Sequence[int]) -> str:
+    """Return processes as text, "python3 (pid 12), pid 13" where one cannot be named (another container's)."""
+    import psutil
+
+    named = []
+    for pid in pids:
+        try:
+            named.append(f"{psutil.Process(pid).name()} (pid {pid})")
+        except psutil.Error:
+            named.append(f"pid {pid}")
+    return ", ".join(named)

@@ -14,7 +14,7 @@ from cuprof.engine.sweep import Sweep, SweepResult
 from cuprof.profiling.contract import Collector
 from cuprof.project import Project
 from cuprof.reading.counters import NewestCounter, list_newest_counters
-from cuprof.records import Outcome, State, Trial
+from cuprof.records import Outcome, Trial
 from cuprof.store import Store
 
 
@@ -87,9 +87,5 @@ def check_trials(
         part = replace(prepared, plan=replace(prepared.plan, trials=wanted))
         result = Sweep(Ledger(part, project, store, fleet, observer), project).run()
     known = part.stored(store)
-    outcomes = {
-        identity: Outcome(identity, stored.state, stored.message)
-        for identity, stored in known.items()
-        if stored.state is not State.PLANNED
-    }
+    outcomes = {identity: Outcome(identity, stored.state, stored.message) for identity, stored in known.items()}
     return planned, outcomes, result

@@ -11,7 +11,8 @@ import numpy as np
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SearchConfig, SweepConfig
-from cuprof.engine.feed import LATER, Later, make_jobs
+from cuprof.engine.feed import LATER, Later
+from cuprof.engine.jobs import make_jobs
 from cuprof.engine.planning import Prepared
 from cuprof.measure.method import methods
 from cuprof.point import Point

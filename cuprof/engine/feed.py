@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from cuprof.engine.jobs import find_references, job_key, list_jobs
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
 from cuprof.point import Point
@@ -132,7 +133,7 @@ class PlannedFeed:
             claimed = self._claim(station, job)
             if claimed.trials:
                 self._held[station], self._since[station] = claimed, self.clock()
-                self._last[station] = (job.problem, job.backend)
+                self._last[station] = job_key(job)
                 return claimed
             self._alone_at = None
         return LATER
@@ -156,7 +157,7 @@ class PlannedFeed:
 
     def _claim(self, station: Station, job: Job) -> Job:
         """Return the job with those trials that the station may do; a reference is measured beside them."""
-        key = (job.problem, job.backend)
+        key = job_key(job)
         reference = self.references[key].identity if key in self._cut else ""
         if self.claim is None:
             self._asked.add(reference)
@@ -183,7 +184,7 @@ class PlannedFeed:
         free = [job for identity, job in self._elsewhere.items() if identity in found.granted]
         for identity in found.granted | found.done.keys():
             del self._elsewhere[identity]
-        for _, jobs in groupby(free, key=lambda job: (job.problem, job.backend)):
+        for _, jobs in groupby(free, key=job_key):
             parts = list(jobs)
             trials = tuple(trial for job in parts for trial in job.trials)
             self._problems.append(deque([replace(parts[0], trials=trials)]))
@@ -210,7 +211,7 @@ class PlannedFeed:
         open_trials = sum(len(each.trials) for jobs in self._problems for each in jobs) + len(job.trials)
         least = int(LEAST_BLOCK_S * self._done / self._spent_s) if self._spent_s else 1
         size = max(math.ceil(open_trials / (BLOCKS_A_STATION * self.stations)), least)
-        key = (job.problem, job.backend)
+        key = job_key(job)
         reference = self.references.get(key)
         is_large = len(job.trials) > size if key in self._cut else len(job.trials) > max(LEAST_CUT, size)
         if self.stations > 1 and reference is not None and is_large:
@@ -273,58 +274,3 @@ def plan_feed(prepared: Prepared, trials: Sequence[Trial], stations: Sequence[St
         trials = sorted(trials, key=lambda trial: -weights[trial.problem])
     jobs = list_jobs(prepared, trials, seed)
     return PlannedFeed(jobs, len(stations), find_references(prepared), is_host, claim)
-
-
-def list_jobs(prepared: Prepared, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
-    """Yield a job for each problem and back end, in the order of the plan.
-
-    Where the configuration asks for it, each variant that runs its own code in the worker has a job of its own.
-    """
-    for problem, of_problem in groupby(trials, key=lambda trial: trial.problem):
-        members = list(of_problem)
-        for backend in dict.fromkeys(trial.backend for trial in members):
-            yield from make_jobs(prepared, problem, [trial for trial in members if trial.backend == backend], seed)
-
-
-def make_jobs(prepared: Prepared, problem: Point, trials: Sequence[Trial], seed: int) -> Iterator[Job]:
-    """Yield the job, or where variants are isolated the jobs, of trials of one problem on one back end."""
-    isolate = prepared.config.limits.isolate
-    folder = prepared.family.path
-    if folder is None:
-        raise ValueError("the family was not loaded from a folder")
-    groups: dict[str, list[Trial]] = {}
-    for trial in trials:
-        groups.setdefault(trial.variant if isolate and trial.kind != "kernel" else "", []).append(trial)
-    for process, members in groups.items():
-        backend = members[0].backend
-        yield Job(
-            family_folder=folder,
-            backend=backend,
-            problem=problem,
-            trials=tuple(_job_trial(trial) for trial in members),
-            seed=seed,
-            measure=prepared.config.measure,
-            methods=prepared.methods[backend],
-            extension=prepared.extension,
-            isolated=bool(process),
-            code=prepared.family.code,
-        )
-
-
-def find_references(prepared: Prepared) -> dict[tuple[Point, str], JobTrial]:
-    """Return problem and back end → the trial that blocks share: the baseline's default one, or its first, or any."""
-    family = prepared.family
-    baseline = prepared.config.baseline or family.get_baseline()
-    usual = Point((each.name, each.default) for each in family.variant(baseline).tunables)
-    found: dict[tuple[Point, str], tuple[int, Trial]] = {}
-    for trial in prepared.plan.trials:
-        if trial.unavailable is None and trial.expected != "wrong":
-            key = (trial.problem, trial.backend)
-            rank = (trial.tunables == usual) + 1 if trial.variant == baseline else 0
-            if key not in found or rank > found[key][0]:
-                found[key] = (rank, trial)
-    return {key: _job_trial(trial) for key, (_, trial) in found.items()}
-
-
-def _job_trial(trial: Trial) -> JobTrial:
-    return JobTrial(trial.identity, trial.variant, trial.tunables, trial.source_text)

@@ -121,6 +121,7 @@ class ObjectiveCounters:
 
         Raises:
             ProfilerError: the profiler cannot work, or the chip does not have a counter.
+            UsageError: a name stands for several counters.
         """
         result = collect(
             trials,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -67,12 +67,11 @@ class Prepared:
         seed = self.config.check.seed
         return secrets.randbits(63) if seed is None else seed
 
-    def stored(self, store: Store, trials: Sequence[Trial] | None = None) -> dict[str, StoredTrial]:
-        """Return what the store has of the trials, all or some, by identity."""
+    def stored(self, store: Store) -> dict[str, StoredTrial]:
+        """Return what the store has of the planned trials, by identity."""
         found: dict[str, StoredTrial] = {}
         for backend, wanted in self.methods.items():
-            chosen = self.plan.trials if trials is None else trials
-            identities = [trial.identity for trial in chosen if trial.backend == backend]
+            identities = [trial.identity for trial in self.plan.trials if trial.backend == backend]
             if identities:
                 found |= store.stored(identities, wanted)
         return found

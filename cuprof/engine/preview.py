@@ -63,7 +63,12 @@ def preview_profiling(config: SweepConfig, project: Project, profiler: Profiler)
         if store is not None:
             settled = find_settled(trials, request, store, config.retry)
             stored = prepared.stored(store)
-            outcomes = {identity: Outcome(identity, found.state, found.message) for identity, found in stored.items()}
+            # What is not settled would be checked first, so it is no reason to skip.
+            outcomes = {
+                trial.identity: Outcome(trial.identity, found.state, found.message)
+                for trial in trials
+                if (found := stored.get(trial.identity)) is not None and prepared.is_settled(trial, found)
+            }
     rows = [
         _profiling_row(trial, outcomes.get(trial.identity), settled.get(trial.identity), profiler) for trial in trials
     ]
@@ -104,7 +109,6 @@ def _profiling_row(
     trial: Trial, outcome: Outcome | None, settled: StoredProfile | None, profiler: Profiler
 ) -> PreviewRow:
     row = PreviewRow(trial.label, trial.identity, "missing")
-    # What has not been checked yet would be, so it is no reason to skip.
     reason = reason_to_skip(trial, {trial.identity: outcome or Outcome(trial.identity, State.OK)}, profiler)
     if trial.unavailable is not None:
         return replace(row, state="unavailable", reason=reason)

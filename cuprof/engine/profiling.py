@@ -128,7 +128,7 @@ def reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome], profiler: Prof
     if trial.unavailable is not None:
         return str(trial.unavailable)
     outcome = outcomes.get(trial.identity)
-    if outcome is None or outcome.state is State.PLANNED:
+    if outcome is None:
         return "it has not been checked"
     if outcome.state is not State.OK:
         return f"only right results are profiled, and this one is {outcome.state.value}: {outcome.message}"

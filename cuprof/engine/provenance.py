@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -41,19 +40,6 @@ def git_state(folder: Path) -> dict[str, Any]:
         return {}
     branch = "HEAD" if told["head"] == DETACHED else told["head"]
     return {"commit": told["oid"], "branch": branch, "dirty": any(not line.startswith("#") for line in lines)}
-
-
-def name_processes(pids: Sequence[int]) -> str:
-    """Return processes as text, "python3 (pid 12), pid 13" where one cannot be named (another container's)."""
-    import psutil
-
-    named = []
-    for pid in pids:
-        try:
-            named.append(f"{psutil.Process(pid).name()} (pid {pid})")
-        except psutil.Error:
-            named.append(f"pid {pid}")
-    return ", ".join(named)
 
 
 def typed_command() -> str:

@@ -54,6 +54,7 @@ class JobRunner:
         self._lost_building = False
         self._clock_is_sound = False
         self._suspects: list[JobTrial] = []
+        self._put_off: set[str] = set()
         self._worker: WorkerProcess | None = None
         self._worked = self._stopped = False
         self._kills = 0
@@ -96,7 +97,7 @@ class JobRunner:
         self._lost_building = False
         self._suspects = []
         self._clock_is_sound = False
-        self._put_off: set[str] = set()
+        self._put_off = set()
         self._kills, self.lost = 0, ""
         idle_turns = 0
         while left:
@@ -139,67 +140,99 @@ class JobRunner:
                 if isinstance(message, Ready | Executed) and witness:
                     self.worker.send(witness.answer(message))
                 elif isinstance(message, Finished):
-                    trial = left.get(message.index)
-                    if trial is None or trial.identity != message.outcome.identity:
-                        self.worker.kill()
-                        raise WorkerDiedError("an answer to no question", self.worker.page.read(), "")
-                    del left[message.index]
+                    trial = self._take_answered(left, message)
                     worked = True
                     outcome = judge(witness.judge(message) if witness else message.outcome)
-                    implausible = outcome.state is State.IMPLAUSIBLE
-                    if alone:
-                        self._clock_is_sound |= implausible
-                    elif implausible and message.has_company and not (message.lost or self._clock_is_sound):
-                        self._suspects.append(trial)
-                        self._drop()  # whoever changed the clock of this one has changed that of those after it
-                        return
-                    if not alone and _is_doubtful_outcome(job, message):
+                    is_suspect, is_over = self._suspect(job, message, outcome, alone)
+                    if is_suspect:
                         self._suspects.append(trial)
                     else:
                         yield outcome
-                    if message.lost:
+                    if is_over:
                         self._drop()
                         return
                 elif isinstance(message, JobDone):
-                    if _may_put_off(job, left, message.put_off):
-                        self._put_off |= {trial.identity for trial in left.values()}
-                        return
-                    if message.fault and used and (message.starved or _shares_process(job)) and not message.unavailable:
-                        self._drop()  # what an earlier job left behind may be why; a new worker will tell
-                        return
-                    fault = message.fault or "the worker gave no answer"
-                    self.lost = fault if message.unavailable else ""
-                    state = State.SKIPPED if message.unavailable or message.of_family else State.CRASHED
-                    phase = OF_FAMILY if message.of_family else "inputs"
-                    yield from _all_failed(left.values(), state, fault, message.log, phase)
+                    yield from self._end(job, left, message, used)
                     return
                 status = self.worker.page.read()
                 if seen is None or (status.index, status.phase) != (seen.index, seen.phase):
                     if 0 <= status.index < len(job.trials):
                         self.watch(job.trials[status.index], status.phase)
                     seen = status
-                limit = self._limit(status.phase)
                 # An idle worker may have been so since long before the job was there: its device was others' turn.
                 age_s = min(status.age_s, time.monotonic() - sent) if status.phase is Phase.IDLE else status.age_s
-                if message is None and age_s > limit:
-                    self.replace_worker()
-                    if not alone and _shares_process(job) and _is_doubtful(job, left, status):
-                        self._suspects.append(left[status.index])
-                        return
-                    blamed = self._blame(job, left, worked and not alone, status)
-                    message = f"stopped after {limit:g} s while {PHASE_TEXT[status.phase]}"
-                    yield from _all_failed(blamed, State.TIMED_OUT, message, "", status.phase.name.lower())
+                if message is None and age_s > self._limit(status.phase):
+                    yield from self._time_out(job, left, status, worked=worked, alone=alone)
                     return
         except WorkerDiedError as death:
-            self._drop()
-            killed = is_from_outside(death) and self._kills < MOST_KILLS
-            self._kills += killed
-            if killed or (not alone and _is_doubtful(job, left, death.status)):
-                self._suspects += [left[death.status.index]] if death.status.index in left else []
-                return
-            blamed = self._blame(job, left, worked and not alone, death.status, died=True)
-            message = f"{death.cause} while {PHASE_TEXT[death.status.phase]}"
-            yield from _all_failed(blamed, State.CRASHED, message, death.log, death.status.phase.name.lower())
+            yield from self._bury(job, left, death, worked=worked, alone=alone)
+
+    def _take_answered(self, left: dict[int, JobTrial], message: Finished) -> JobTrial:
+        """Return the trial that was answered, which is left no more.
+
+        Raises:
+            WorkerDiedError: nobody asked; such a worker is not asked further.
+        """
+        trial = left.get(message.index)
+        if trial is None or trial.identity != message.outcome.identity:
+            self.worker.kill()
+            raise WorkerDiedError("an answer to no question", self.worker.page.read(), "")
+        del left[message.index]
+        return trial
+
+    def _suspect(self, job: Job, message: Finished, outcome: Outcome, alone: bool) -> tuple[bool, bool]:
+        """Return whether an answered trial is a suspect, and whether its worker does no more."""
+        implausible = outcome.state is State.IMPLAUSIBLE
+        if alone:
+            self._clock_is_sound |= implausible
+            return False, message.lost
+        if implausible and message.has_company and not (message.lost or self._clock_is_sound):
+            return True, True  # whoever changed the clock of this one has changed that of those after it
+        return _is_doubtful_outcome(job, message), message.lost
+
+    def _end(self, job: Job, left: Mapping[int, JobTrial], message: JobDone, used: bool) -> Iterator[Outcome]:
+        """Yield what becomes of trials that a worker has ended its job without.
+
+        Args:
+            used: the worker had had jobs before.
+        """
+        if _may_put_off(job, left, message.put_off):
+            self._put_off |= {trial.identity for trial in left.values()}
+            return
+        if message.fault and used and (message.starved or _shares_process(job)) and not message.unavailable:
+            self._drop()  # what an earlier job left behind may be why; a new worker will tell
+            return
+        fault = message.fault or "the worker gave no answer"
+        self.lost = fault if message.unavailable else ""
+        state = State.SKIPPED if message.unavailable or message.of_family else State.CRASHED
+        phase = OF_FAMILY if message.of_family else "inputs"
+        yield from _all_failed(left.values(), state, fault, message.log, phase)
+
+    def _time_out(
+        self, job: Job, left: Mapping[int, JobTrial], status: Status, *, worked: bool, alone: bool
+    ) -> Iterator[Outcome]:
+        """End a worker whose step outlasts its limit; yield the outcomes of those that are to blame."""
+        self.replace_worker()
+        if not alone and _shares_process(job) and _is_doubtful(job, left, status):
+            self._suspects.append(left[status.index])
+            return
+        blamed = self._blame(job, left, worked and not alone, status)
+        message = f"stopped after {self._limit(status.phase):g} s while {PHASE_TEXT[status.phase]}"
+        yield from _all_failed(blamed, State.TIMED_OUT, message, "", status.phase.name.lower())
+
+    def _bury(
+        self, job: Job, left: Mapping[int, JobTrial], death: WorkerDiedError, *, worked: bool, alone: bool
+    ) -> Iterator[Outcome]:
+        """Remove a worker that died; yield the outcomes of those that are to blame."""
+        self._drop()
+        killed = is_from_outside(death) and self._kills < MOST_KILLS
+        self._kills += killed
+        if killed or (not alone and _is_doubtful(job, left, death.status)):
+            self._suspects += [left[death.status.index]] if death.status.index in left else []
+            return
+        blamed = self._blame(job, left, worked and not alone, death.status, died=True)
+        message = f"{death.cause} while {PHASE_TEXT[death.status.phase]}"
+        yield from _all_failed(blamed, State.CRASHED, message, death.log, death.status.phase.name.lower())
 
     def _blame(
         self, job: Job, left: Mapping[int, JobTrial], worked: bool, status: Status, *, died: bool = False

@@ -138,6 +138,7 @@ class Sweep:
 
     Args:
         ledger: of a sweep that has not begun.
+        meanwhile: see `run_sweep`.
         before: of the same sweep in a database that can no longer be reached: what is known to be done there is not
             done again, nor what other processes may be doing.
     """
@@ -158,48 +159,13 @@ class Sweep:
     def run(self) -> SweepResult:
         """Do what is left to do of the plan."""
         from cuprof.engine.presence import Presence
-        from cuprof.store.connection import database_file
-        from cuprof.store.network import describe_network
 
-        prepared, store, ledger, note = self.prepared, self.store, self.ledger, self.observer.note
-        plan, known, facts = prepared.plan, {} if prepared.is_search else prepared.stored(store), self._facts()
+        store, ledger = self.store, self.ledger
         try:
-            with shielded():  # no sweep is begun whose number is not known
-                ledger.sweep_id = self._begin(facts)
-            ledger.started_at = store.read_start(ledger.sweep_id)
-            settled = [
-                trial for trial in plan.trials if prepared.is_settled(trial, known.get(trial.identity), ledger.sweep_id)
-            ]
-            again = [trial for trial in plan.trials if prepared.is_skipped_again(trial, known.get(trial.identity))]
-            reused = {trial.identity: known[trial.identity] for trial in (*settled, *again)}
-            due = [trial for trial in plan.trials if trial.identity not in reused and not trial.unavailable]
-            is_host_timed = any(self._is_timed_on_host(trial) for trial in due)
-            if is_host_timed:
-                self.meanwhile = None
-            if not due:
-                self._begin_meanwhile()
-            if prepared.is_search:
-                ledger.recall()
-                self.observer.started(None, ledger.members)
-                note(f"a search among {count(len(plan.trials), 'trial')}")
-            else:
-                store.enlist(ledger.sweep_id, plan.trials, reused=reused)
-                self.observer.started(len(plan.trials), {trial.identity for trial in settled})
-            place = database_file(store.parsed_url)
-            for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
-                note(text)
-            ledger.take_stored(settled, known)
-            if self.before is not None:
-                ledger.take_over(self.before)
-            left = [trial for trial in plan.trials if trial.identity not in ledger.concluded]
-            if not prepared.is_search:
-                ledger.skip([trial for trial in left if trial.unavailable], reused)
-            runnable = [trial for trial in due if trial.identity not in ledger.concluded]
-            if is_host_timed and (busy := describe_load()):
-                note(busy)
+            left = self._take_up()
             with Presence(store, self.fleet.stations):
-                self._measure(runnable)
-                ledger.confirm(runnable)
+                self._measure(left)
+                ledger.confirm(left)
             store.finish_sweep(ledger.sweep_id, "interrupted" if self.before else "finished")
         except UnreachableStoreError:
             raise
@@ -209,12 +175,53 @@ class Sweep:
                 store.finish_sweep(ledger.sweep_id, "interrupted")
             raise
         self.observer.finished(ledger.sweep_id)
-        if prepared.is_search and len(ledger.failed) < len(ledger.members):  # that some fail is part of searching
+        if self.prepared.is_search and len(ledger.failed) < len(ledger.members):  # that some fail is part of searching
             return SweepResult(ledger.sweep_id, (), url=store.url)
         for trial in ledger.surprises:
-            note(f"{trial.label} is expected to be wrong and was found right")
+            self.observer.note(f"{trial.label} is expected to be wrong and was found right")
         ends = tuple(ledger.failed), tuple(ledger.surprises), tuple(ledger.faults)
         return SweepResult(ledger.sweep_id, *ends, store.url)
+
+    def _take_up(self) -> list[Trial]:
+        """Begin the sweep, or go on with it, and tell what is done already; return the trials that are left to run."""
+        from cuprof.store.connection import database_file
+        from cuprof.store.network import describe_network
+
+        prepared, store, ledger, note = self.prepared, self.store, self.ledger, self.observer.note
+        plan, known, facts = prepared.plan, {} if prepared.is_search else prepared.stored(store), self._facts()
+        with shielded():  # no sweep is begun whose number is not known
+            ledger.sweep_id = self._begin(facts)
+        ledger.started_at = store.read_start(ledger.sweep_id)
+        settled = [
+            trial for trial in plan.trials if prepared.is_settled(trial, known.get(trial.identity), ledger.sweep_id)
+        ]
+        again = [trial for trial in plan.trials if prepared.is_skipped_again(trial, known.get(trial.identity))]
+        reused = {trial.identity: known[trial.identity] for trial in (*settled, *again)}
+        due = [trial for trial in plan.trials if trial.identity not in reused and not trial.unavailable]
+        is_host_timed = any(self._is_timed_on_host(trial) for trial in due)
+        if is_host_timed:
+            self.meanwhile = None
+        if not due:
+            self._begin_meanwhile()
+        if prepared.is_search:
+            ledger.recall()
+            self.observer.started(None, ledger.members)
+            note(f"a search among {count(len(plan.trials), 'trial')}")
+        else:
+            store.enlist(ledger.sweep_id, plan.trials, reused=reused)
+            self.observer.started(len(plan.trials), {trial.identity for trial in settled})
+        place = database_file(store.parsed_url)
+        for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
+            note(text)
+        ledger.take_stored(settled, known)
+        if self.before is not None:
+            ledger.take_over(self.before)
+        if not prepared.is_search:
+            open_trials = [trial for trial in plan.trials if trial.identity not in ledger.concluded]
+            ledger.skip([trial for trial in open_trials if trial.unavailable], reused)
+        if is_host_timed and (busy := describe_load()):
+            note(busy)
+        return [trial for trial in due if trial.identity not in ledger.concluded]
 
     def _begin(self, facts: SweepFacts) -> int:
         if not self.prepared.is_shared:
@@ -279,9 +286,9 @@ class Sweep:
         if meanwhile:
             Thread(target=meanwhile, daemon=True).start()
 
-    def _show(self, station: Station, job: JobTrial, phase: Phase) -> None:
+    def _show(self, station: Station, given: JobTrial, phase: Phase) -> None:
         self._begin_meanwhile()  # a worker has its first job: before, it would have waited for this process
-        trial = self.ledger.trials[job.identity]
+        trial = self.ledger.trials[given.identity]
         station.doing = f"{phase.name.lower()}: {trial.label}"
         self.observer.trial_started(trial, phase.name.lower())
 

@@ -268,6 +268,7 @@ class Family:
     sample: Callable[[Point], Sample] | None = None
     """For a family whose shapes show only when its functions run: runs them. Workers alone call it; see `learn`."""
     known: dict[Point, Sample] = field(default_factory=dict)
+    """What `sample` has told of each problem."""
     usual: Mapping[str, Mapping[str, tuple[Coordinate, ...]]] = field(default_factory=dict)
     """"problem" and "tune" → axis → the values that a sweep takes where it asks for none, in place of the default."""
 

@@ -8,22 +8,18 @@ So the file is a family like any other, and nothing is unpickled.
 from __future__ import annotations
 
 import argparse
-import ast
 import builtins
 import functools
 import hashlib
-import inspect
 import io
-import linecache
 import math
 import os
 import sys
 import sysconfig
 import tempfile
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,11 +27,12 @@ import numpy as np
 from cuprof.errors import UsageError
 from cuprof.family import Copy, Fill, Reduced
 from cuprof.family.functions import closure_of, plain_text
-from cuprof.family.modules import Definition, global_names, imported_files, parse_text, without_registration
+from cuprof.family.modules import global_names, imported_files
 from cuprof.family.trace import NO_ORIGIN, origin_line
 from cuprof.front.frameworks import home_of, to_host
 from cuprof.front.kernels import Kernel
 from cuprof.front.origins import find_import, unwrap
+from cuprof.front.typed_text import class_text, definition_text, without_defaults
 
 HEADER = '''"""Written by cuprof.compare: what it was given."""
 
@@ -201,14 +198,14 @@ class Capture:
 
     def read_text(self, function: FunctionType) -> str:
         """Return the text of a function."""
-        return function_text(function)
+        return definition_text(function)
 
     def _bind_text(self, name: str, value: Any) -> None:
         """Add the text of a function or class, after what it uses."""
         defaults: tuple[str, ...] = ()
         place = NO_ORIGIN
         if isinstance(value, type):
-            text, own = _class_text(value), value.__name__
+            text, own = class_text(value), value.__name__
             surroundings = vars(sys.modules[value.__module__])
         else:
             function = unwrap(value)
@@ -219,7 +216,7 @@ class Capture:
                 )
             text, own = self.read_text(function), function.__name__
             defaults = self._express_defaults(name, function) if value is function else ()
-            text, code = _without_defaults(text) if defaults else text, function.__code__
+            text, code = without_defaults(text) if defaults else text, function.__code__
             if not defaults and Path(code.co_filename).is_file():
                 place = origin_line(code.co_filename, code.co_firstlineno)
             surroundings = {**function.__globals__, **closure_of(function)}
@@ -237,7 +234,7 @@ class Capture:
     def _express_defaults(self, name: str, function: FunctionType) -> tuple[str, ...]:
         """Return what sets the defaults that name something; none where they cannot be told but by their own text."""
         text = self.read_text(function)
-        if _without_defaults(text) == text:
+        if without_defaults(text) == text:
             return ()
         try:
             return tuple(
@@ -319,74 +316,8 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and plain_text(one) is not None and plain_text(one) == plain_text(other)
 
 
-def function_text(function: FunctionType) -> str:
-    """Return the text of a function, indented as at top level.
-
-    Raises:
-        UsageError: it is not known, or that of several lambdas.
-    """
-    code = function.__code__
-    source = parse_text(Path(code.co_filename), "".join(_lines_of(function)))
-    found = source.definition(code)
-    if not isinstance(found, list):
-        return source.segment(found)
-    same = [one for one in found if _code_of(one) == _shape_of(code)] or found
-    if len({ast.dump(one) for one in same}) > 1:
-        raise UsageError(
-            f"several lambdas stand in line {code.co_firstlineno} of {code.co_filename}; give one a line of its own"
-        )
-    return source.segment(same[0])
-
-
-def _without_defaults(text: str) -> str:
-    """Return a function's text with None for defaults that name something: what that was, the function alone knows."""
-    node: Any = ast.parse(text).body[0]
-    node = node.value if isinstance(node, ast.Expr) else node
-    given = (*node.args.defaults, *filter(None, node.args.kw_defaults))
-    lines = text.encode().splitlines(keepends=True)
-    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
-    content = text.encode()
-    for one in sorted(given, key=lambda each: (each.lineno, each.col_offset), reverse=True):
-        if any(isinstance(each, ast.Name) for each in ast.walk(one)):
-            begin, end = starts[one.lineno - 1] + one.col_offset, starts[one.end_lineno - 1] + one.end_col_offset
-            content = content[:begin] + b"None" + content[end:]
-    return content.decode()
-
-
 def _is_own_object(value: Any) -> bool:
     """Return whether a value is an object of a class of the script's own, which its class and attributes make."""
     if isinstance(value, type) or not hasattr(value, "__dict__") or unwrap(value) is not None:
         return False
     return all(find_import(one) is None for one in type(value).__mro__[:-1])
-
-
-def _lines_of(function: FunctionType) -> list[str]:
-    name = function.__code__.co_filename
-    lines = linecache.getlines(name, function.__globals__)
-    if not lines:
-        raise UsageError(
-            f"the text of {function.__name__} is not known (it was typed into the plain interpreter); "
-            "put it into a file or a notebook"
-        )
-    return lines
-
-
-def _code_of(node: ast.Lambda) -> tuple[Any, ...]:
-    compiled = compile(ast.Expression(node), "", "eval").co_consts
-    return _shape_of(next(one for one in compiled if isinstance(one, CodeType)))
-
-
-def _shape_of(code: CodeType) -> tuple[Any, ...]:
-    plain = tuple(one for one in code.co_consts if not isinstance(one, CodeType))
-    return code.co_varnames, code.co_names + code.co_freevars, plain
-
-
-def _class_text(value: type) -> str:
-    try:
-        text = textwrap.dedent(inspect.getsource(value))
-    except (OSError, TypeError):
-        raise UsageError(
-            f"the text of class {value.__name__} is not known; put it into a file that can be imported"
-        ) from None
-    node = ast.parse(text).body[0]
-    return text.rstrip() if isinstance(node, Definition) else without_registration(node)

@@ -443,4 +443,7 @@ def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
 
 
 def _of_a_package(*origin: str) -> None:
-    """Stand for a function of an installed package, which is known by its name and the package's version."""
+    """Stand for a function of an installed package, which is known by its name and the package's version.
+
+    This one's own module and name are part of trials' identities: wherever it moves, what is stored is measured anew.
+    """

@@ -8,8 +8,9 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
-from cuprof.front.capture import Capture, function_text, own_folder
+from cuprof.front.capture import Capture, own_folder
 from cuprof.front.origins import find_import, unwrap
+from cuprof.front.typed_text import definition_text
 
 TUNING = "autotune"
 """The decorator that chooses among configurations, which is no part of any of them."""
@@ -37,7 +38,7 @@ class _Source(Capture):
         return None if is_text else found
 
     def read_text(self, function: FunctionType) -> str:
-        tree = ast.parse(function_text(function))
+        tree = ast.parse(definition_text(function))
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
                 node.decorator_list = [one for one in node.decorator_list if not _tunes(one)]

@@ -99,10 +99,6 @@ class Space:
         near = (differing <= within) & (differing > 0) & (self.groups == self.groups[index])
         return np.flatnonzero(near)
 
-    def levels(self, name: str) -> list[Any]:
-        """Return the values of a column in ascending order; None stands for configurations that lack it."""
-        return self._levels[self.names.index(name)]
-
 
 def _key(value: Coordinate | None) -> Any:
     """Return what tells a value from others: True and 1 are two values, and what is not finite is no number."""

@@ -82,11 +82,6 @@ class Strategy(ABC):
         """Return any configuration that is not taken."""
         return int(self.random.choice(np.flatnonzero(~self.is_taken)))
 
-    def best(self, group: int = 0) -> int | None:
-        """Return the best configuration of a group so far, or None."""
-        right = {i: v for i, v in self.values.items() if not math.isnan(v) and self.space.groups[i] == group}
-        return min(right, key=right.__getitem__) if right else None
-
     def likely_left(self, group: int = 0) -> float | None:
         """Return by what share trying everything else is expected to better a group's best; None where nobody knows."""
         return None

@@ -60,7 +60,8 @@ class NoiseModel:
 
     def text(self, factor: float = 1.0) -> str:
         """Return the figures, times a factor, and what they are of."""
-        relative = f"{100 * factor * self.relative:.2g}%" if self.relative or not self.absolute_ns else ""
+        percent = 100 * factor * self.relative
+        relative = f"{percent:{'.2g' if percent < 99.5 else '.0f'}}%" if percent or not self.absolute_ns else ""
         absolute = f"{factor * self.absolute_ns:.0f} ns" if self.absolute_ns else ""
         figures = " and ".join(filter(None, (relative, absolute)))
         return f"{figures} of a time" + (f" ({self.what})" if self.what else "")

@@ -81,7 +81,8 @@ def test_few_samples_count_by_the_longest_of_them() -> None:
     assert [(pick.median_ns, pick.ratio, pick.is_few) for pick in portfolio.picks] == [
         (102, 1.03, True), (102, 1.04, True)
     ]  # fmt: skip
-    assert "of each of 2 problems, 2 of them by few samples." in to_header(portfolio)
+    header = to_header(portfolio)
+    assert "1 configuration within\n   5% of the best of each of 2 problems, 2 of them by few samples." in header
     lucky = make_portfolio("fold", [*known[:1], first_look(64, 8, 97, 104)], 0.0)
     assert [pick.median_ns for pick in lucky.picks] == [100], "the best is not who was lucky"
 

@@ -58,6 +58,11 @@ def test_what_is_assumed_depends_on_what_is_timed_and_on_how_long_it_takes() -> 
     assert ONE_LAUNCH.deviation(3_000.0) > 10 * ONE_LAUNCH.deviation(300_000.0)
 
 
+@pytest.mark.parametrize(("factor", "said"), [(1.0, "0.3%"), (100.0, "30%"), (333.0, "100%"), (4000.0, "1200%")])
+def test_a_figure_of_noise_is_written_without_a_power_of_ten(factor: float, said: str) -> None:
+    assert NoiseModel("CPU", 0.003).text(factor) == f"{said} of a time (CPU)"
+
+
 def test_the_noise_of_a_comparison_is_that_of_both_its_times() -> None:
     noise = SweepNoise("assumed", (ONE_LAUNCH, SEVERAL_LAUNCHES))
     found = noise_between(noise, Match(entry(5_000.0), entry(10_000.0, several_launches=True)), Measure.COLD)

@@ -224,7 +224,8 @@ def _known_options() -> set[str]:
         with redirect_stdout(told), suppress(SystemExit):
             import_module(command.module).main(["--help"])
         texts.append(told.getvalue())
-    texts.append((ROOT / "cuprof" / "commands" / "hydra_arguments.py").read_text())
+    options = [ROOT / "cuprof" / "commands" / "hydra_arguments.py", *(ROOT / "benchmarks").glob("*.py")]
+    texts += [path.read_text(encoding="utf-8") for path in options]
     return set(re.findall(r"--[a-z][\w-]*", "\n".join(texts))) | FOREIGN_OPTIONS
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.docs.claims import ROOT, Document, problems
 PATHS = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "benchmarks" / "README.md",
     ROOT / "kernels" / "README.md",
     ROOT / "experiments" / "README.md",
     ROOT / "cuprof" / "template" / "README.md",
@@ -67,6 +69,18 @@ def test_a_planted_error_is_found(right: str, wrong: str, told: str) -> None:
     found = problems(Document(ROOT / "docs" / "made_up.md", text))
     assert len(found) == bool(told), found
     assert told in "".join(found)
+
+
+def test_the_design_shows_layers_packages_and_modules_as_they_are() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "layers")
+    assert "\n\n    " + "\n    ".join(layers[1:]) + "\n\n" in text
+    listed = re.findall(r"^\| `cuprof/([\w.]+)` \|", text, re.MULTILINE)
+    there = [path for path in (ROOT / "cuprof").iterdir() if not path.name.startswith("_")]
+    assert sorted(listed) == sorted(path.name for path in there if path.is_dir() or path.suffix == ".py")
 
 
 def test_the_command_lines_page_lists_every_command() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.checking import check_trials
@@ -167,3 +168,11 @@ def make_cards(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr("cuprof.engine.device_lock.is_host", lambda device: False)
 
     return make
+
+
+@pytest.fixture
+def built_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the CPU's variants seem to be compiled ahead of a device that is no host, by 64 cores."""
+    monkeypatch.setattr("cuprof.engine.looks.get_spec", lambda name: replace(get_spec(name), builds_ahead=True))
+    monkeypatch.setattr("cuprof.engine.looks.is_host", lambda device: False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)))

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig
-from cuprof.engine.feed import LATER, LEAST_BLOCK_S, PlannedFeed, find_references
+from cuprof.engine.feed import LATER, LEAST_BLOCK_S, PlannedFeed
 from cuprof.engine.fleet import POLL_S, Fleet
+from cuprof.engine.jobs import find_references
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.family import Tunable

@@ -42,7 +42,7 @@ def test_what_is_not_finite_has_a_feature_and_spoils_no_others() -> None:
 
 def test_variants_may_have_columns_of_their_own() -> None:
     space = Space([{"variant": "a", "x": 1}, {"variant": "a", "x": 2}, {"variant": "b"}])
-    assert space.levels("x") == [None, 1, 2]
+    assert space.codes[:, space.names.index("x")].tolist() == [1, 2, 0], "what lacks a column comes first in it"
     assert np.isfinite(space.features).all()
 
 

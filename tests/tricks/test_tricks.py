@@ -1,6 +1,6 @@
 """Each trick that needs no GPU, through a real worker: whether it is caught, as the records say; none honest accused.
 
-A trick that the records say is not caught today fails as expected; once it is caught, its test fails until the record
+A trick that the records say is not caught fails as expected; once it is caught, its test fails until the record
 says so. Those that can harm others take a worker process each, so all but a few of them are slow tests.
 """
 
@@ -17,12 +17,12 @@ QUICK = ("clock_replaced", "thread_handed", "check_replaced")
 
 
 def list_cases() -> list[object]:
-    """Return (back end, trick) of those on the CPU and in OpenCL, marked with what the records say of today."""
+    """Return (back end, trick) of those on the CPU and in OpenCL, marked with what the records say of each."""
     cases = []
     for backend, tricks in load_records("cpu", "opencl").items():
         for trick in tricks:
             reason = f"not caught yet; what ought to catch it: {trick.caught_by}"
-            marks = [] if trick.caught_today else [pytest.mark.xfail(reason=reason, strict=trick.caught_today is False)]
+            marks = [] if trick.caught else [pytest.mark.xfail(reason=reason, strict=trick.caught is False)]
             if not trick.is_harmless and trick.variant not in QUICK:
                 marks.append(pytest.mark.slow)
             cases.append(pytest.param(backend, trick, id=trick.variant, marks=marks))

@@ -1,0 +1,155 @@
+"""A search whose trials are answered at once, by a formula and noise, for the tests of its parts."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
+from cuprof.engine.feed import LATER
+from cuprof.engine.planning import Prepared, find_whole_space
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.scores import Scores
+from cuprof.engine.search import SearchFeed
+from cuprof.engine.station import Station
+from cuprof.family.loader import load_family
+from cuprof.measure.method import methods
+from cuprof.plan import Selection, plan
+from cuprof.point import Point
+from cuprof.reading.earlier import EarlierRun
+from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
+from cuprof.statistics.median import summarise
+from cuprof.worker.messages import Job, WorkerSettings
+from tests.engine.conftest import FAMILIES
+
+FOLDER = FAMILIES / "searchable"
+BEST = Point(width=64, height=2, unroll=4)
+COLD = Measure.COLD
+
+
+class SearchBench:
+    """A search whose trials are answered at once: by the family's own formula, and noise."""
+
+    def __init__(
+        self, sizes: Sequence[int] = (64,), earlier: Sequence[EarlierRun] = (), counting: Any = None, **settings: Any
+    ) -> None:
+        family = load_family(FOLDER)
+        spec = importlib.util.spec_from_file_location("searchable", FOLDER / "family.py")
+        assert spec is not None
+        assert spec.loader is not None
+        self.source = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.source)
+        self.config = SweepConfig(
+            experiment="",
+            family="searchable",
+            measure=MeasureConfig(modes=("cold",)),
+            search=SearchConfig(**{"name": "surrogate", "seed": 1, **settings}),
+        )
+        device = {"cpu": DeviceFacts("cpu", 0, "it")}
+        tune = find_whole_space(family, self.config)
+        planned = plan(family, Selection(family="searchable", problem={"n": tuple(sizes)}, tune=tune), device)
+        by_backend = {"cpu": methods(self.config.measure, "cpu")}
+        self.prepared = Prepared(self.config, family, planned, device, by_backend, "hash")
+        self.trials = planned.trials
+        self.by_identity = {trial.identity: trial for trial in self.trials}
+        self.notes: list[str] = []
+        self.now_s = 0.0
+        self.scores = Scores(self.prepared, self.trials, earlier, 7, self.notes.append, counting)
+        self.feed = SearchFeed(self.prepared, self.scores, self.notes.append, lambda: self.now_s)
+        self.stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
+        self.jobs: list[Job] = []
+        self.given_to: list[int] = []
+        self.random: Any = np.random.default_rng(1)
+
+    def put_off(self, job: Job) -> set[str]:
+        """Return which trials of a job are left unanswered, since they are compiled still."""
+        return set()
+
+    def time_ns(self, trial: Trial) -> float:
+        return float(self.source.wait_us(trial.tunables)) * 1e3 * (1 + trial.problem.n / 1e3)
+
+    def answer(self, job: Job, identity: str) -> Outcome:
+        trial = self.by_identity[identity]
+        self.now_s += 0.1
+        if trial.tunables.unroll == 8 and trial.tunables.height == 16:
+            return Outcome(identity, State.LAUNCH_ERROR, "too many registers", duration_ns=10**8)
+        noise = np.exp(0.01 * self.random.standard_normal(job.measure.min_samples))
+        samples = tuple(Sample(number, self.time_ns(trial) * each) for number, each in enumerate(noise))
+        timing = Timing(COLD, job.methods[COLD], samples, summarise(samples, 0.95), "samples", rotation="r")
+        return Outcome(identity, State.OK, timings=(timing,), duration_ns=10**8)
+
+    def run(self) -> list[Outcome]:
+        """Answer both stations in turn until neither is given more."""
+        outcomes = []
+        left = list(self.stations)
+        while left:
+            for station in list(left):
+                job = self.feed.take(station)
+                if job is None:
+                    left.remove(station)
+                elif job is not LATER:
+                    self.jobs.append(job)
+                    self.given_to.append(id(station))
+                    put_off = self.put_off(job)
+                    for each in job.trials:
+                        if each.identity in put_off:
+                            continue
+                        outcome = self.answer(job, each.identity)
+                        outcomes.append(outcome)
+                        self.feed.tell(station, outcome)
+        return outcomes
+
+
+def put_off_often(bench: SearchBench, times: int) -> Counter[str]:
+    """Have every third trial put off so many times; return how often each was."""
+    counts: Counter[str] = Counter()
+    slow = {trial.identity for trial in bench.trials[::3]}
+
+    def choose(job: Job) -> set[str]:
+        found = {each.identity for each in job.trials if each.identity in slow and counts[each.identity] < times}
+        if not job.least_built or len(found) == len(job.trials):  # which a worker waits for
+            return set()
+        counts.update(found)
+        return found
+
+    bench.put_off = choose  # type: ignore[method-assign]
+    return counts
+
+
+class NoNoise:
+    """Answer as a generator of random numbers that draws zeros."""
+
+    def standard_normal(self, count: int) -> np.ndarray:
+        return np.zeros(count)
+
+
+def earlier(trial: Trial, ns: float, **details: Any) -> EarlierRun:
+    method = methods(MeasureConfig(modes=("cold",)), "cpu")[COLD]
+    known = {"device": "it", "sweep_id": 3, "state": State.OK, "method": method, "energy_j": None}
+    known |= {"started_at": 1e9, "duration_ns": 10**8, "is_expected_wrong": False}
+    known |= {"samples": 20, "high_ns": ns, "confidence": 0.95}
+    of_trial = {"identity": trial.identity, "variant": trial.variant, "problem": trial.problem}
+    return EarlierRun(
+        **{**known, **of_trial, "tunables": trial.tunables, "median_ns": ns, "circumstances": (1,), **details}
+    )
+
+
+class Widths:
+    """Answer as counters do, of which there is one here: a trial's width."""
+
+    def __init__(self, known: Mapping[str, float]) -> None:
+        self.known, self.collected = known, list[str]()
+
+    def read(self, identities: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Return what is stored: nothing."""
+        return {identity: {} for identity in identities[:0]}
+
+    def collect(self, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> dict[str, dict[str, float]]:
+        """Return the counters of right trials, each of which is asked for once."""
+        assert {trial.identity for trial in trials} == set(outcomes)
+        self.collected += outcomes
+        return {trial.identity: {"a__b.sum": float(trial.tunables.width)} for trial in trials}

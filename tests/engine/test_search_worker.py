@@ -1,0 +1,135 @@
+"""Searches through a real worker: what is stored, what goes on, and what is put off while a compiler works."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.analysis import load_study
+from cuprof.commands import portfolio
+from cuprof.config.model import MeasureConfig, SearchConfig, SweepConfig
+from cuprof.engine.runner import JobRunner
+from cuprof.engine.sweep import run_sweep
+from cuprof.errors import UsageError
+from cuprof.project import find_project
+from cuprof.reading.progress import list_progress
+from cuprof.reading.queries import query
+from cuprof.records import Outcome, Trial
+from cuprof.store import Store
+from cuprof.terminal.status import status_lines
+from cuprof.worker.messages import Job
+from tests.engine.conftest import FAMILIES, Listener
+from tests.engine.search_bench import FOLDER
+
+
+def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "cuprof.toml").write_text("")
+    shutil.copytree(FOLDER, tmp_path / "kernels" / "searchable")
+    config = SweepConfig(
+        experiment="",
+        family="searchable",
+        measure=MeasureConfig(modes=("cold",), max_seconds=0.01, max_samples=20, settle_seconds=0.0, flush="none"),
+        search=SearchConfig(name="surrogate", trials=6, seed=1),
+    )
+    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    config = replace(config, store=replace(config.store, url=url), composed={"search": {"name": "surrogate"}})
+    project, broken = find_project(tmp_path), _Repeats(most=3)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(config, project, broken)
+    again = _Repeats()
+    result = run_sweep(config, project, again)
+    assert result.exit_code == 0
+    assert "search: 3 of 96 configurations are stored already" in again.notes
+    frame = query(url, f"SELECT COUNT(*) AS tried FROM sweep_trial WHERE sweep_id = {result.sweep_id}")
+    assert int(frame["tried"][0]) == 6
+    latest = "SELECT MAX(run.id) FROM run WHERE run.trial_id = sweep_trial.trial_id"
+    frame = query(url, f"SELECT COUNT(run_id) AS runs, SUM(run_id = ({latest})) AS latest FROM sweep_trial")
+    assert (int(frame["runs"][0]), int(frame["latest"][0])) == (6, 6), "the sweep goes by the last look at each"
+    frame = query(url, "SELECT COUNT(*) AS looks FROM run")
+    assert int(frame["looks"][0]) > 6
+    assert again.before == 3
+    with Store.open(url) as store, store.snapshot() as connection:
+        (found,) = list_progress(connection)
+    looks = query(url, "SELECT COUNT(*) AS looks FROM run GROUP BY trial_id")["looks"]
+    assert (found.is_search, found.done, found.looked_again) == (True, 6, sum(looks > 1))
+    told = f"6 tried, {found.looked_again} looked at again"
+    assert f"finished, {told}, " in status_lines([found], 200)[0].text
+    with Store.open(url) as store:
+        assert load_study(store, sweep_id=result.sweep_id).size == told
+    sweeps = query(url, "SELECT COUNT(*) AS sweeps, MAX(state) AS state FROM sweep")
+    assert (int(sweeps["sweeps"][0]), sweeps["state"][0]) == (1, "finished"), "the interrupted one went on"
+
+    header = tmp_path / "choose.h"
+    assert portfolio.main(["searchable", "--store", url, "--header", str(header)]) == 0
+    assert re.search(r"1 configuration keeps 1 problem on .* within 5%\n", capsys.readouterr().out)
+    if shutil.which("cc"):
+        main = f'#include "{header.name}"\nint main(void) {{ return searchable_pick(64)->width != BEST; }}\n'
+        (tmp_path / "it.c").write_text(main)
+        best = int(re.findall(r'"waiting", (\d+)', header.read_text())[0])
+        subprocess.run(["cc", "-Wall", "-Werror", f"-DBEST={best}", "it.c", "-lm"], cwd=tmp_path, check=True)
+        assert subprocess.run([tmp_path / "a.out"], check=False).returncode == 0
+    with pytest.raises(UsageError, match=r"no/folder/choose\.h"):
+        portfolio.main(["searchable", "--store", url, "--header", "/no/folder/choose.h"])
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+@pytest.mark.parametrize("limits", [{"trials": 14}, {"budget": "1s"}])
+def test_what_a_compiler_works_on_for_long_is_put_off_and_nothing_of_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Mapping[str, Any]
+) -> None:
+    monkeypatch.setenv("CUPROF_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("cuprof.engine.looks.is_host", lambda device: False)  # as if the programs ran on a GPU
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    given: list[Job] = []
+    run = JobRunner.run
+    monkeypatch.setattr(JobRunner, "run", lambda runner, job, *judge: given.append(job) or run(runner, job, *judge))
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "cuprof.toml").write_text("")
+    shutil.copytree(FAMILIES / "slow_builds", tmp_path / "kernels" / "slow_builds")
+    url = f"sqlite:///{tmp_path / 'db.sqlite'}"
+    config = SweepConfig(
+        experiment="",
+        family="slow_builds",
+        measure=MeasureConfig(modes=("cold",), max_seconds=0.01, max_samples=20, settle_seconds=0.0, flush="none"),
+        search=SearchConfig(name="surrogate", seed=1, **limits),
+    )
+    config = replace(config, store=replace(config.store, url=url), composed={"search": {"name": "surrogate"}})
+    result = run_sweep(config, find_project(tmp_path), _Repeats())
+    assert result.exit_code == 0
+    looks = [{trial.identity for trial in job.trials} for job in given if job.least_built]
+    frame = query(url, "SELECT m.run_id, r.state FROM sweep_trial AS m LEFT JOIN run AS r ON r.id = m.run_id")
+    assert {*frame["state"]} == {"ok"}
+    assert len(frame) == 14 or "budget" in limits
+    came_again = any(one & other for one, other in pairwise(looks))
+    assert came_again or len(set().union(*looks)) > len(frame), "some were put off"
+    assert len(query(url, "trials")) == len(frame), "what was put off in the end is not left behind"
+    once = "SELECT job, trial_id FROM run GROUP BY job, trial_id HAVING COUNT(*) > 1"
+    assert query(url, once).empty
+
+
+class _Repeats(Listener):
+    """A search looks at a trial more than once; it may be interrupted after some."""
+
+    def __init__(self, most: int = 10**6) -> None:
+        super().__init__()
+        self.most, self.before = most, 0
+
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
+        assert planned is None
+        self.before = len(stored)
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        self.outcomes[trial.label] = outcome
+        if len(self.outcomes) == self.most:
+            raise KeyboardInterrupt
