@@ -20,6 +20,7 @@ from cuprof.store import Store, connection, migrate
 from cuprof.store.connection import explain, is_unreachable, parse_url
 from cuprof.store.models import Base
 from cuprof.store.schema import VERSION_TABLE
+from cuprof.store.store import wait_for
 
 
 def refusal(url: str, **options: bool) -> str:
@@ -141,6 +142,24 @@ def test_a_server_that_is_full_or_goes_away_is_asked_again_and_one_that_refuses_
     for said, is_away in {"the database system is starting up": True, 'role "me" does not exist': False}.items():
         error = exc.OperationalError("", {}, psycopg.OperationalError(f"connection failed: FATAL:  {said}"))
         assert is_unreachable(error) is is_away, said
+
+
+def test_a_database_that_was_there_is_waited_for_until_it_has_been_away_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cuprof.store.store.RETRY_SECONDS", 0.0)
+    answers = iter([UnreachableStoreError("away"), UnreachableStoreError("away"), None])
+
+    def read() -> str:
+        if error := next(answers):
+            raise error
+        return "here"
+
+    assert wait_for(read) == "here"
+    monkeypatch.setattr("cuprof.store.store.AWAY_SECONDS", -1.0)
+    answers = iter([UnreachableStoreError("away")])
+    with pytest.raises(UnreachableStoreError):
+        wait_for(read)
 
 
 @pytest.mark.parametrize(
