@@ -1,4 +1,4 @@
-"""Keep what was typed out of the jobs' folder, and the folder to its owner: Hydra and launchers write passwords there."""
+"""Keep what was typed out of the jobs' folder, and others out of what launchers write there, passwords included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NoTypedRecord(Callback):
     """Lead Hydra's record of several jobs, which nobody reads, nowhere, before it is written."""
 
     def on_multirun_start(self, config: Any, **_: Any) -> None:
-        """Put a link to nowhere in the record's place; a launcher keeps its jobs beside it, with all that they are given."""
+        """Put a link to nowhere in the record's place; beside it a launcher keeps all that its jobs are given."""
         folder = Path(config.hydra.sweep.dir)
         with suppress(OSError):  # Hydra meets the same when it writes there, and its words name the setting
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
