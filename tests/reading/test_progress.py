@@ -16,6 +16,7 @@ from cuprof.reading.progress import Progress, list_progress
 from cuprof.records import State
 from cuprof.store import Store
 from cuprof.store.models import Station
+from cuprof.store.outcomes import Origin
 from cuprof.store.processes import Process
 from cuprof.terminal.status import status_lines
 from tests.conftest import Result
@@ -63,6 +64,23 @@ def test_what_runs_where_what_failed_and_how_long_still(
     printed = cli("status", "--store", store.url).out
     assert printed.splitlines()[0].startswith(f"sweep {sweep_id} (study): running, 3 of 6 trials")
     assert "\x1b" not in printed
+
+
+def test_what_a_silent_station_holds_is_left_until_its_lease_ends(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep_id, (mine,) = store.join_sweep(FACTS, ["host"])
+    store.enlist(sweep_id, TRIALS[:2])
+    monkeypatch.setattr("cuprof.store.stations.this_process", lambda: Process("node-9", 42, 1.0))
+    _, (theirs,) = store.join_sweep(FACTS, ["host"])
+    monkeypatch.undo()
+    for trial, station in zip(TRIALS[:2], (mine, theirs), strict=True):
+        store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
+    store.record(sweep_id, make_outcome(TRIALS[0], make_timing(5)), Origin(mine))
+    with store.engine.begin() as connection:
+        silent = sa.update(Station).where(Station.id == theirs).values(seen_at=time.time() - 20)
+        connection.execute(silent)
+    assert read(store).seconds_left == pytest.approx(40, abs=10)
 
 
 def test_nobody_works_any_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
