@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import platform
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from cuprof.errors import StoreError, UnreachableStoreError
 from cuprof.project import Project
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
+from cuprof.store.processes import this_host
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def open_spool(project: Project, url: str) -> Iterator[str]:
         StoreError: the file's folder cannot be written.
     """
     folder = _find_folder(project, url)
-    file = folder / f"{platform.node()}-{os.getpid()}.sqlite"
+    file = folder / f"{this_host()}-{os.getpid()}.sqlite"
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)

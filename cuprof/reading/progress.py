@@ -12,7 +12,7 @@ from cuprof.reading.intact import intact
 from cuprof.reading.sweeps import count_looked_again, is_search
 from cuprof.records import FAILED, State
 from cuprof.store.models import Run, Station, Sweep, SweepTrial, Trial, Variant
-from cuprof.store.processes import Process, this_process
+from cuprof.store.processes import Process, this_host
 from cuprof.store.stations import BEAT_S, LEASE_S, clock
 
 MOST_FAILURES = 20
@@ -171,4 +171,4 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
 def _look(row: Any) -> str:
     """Return "gone" where a row's process has ended on this host; what another host's does shows by its silence."""
     process = Process(row.process_host, row.process_id, row.process_started)
-    return "gone" if process.host == this_process().host and not process.is_alive() else "working"
+    return "gone" if process.host == this_host() and not process.is_alive() else "working"

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 SAME_START_SECONDS = 2.0
 """Start times are computed from the boot time, which moves when the clock is set; pids do not return so fast."""
 
 
+HOSTS_OWN = "pid:[4026531836]"
+"""The PID namespace that a host starts with: PROC_PID_INIT_INO in Linux' include/linux/proc_ns.h."""
+
+
 @dataclass(frozen=True)
 class Process:
-    """Name one process for good: a pid alone is used again."""
+    """Name one process for good: a pid alone is used again.
+
+    Args:
+        host: as `this_host` names it.
+    """
 
     host: str
     pid: int
@@ -22,7 +32,7 @@ class Process:
         """Return whether this very process still runs; False where that cannot be known (another host)."""
         import psutil
 
-        if self.host != platform.node():
+        if self.host != this_host():
             return False
         try:
             process = psutil.Process(self.pid)
@@ -38,4 +48,12 @@ def this_process() -> Process:
     """Return the process that runs this code."""
     import psutil
 
-    return Process(platform.node(), os.getpid(), psutil.Process().create_time())
+    return Process(this_host(), os.getpid(), psutil.Process().create_time())
+
+
+def this_host() -> str:
+    """Return the host's name, and the PID namespace where that is a container's own: there pids mean something else."""
+    space = ""
+    with suppress(OSError):
+        space = str(Path("/proc/self/ns/pid").readlink())
+    return platform.node() + (f"-{space.strip('pid:[]')}" if space not in ("", HOSTS_OWN) else "")
