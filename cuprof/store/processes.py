@@ -39,7 +39,7 @@ class Process:
             alive: bool = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
             return alive and abs(process.create_time() - self.started) < SAME_START_SECONDS
         except psutil.NoSuchProcess:
-            return False
+            return _is_hidden(self.pid)
         except psutil.AccessDenied:
             return True
 
@@ -49,6 +49,17 @@ def this_process() -> Process:
     import psutil
 
     return Process(this_host(), os.getpid(), psutil.Process().create_time())
+
+
+def _is_hidden(pid: int) -> bool:
+    """Return whether a process is there that /proc does not show: where it is mounted with hidepid, another user's."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def this_host() -> str:

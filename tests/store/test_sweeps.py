@@ -117,3 +117,17 @@ def test_a_pid_of_another_container_says_nothing_here(monkeypatch: pytest.Monkey
     assert not mine.is_alive(), "nobody knows, here"
     monkeypatch.setattr(Path, "readlink", lambda path: Path(HOSTS_OWN))
     assert this_host() == platform.node()
+
+
+def test_another_users_process_that_proc_hides_may_be_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hide(pid: int) -> psutil.Process:
+        raise psutil.NoSuchProcess(pid)
+
+    def refuse(pid: int, number: int) -> None:
+        raise PermissionError
+
+    mine = this_process()
+    monkeypatch.setattr("psutil.Process", hide)
+    assert not mine.is_alive()
+    monkeypatch.setattr("os.kill", refuse)
+    assert mine.is_alive()
