@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import signal
 import time
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cuprof.errors import CuprofError
+from cuprof.store.processes import this_host
 
 STOPPED = "stopped"
 STOP_LIMIT_S = 1.2
@@ -41,7 +41,7 @@ class JobRecords:
         folder = self.folder / "outcomes"
         folder.mkdir(parents=True, exist_ok=True)
         draft = folder / f".{number}.draft"
-        record = {"job": number, "exit_code": exit_code, "pid": os.getpid(), "host": platform.node()}
+        record = {"job": number, "exit_code": exit_code, "pid": os.getpid(), "host": this_host()}
         draft.write_text(json.dumps(record), encoding="utf-8")
         draft.replace(folder / f"{number}.json")
 
@@ -94,7 +94,7 @@ class JobRecords:
         return [json.loads(path.read_text(encoding="utf-8")) for path in files]
 
     def _open_elsewhere(self) -> list[dict[str, Any]]:
-        here = platform.node()
+        here = this_host()
         return [
             record
             for record in self._records()

@@ -14,6 +14,7 @@ from cuprof.project import Project, try_writing
 from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
+    from cuprof.analysis import Study
     from cuprof.config import SweepConfig
     from cuprof.engine.sweep import SweepResult
 
@@ -156,15 +157,10 @@ def _show_results(config: SweepConfig, project: Project, result: SweepResult) ->
     Of sweeps side by side that differ (jobs of a launcher) the newest has the page's name, as in `cuprof report`, and
     the others' pages have their numbers besides; jobs of one sweep write one page.
     """
-    from cuprof.analysis import load_study
-    from cuprof.reading.sweeps import is_newest
-    from cuprof.store import Store
+    from cuprof.store.store import wait_for
     from cuprof.terminal.results import print_results
 
-    with Store.open(result.url, create=False, read_only=True) as store:
-        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
-        with store.snapshot() as connection:
-            number = None if is_newest(connection, study.sweep) else result.sweep_id
+    study, number = wait_for(partial(_read_study, project, result))
     page = None
     try:
         if config.report.enabled:
@@ -174,3 +170,15 @@ def _show_results(config: SweepConfig, project: Project, result: SweepResult) ->
             page = write(study, folder, name=name, folders=project.report_folders)
     finally:  # the results are shown, whatever becomes of the page
         print_results(study, config.output, page)
+
+
+def _read_study(project: Project, result: SweepResult) -> tuple[Study, int | None]:
+    """Return what is stored of a sweep, and its number where a newer one has the page's name."""
+    from cuprof.analysis import load_study
+    from cuprof.reading.sweeps import is_newest
+    from cuprof.store import Store
+
+    with Store.open(result.url, create=False, read_only=True) as store:
+        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
+        with store.snapshot() as connection:
+            return study, None if is_newest(connection, study.sweep) else result.sweep_id

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from traceback import extract_tb
 
 from cuprof.config.build import lacks_package, list_settings
 from cuprof.config.overrides import GROUPS
@@ -65,13 +66,16 @@ def explain(error: Exception, settings: Sequence[str] = ()) -> CuprofError | Non
 
 
 def explain_start(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
-    """Return the error to show for what Python raised while Hydra composed or prepared jobs; None for any other.
+    """Return the error to show for what was raised while Hydra composed or a launcher prepared jobs, or None.
 
     Only for errors from before any job has begun: a job's own say nothing about the configuration.
 
     Args:
         folders: folders of configuration, to find the file that cannot be decoded.
     """
+    if any("hydra_plugins" in Path(frame.filename).parts for frame in extract_tb(error.__traceback__)):
+        said = " ".join(str(error).split()) or type(error).__name__  # of sbatch, of Ray
+        return CuprofError(f"the launcher could not start the jobs: {said}; its settings are hydra.launcher.NAME=VALUE")
     if isinstance(error, UnicodeDecodeError):
         path = next((path for folder in folders for path in sorted(folder.rglob("*.yaml")) if not _is_text(path)), None)
         return ConfigError(f"{path or 'a configuration file'} is not UTF-8 text: {error.reason}")

@@ -72,7 +72,8 @@ class DeviceLocks:
         except BlockingIOError:
             pid = find_holder(handle)
             who = f"another cuprof process (pid {pid})" if pid else "another cuprof process"
-            self._tell(f"waiting for {who} that times on {device.name}")
+            still = f", but is stopped: continue it (kill -CONT {pid}), or end it" if pid and is_stopped(pid) else ""
+            self._tell(f"waiting for {who} that times on {device.name}{still}")
             began = time.monotonic()
             fcntl.flock(handle, fcntl.LOCK_EX)
             self.waited_s += time.monotonic() - began
@@ -108,6 +109,13 @@ def find_holder(handle: int) -> int | None:
             if words[1] == "FLOCK" and int(words[5].rpartition(":")[2]) == file.st_ino and int(words[4]) > 0:
                 return int(words[4])
     return None
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a process stands still, by Ctrl-Z or a batch system's suspension, as far as Linux tells."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return False
 
 
 def _open(folder: Path, name: str) -> int:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import platform
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from cuprof.engine.merging import merge_database
-from cuprof.errors import StoreError, UnreachableStoreError
+from cuprof.errors import EmptyStoreError, StoreError, UnreachableStoreError
 from cuprof.project import Project
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
+from cuprof.store.processes import this_host
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def open_spool(project: Project, url: str) -> Iterator[str]:
         StoreError: the file's folder cannot be written.
     """
     folder = _find_folder(project, url)
-    file = folder / f"{platform.node()}-{os.getpid()}.sqlite"
+    file = folder / f"{this_host()}-{os.getpid()}.sqlite"
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,9 @@ def hand_in(store: Store, project: Project) -> Iterator[str]:
             with _lock(file):
                 if not file.exists():  # another process was faster
                     continue
-                runs = merge_database(f"sqlite:///{file}", store, project.artifacts).merged.added["run"]
+                runs = 0
+                with suppress(EmptyStoreError):  # its process was killed before it had made the tables
+                    runs = merge_database(f"sqlite:///{file}", store, project.artifacts).merged.added["run"]
                 for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
                     file.with_name(name).unlink(missing_ok=True)
                 yield f"runs handed in that were measured while the database was away: {runs}"

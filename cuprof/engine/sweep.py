@@ -260,12 +260,14 @@ class Sweep:
         if is_search:
             call(self.ledger.enlist, job)
         with self._turn(station, job):
+            station.doing = ""
             if job.methods and job.backend not in station.plausibility:  # what it measures bounds the first time
                 self.calibrator.calibrate(station, job.backend)
             for outcome in station.runner.run(job, partial(self.calibrator.believe, station)):
                 if station.runner.lost and call(self._retire, station, feed, job):
                     return
                 call(self._conclude, feed, station, number, outcome)
+        station.doing = ""
 
     def _conclude(self, feed: Feed, station: Station, job: str, outcome: Outcome) -> None:
         if self.ledger.conclude(station, job, outcome):
@@ -295,7 +297,10 @@ class Sweep:
     def _turn(self, station: Station, job: Job) -> AbstractContextManager[None]:
         """Return what keeps other cuprof processes off the job's device while it is timed on."""
         device = station.find_device(job.backend)
-        return self.locks.hold(device) if job.methods and device is not None else nullcontext()
+        if not job.methods or device is None:
+            return nullcontext()
+        station.doing = "waiting for its turn on the device"
+        return self.locks.hold(device)
 
     def _read_clock(self) -> float:
         """Return seconds that stand still while turns are waited for: others' work spends no budget."""

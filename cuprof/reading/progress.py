@@ -12,8 +12,8 @@ from cuprof.reading.intact import intact
 from cuprof.reading.sweeps import count_looked_again, is_search
 from cuprof.records import FAILED, State
 from cuprof.store.models import Run, Station, Sweep, SweepTrial, Trial, Variant
-from cuprof.store.processes import Process, this_process
-from cuprof.store.stations import LEASE_S, clock
+from cuprof.store.processes import Process, this_host
+from cuprof.store.stations import BEAT_S, LEASE_S, clock
 
 MOST_FAILURES = 20
 
@@ -47,7 +47,8 @@ class Progress:
         is_search: the sweep chooses what it tries, so that nobody knows how many will be planned.
         reused: of those done, how many an earlier sweep had measured.
         looked_again: of those done, how many a search has looked at more than once.
-        seconds_left: at the pace of the stations that work now; None where that is not known.
+        seconds_left: at the pace of the stations that work now, and no sooner than a silent one's lease ends; None
+            where that is not known.
         failures: label and message, the newest first, at most `MOST_FAILURES`; those expected to be wrong are left out.
     """
 
@@ -104,11 +105,13 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         )
     ).one()
     counts = (
-        sa.select(SweepTrial.station_id, sa.func.count(SweepTrial.run_id))
+        sa.select(SweepTrial.station_id, sa.func.count(SweepTrial.run_id), sa.func.count())
         .where(SweepTrial.sweep_id == sweep_id)
         .group_by(SweepTrial.station_id)
     )
-    by_station = {row[0]: row[1] for row in connection.execute(counts)}
+    claims = connection.execute(counts).all()
+    by_station = {row[0]: row[1] for row in claims}
+    held = {row[0] for row in claims if row[2] > row[1]}
     rows = connection.execute(
         sa.select(*Station.__table__.c).where(Station.sweep_id == sweep_id).order_by(Station.id)
     ).all()
@@ -137,6 +140,9 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         joined = min(row.joined_at for row in working)
         theirs = sum(by_station.get(row.id, 0) for row in working)
         seconds_left = (now - joined) / theirs * (planned - done) if theirs else None
+        missed = [now - row.seen_at for row in working if row.id in held and now - row.seen_at > 2 * BEAT_S]
+        if missed and seconds_left is not None:  # what a silent station holds, others have when its lease ends
+            seconds_left = max(seconds_left, LEASE_S - min(missed))
     elif state == "running" and done > reused and not chooses:
         seconds_left = (now - begun) / (done - reused) * (planned - done)
     told = connection.execute(
@@ -165,4 +171,4 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
 def _look(row: Any) -> str:
     """Return "gone" where a row's process has ended on this host; what another host's does shows by its silence."""
     process = Process(row.process_host, row.process_id, row.process_started)
-    return "gone" if process.host == this_process().host and not process.is_alive() else "working"
+    return "gone" if process.host == this_host() and not process.is_alive() else "working"

@@ -35,8 +35,16 @@ DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
 REFUSALS = {
     "42501": "its owner can grant that, or name another database with --store",
     "42P07": "what is there is not cuprof's; name another database, or a schema: ?options=-csearch_path%3DSCHEMA",
+    "42P01": "it is damaged or was changed by hand; restore a copy of it, or name another one with --store",
+    "3F000": "make the schema that search_path names, or name another one: ?options=-csearch_path%3DSCHEMA",
+    "25006": "it is a server's copy, or is closed to writers; name the server that is written to",
+    "53100": "free space on the server's disk, then run the command again",
 }
-"""What to do about PostgreSQL's errors of these codes: no permission, a table or view that is there already."""
+"""What to do about PostgreSQL's errors of these codes: https://www.postgresql.org/docs/current/errcodes-appendix.html."""
+AWAY = ("08", "25P03", "53300", "57P0")
+"""Codes begin so where a server has ended the connection, or has none to give: it is asked again."""
+_BUSY = r"the database system is|sorry, too many clients|too many connections|remaining connection slots"
+"""And these are its words when one connects, which come without a code."""
 _QUOTING = "write @ : / ? # & % and spaces of a password as %40 %3A %2F %3F %23 %26 %25 %20, or keep it in ~/.pgpass"
 REMEDIES = {
     "postgresql": "install it with: pip install 'psycopg[binary]'",
@@ -173,13 +181,15 @@ def _begin_writing(connection: sa.Connection) -> None:
 
 
 def is_unreachable(error: exc.SQLAlchemyError) -> bool:
-    """Return whether a server could not be asked at all, or no longer; what it answered has a code."""
+    """Return whether a server could not be asked at all, or no longer; whatever else it answered, it can be reached."""
     if not isinstance(error, exc.DBAPIError):
         return False
     if error.connection_invalidated:
         return True
-    refused = re.search(r"FATAL: +(?!the database system is)", str(error.orig))  # when one connects, without a code
-    return isinstance(error, exc.OperationalError) and getattr(error.orig, "sqlstate", None) is None and not refused
+    if code := getattr(error.orig, "sqlstate", None):
+        return str(code).startswith(AWAY)
+    refused = re.search(rf"FATAL: +(?! |{_BUSY})", str(error.orig))
+    return isinstance(error, exc.OperationalError) and not refused
 
 
 @contextmanager
@@ -234,7 +244,9 @@ def explain(url: URL, error: Exception) -> str:
             )
     if "lock timeout" in low:
         return f"database {where} has been locked for {BUSY_SECONDS:g} s; let the other command end, then try again"
-    if isinstance(error, exc.OperationalError) and path is None:
+    if "statement timeout" in low:
+        return f"database {where}: {text}; give its role a longer one: ALTER ROLE … SET statement_timeout"
+    if isinstance(error, exc.SQLAlchemyError) and path is None and is_unreachable(error):
         return f"database {where} cannot be reached: {text}"
     if remedy := REFUSALS.get(getattr(cause, "sqlstate", None) or ""):
         return f"database {where}: {text}; {remedy}"

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 SAME_START_SECONDS = 2.0
 """Start times are computed from the boot time, which moves when the clock is set; pids do not return so fast."""
 
 
+HOSTS_OWN = "pid:[4026531836]"
+"""The PID namespace that a host starts with: PROC_PID_INIT_INO in Linux' include/linux/proc_ns.h."""
+
+
 @dataclass(frozen=True)
 class Process:
-    """Name one process for good: a pid alone is used again."""
+    """Name one process for good: a pid alone is used again.
+
+    Args:
+        host: as `this_host` names it.
+    """
 
     host: str
     pid: int
@@ -22,14 +32,14 @@ class Process:
         """Return whether this very process still runs; False where that cannot be known (another host)."""
         import psutil
 
-        if self.host != platform.node():
+        if self.host != this_host():
             return False
         try:
             process = psutil.Process(self.pid)
             alive: bool = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
             return alive and abs(process.create_time() - self.started) < SAME_START_SECONDS
         except psutil.NoSuchProcess:
-            return False
+            return _is_hidden(self.pid)
         except psutil.AccessDenied:
             return True
 
@@ -38,4 +48,23 @@ def this_process() -> Process:
     """Return the process that runs this code."""
     import psutil
 
-    return Process(platform.node(), os.getpid(), psutil.Process().create_time())
+    return Process(this_host(), os.getpid(), psutil.Process().create_time())
+
+
+def _is_hidden(pid: int) -> bool:
+    """Return whether a process is there that /proc does not show: where it is mounted with hidepid, another user's."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def this_host() -> str:
+    """Return the host's name, and the PID namespace where that is a container's own: there pids mean something else."""
+    space = ""
+    with suppress(OSError):
+        space = str(Path("/proc/self/ns/pid").readlink())
+    return platform.node() + (f"-{space.strip('pid:[]')}" if space not in ("", HOSTS_OWN) else "")

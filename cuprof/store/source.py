@@ -70,7 +70,7 @@ def open_source(url: str) -> Iterator[Source]:
     parsed = parse_url(url)
     file = database_file(parsed)
     if file is not None and not file.is_file():
-        raise StoreError(f"there is no database {file}")
+        raise StoreError(f"{file} is a folder; name a file in it" if file.is_dir() else f"there is no database {file}")
     with ExitStack() as stack:
         with explained(parsed), checking(parsed):
             connection = stack.enter_context(_reading(parsed))

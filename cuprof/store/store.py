@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine
 
-from cuprof.errors import EmptyStoreError, StoreError
+from cuprof.errors import EmptyStoreError, StoreError, UnreachableStoreError
 from cuprof.interrupts import shielded, stop_if_deferred
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
@@ -187,6 +187,18 @@ class Store:
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise StoreError("a Store does not survive a fork; open the database again in the new process")
+
+
+def wait_for(read: Callable[[], T]) -> T:
+    """Return what a function reads of a database that was there, whose server may be away for a while."""
+    give_up = time.monotonic() + AWAY_SECONDS
+    while True:
+        try:
+            return read()
+        except UnreachableStoreError:
+            if time.monotonic() > give_up:
+                raise
+        time.sleep(RETRY_SECONDS)
 
 
 def _check_file(url: URL, create: bool) -> None:

@@ -38,7 +38,7 @@ def begin(connection: Connection, facts: SweepFacts, shared: bool = False) -> in
         UsageError: that process is alive on this host, or others work on the sweep.
     """
     lock(connection, facts.plan_hash)
-    me, now = this_process(), time.time()
+    me, now = this_process(), stations.clock(connection)
     mine = {
         "state": "running",
         "process_host": me.host,
@@ -129,7 +129,9 @@ def finish(connection: Connection, sweep_id: int, state: str) -> None:
         raise StoreError(f"there is no sweep {sweep_id} in the database")
     if state == "interrupted" and (before == "finished" or stations.list_present(connection, sweep_id)):
         return
-    connection.execute(sa.update(Sweep).where(Sweep.id == sweep_id).values(state=state, finished_at=time.time()))
+    connection.execute(
+        sa.update(Sweep).where(Sweep.id == sweep_id).values(state=state, finished_at=stations.clock(connection))
+    )
 
 
 def save_device(connection: Connection, facts: DeviceFacts) -> int:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 from cuprof.commands.job_records import JobRecords
+from cuprof.commands.typed_record import NoTypedRecord
 
 
 def test_one_job_keeps_its_code_in_memory() -> None:
@@ -45,3 +48,10 @@ def test_a_job_that_ended_before_its_time_is_told_and_a_fault_of_its_own_is_not(
     records.note(0, 1)
     assert records.explain(RuntimeError()) is None
     assert JobRecords().explain(RuntimeError()) is None
+
+
+def test_what_jobs_are_given_is_their_owner_s_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "db" / "jobs" / "one"
+    NoTypedRecord().on_multirun_start(SimpleNamespace(hydra=SimpleNamespace(sweep=SimpleNamespace(dir=str(folder)))))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert (folder / "multirun.yaml").is_symlink()

@@ -5,10 +5,21 @@ from __future__ import annotations
 import pytest
 from hydra.errors import MissingConfigException
 
-from cuprof.config.explain import LAUNCHERS, explain
+from cuprof.config.explain import LAUNCHERS, explain, explain_start
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_a_launcher_that_is_not_installed_is_told_with_its_extra(launcher: str) -> None:
     error = explain(MissingConfigException("", missing_cfg_file=f"hydra/launcher/{launcher}", options=["basic"]))
     assert str(error) == f"the launcher {launcher} is not available; pip install 'cuprof[{LAUNCHERS[launcher]}]'"
+
+
+def test_what_a_launcher_cannot_start_is_told_in_its_scheduler_s_words() -> None:
+    code = compile(
+        "raise RuntimeError('sbatch: error:\\n invalid partition: gpu')", "/lib/hydra_plugins/some/launcher.py", "exec"
+    )
+    with pytest.raises(RuntimeError) as raised:
+        exec(code)
+    told = str(explain_start(raised.value, ()))
+    assert told.startswith("the launcher could not start the jobs: sbatch: error: invalid partition: gpu; ")
+    assert explain_start(RuntimeError("elsewhere"), ()) is None

@@ -120,6 +120,19 @@ def test_a_dead_process_blocks_nobody(holder: subprocess.Popen[str]) -> None:
     assert waiting.waited_s > 0 == free.waited_s
 
 
+def test_a_holder_that_stands_still_is_told_with_what_to_do(holder: subprocess.Popen[str]) -> None:
+    notes: list[str] = []
+
+    def kill(text: str) -> None:
+        notes.append(text)
+        holder.send_signal(signal.SIGKILL)
+
+    holder.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, holder.pid, os.WSTOPPED)
+    with DeviceLocks(kill).hold(HOST):
+        assert f"is stopped: continue it (kill -CONT {holder.pid}), or end it" in notes[0]
+
+
 def test_a_wait_can_be_interrupted_and_leaves_nothing_locked(holder: subprocess.Popen[str]) -> None:
     def interrupt(text: str) -> None:
         os.kill(os.getpid(), signal.SIGINT)

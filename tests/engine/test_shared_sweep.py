@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import Event
 from typing import Any
 
 import psutil
 import pytest
 
 from cuprof.config.model import DeviceConfig
+from cuprof.engine.device_lock import DeviceLocks
 from cuprof.project import bundled
-from cuprof.records import State, Trial
+from cuprof.records import DeviceFacts, State, Trial
+from cuprof.store import Store
 
 SIZES = tuple(range(1, 9))
 
@@ -89,3 +92,27 @@ def test_each_card_measures_everything_and_the_sweep_goes_by_the_first(bench: An
     found = bench.query("SELECT card, trials, ratio FROM (" + bundled_query("cards") + ")")
     assert sorted((card, trials) for card, trials, _ in found) == [(0, 4), (1, 4)]
     assert sum(ratio for *_, ratio in found) == pytest.approx(2.0)
+
+
+def test_a_station_that_waits_for_its_turn_says_so_to_those_who_ask(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    heard = Event()
+
+    def beat(store: Store, doing: Mapping[int, str]) -> None:
+        told.extend(doing.values())
+        if any("waiting for its turn" in text for text in doing.values()):
+            heard.set()
+
+    @contextmanager
+    def hold(locks: DeviceLocks, device: DeviceFacts) -> Iterator[None]:
+        assert heard.wait(60)
+        yield
+
+    monkeypatch.setattr("cuprof.engine.presence.BEAT_S", 0.001)
+    monkeypatch.setattr(Store, "beat", beat)
+    monkeypatch.setattr(DeviceLocks, "hold", hold)
+    result, _ = bench.sweep("sound_first")
+    assert result.exit_code == 0
+    assert "waiting" not in told[-1]

@@ -65,6 +65,17 @@ def test_a_folder_that_cannot_be_written_is_told(bench: Any, tmp_path: Path) -> 
     assert "node-1.sqlite could not be handed in" in told
 
 
+def test_a_file_whose_process_was_killed_before_it_wrote_anything_is_removed(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spool, "_find_folder", lambda project, url: tmp_path)
+    (tmp_path / "node-1.sqlite").touch()
+    with Store.open(f"sqlite:///{tmp_path / 'elsewhere' / 'common.sqlite'}") as store:
+        (told,) = spool.hand_in(store, bench.project)
+    assert told.endswith(": 0")
+    assert [path.name for path in tmp_path.glob("node-1*")] == []
+
+
 @pytest.fixture
 def server() -> Iterator[Any]:
     sys.path.insert(0, str(Path(__file__).parents[1] / "store"))

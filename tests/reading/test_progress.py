@@ -8,12 +8,15 @@ from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 from store_samples import FACTS, make_outcome, make_timing, make_trial
 
+from cuprof.errors import UnreachableStoreError
 from cuprof.reading.progress import Progress, list_progress
 from cuprof.records import State
 from cuprof.store import Store
 from cuprof.store.models import Station
+from cuprof.store.outcomes import Origin
 from cuprof.store.processes import Process
 from cuprof.terminal.status import status_lines
 from tests.conftest import Result
@@ -63,6 +66,23 @@ def test_what_runs_where_what_failed_and_how_long_still(
     assert "\x1b" not in printed
 
 
+def test_what_a_silent_station_holds_is_left_until_its_lease_ends(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep_id, (mine,) = store.join_sweep(FACTS, ["host"])
+    store.enlist(sweep_id, TRIALS[:2])
+    monkeypatch.setattr("cuprof.store.stations.this_process", lambda: Process("node-9", 42, 1.0))
+    _, (theirs,) = store.join_sweep(FACTS, ["host"])
+    monkeypatch.undo()
+    for trial, station in zip(TRIALS[:2], (mine, theirs), strict=True):
+        store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
+    store.record(sweep_id, make_outcome(TRIALS[0], make_timing(5)), Origin(mine))
+    with store.engine.begin() as connection:
+        silent = sa.update(Station).where(Station.id == theirs).values(seen_at=time.time() - 20)
+        connection.execute(silent)
+    assert read(store).seconds_left == pytest.approx(40, abs=10)
+
+
 def test_nobody_works_any_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep_id, stations = store.join_sweep(FACTS, ["host"])
     store.enlist(sweep_id, TRIALS)
@@ -98,3 +118,32 @@ def test_of_a_search_each_trial_counts_once_and_nobody_knows_its_end(store: Stor
     assert (found.done, found.looked_again, found.seconds_left) == (2, 1, None)
     assert text(found).startswith(f"sweep {sweep_id} (study): running, 2 tried, 1 looked at again, ")
     assert " left" not in text(found).splitlines()[0]
+
+
+def test_who_watches_waits_for_a_server_that_is_restarted(
+    store: Store, monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]
+) -> None:
+    sweep_id = store.begin_sweep(FACTS)
+    calls: list[int] = []
+
+    def read_again(connection: Connection, number: int | None) -> list[Progress]:
+        calls.append(1)
+        if len(calls) == 2:
+            raise UnreachableStoreError("database x cannot be reached: it is restarted")
+        if len(calls) == 3:
+            store.finish_sweep(sweep_id, "finished")
+        return list_progress(connection, number)
+
+    monkeypatch.setattr("cuprof.reading.progress.list_progress", read_again)
+    watched = cli("status", "--store", store.url, "--every", "0.001")
+    assert (watched.exit_code, len(calls)) == (0, 3)
+    assert "cannot be reached" in watched.err
+    assert "finished" in watched.out
+    calls[:] = [1]
+    assert cli("status", "--store", store.url, "--every", "0.001").exit_code == 2, "a first answer there has to be"
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "1e30", "soon"])
+def test_how_often_is_a_number_of_seconds(cli: Callable[..., Result], text: str) -> None:
+    told = cli("status", "--every", text)
+    assert (told.exit_code, f"'{text}' is no number of seconds from 0 to 86400" in told.err) == (2, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from store_samples import FACTS, make_trial
 
-from cuprof.errors import CuprofError, MissingDependencyError, StoreError
+from cuprof.errors import CuprofError, MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.reading.queries import query
 from cuprof.reading.trials import list_trials
 from cuprof.store import Store, connection, migrate
-from cuprof.store.connection import explain, parse_url
+from cuprof.store.connection import explain, is_unreachable, parse_url
 from cuprof.store.models import Base
 from cuprof.store.schema import VERSION_TABLE
+from cuprof.store.store import wait_for
 
 
 def refusal(url: str, **options: bool) -> str:
@@ -119,6 +121,74 @@ def test_a_servers_database_that_others_use_is_shared_or_refused(postgres) -> No
     told = refusal(f"{url}&options=-csearch_path%3Dlab")
     assert "already exists; what is there is not cuprof's" in told
     assert "CREATE" not in told
+
+
+def test_a_server_that_is_full_or_goes_away_is_asked_again_and_one_that_refuses_is_not(postgres) -> None:  # type: ignore[no-untyped-def]
+    url = postgres.make_database("crowded")
+    with Store.open(url) as store, store.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE ROLE crowd LOGIN CONNECTION LIMIT 0; CREATE ROLE shut NOLOGIN")
+    with pytest.raises(UnreachableStoreError, match=r"cannot be reached.*too many connections"):
+        Store.open(url.replace("postgres@", "crowd@"))
+    with pytest.raises(StoreError, match="not permitted to log in") as refused:
+        Store.open(url.replace("postgres@", "shut@"))
+    assert not isinstance(refused.value, UnreachableStoreError)
+    assert "cannot be reached" not in str(refused.value)
+    import psycopg
+
+    away = ("AdminShutdown", "CannotConnectNow", "TooManyConnections", "IdleInTransactionSessionTimeout")
+    for name in (*away, "ConnectionFailure", "QueryCanceled", "DiskFull", "UndefinedTable"):
+        error = exc.OperationalError("", {}, getattr(psycopg.errors, name)("said so"))
+        assert is_unreachable(error) == (name in (*away, "ConnectionFailure")), name
+    for said, is_away in {"the database system is starting up": True, 'role "me" does not exist': False}.items():
+        error = exc.OperationalError("", {}, psycopg.OperationalError(f"connection failed: FATAL:  {said}"))
+        assert is_unreachable(error) is is_away, said
+
+
+def test_a_database_that_was_there_is_waited_for_until_it_has_been_away_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cuprof.store.store.RETRY_SECONDS", 0.0)
+    answers = iter([UnreachableStoreError("away"), UnreachableStoreError("away"), None])
+
+    def read() -> str:
+        if error := next(answers):
+            raise error
+        return "here"
+
+    assert wait_for(read) == "here"
+    monkeypatch.setattr("cuprof.store.store.AWAY_SECONDS", -1.0)
+    answers = iter([UnreachableStoreError("away")])
+    with pytest.raises(UnreachableStoreError):
+        wait_for(read)
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("statement_timeout = 1", "canceling statement due to statement timeout; give its role a longer one"),
+        ("search_path = nowhere", "no schema has been selected to create in; make the schema that search_path names"),
+    ],
+)
+def test_what_a_servers_settings_refuse_comes_with_what_to_do(postgres, setting: str, expected: str) -> None:  # type: ignore[no-untyped-def]
+    name = f"set_{setting.partition(' ')[0]}"
+    url = postgres.make_database(name)
+    import psycopg
+
+    with closing(psycopg.connect(url.replace("+psycopg", ""), autocommit=True)) as opened:
+        opened.execute(f"ALTER DATABASE {name} SET {setting}")
+    told = refusal(url)
+    assert expected in told
+    assert "cannot be reached" not in told
+
+
+def test_a_server_whose_transactions_see_one_state_is_told_otherwise(postgres) -> None:  # type: ignore[no-untyped-def]
+    url = postgres.make_database("strict")
+    import psycopg
+
+    with closing(psycopg.connect(url.replace("+psycopg", ""), autocommit=True)) as opened:
+        opened.execute("ALTER DATABASE strict SET default_transaction_isolation = 'repeatable read'")
+    with Store.open(url) as store, store.engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
 
 
 def test_an_empty_server_database_is_not_filled_for_reading(postgres) -> None:  # type: ignore[no-untyped-def]

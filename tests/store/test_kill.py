@@ -35,7 +35,7 @@ def write():
         for trial in trials:
             if trial.identity not in done:
                 store.record(sweep, make_outcome(trial, make_timing(20, samples=100)))
-                print(trial.identity, flush=True)
+                print(trial.identity + "\\n", end="", flush=True)  # written at once: a kill tears no line
         store.finish_sweep(sweep, "finished")
 
 for _ in sys.stdin:

@@ -254,6 +254,11 @@ def test_a_database_of_nobody_or_of_another_program_is_told(
         merge(store, f"sqlite:///{theirs}")
 
 
+def test_a_folder_is_told_as_one(new: Callable[[str], str], tmp_path: Path) -> None:
+    with Store.open(new("mine.sqlite")) as store, pytest.raises(StoreError, match="is a folder; name a file in it"):
+        merge(store, f"sqlite:///{tmp_path}")
+
+
 @pytest.mark.parametrize("seed", [0, pytest.param(100, marks=pytest.mark.slow)])
 def test_damage_is_told_in_one_line_and_leaves_nothing_behind(
     seed: int, new: Callable[[str], str], tmp_path: Path

@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 from store_samples import FACTS, make_outcome, make_trial
 
 from cuprof.reading.queries import query
 from cuprof.records import State
 from cuprof.store import Store, outcomes
+from cuprof.store.models import Sweep
 from cuprof.store.processes import Process
 from cuprof.store.stations import LEASE_S
 
@@ -102,3 +104,13 @@ def test_what_is_finished_is_not_interrupted_any_more(store: Store) -> None:
     store.leave([station])
     store.finish_sweep(sweep, "interrupted")  # by another process, or by Ctrl-C at the very end
     assert query(store.url, "sweeps")["state"].tolist() == ["finished"]
+
+
+def test_a_sweep_begins_and_ends_by_the_clock_that_all_share(store: Store, wait: Callable[[float], None]) -> None:
+    sweep = store.begin_sweep(FACTS)
+    begun = store.read_start(sweep)
+    wait(10.0)
+    store.finish_sweep(sweep, "finished")
+    with store.snapshot() as connection:
+        ended = connection.scalar(sa.select(Sweep.finished_at))
+    assert (begun, ended) == (1_790_000_000.0, 1_790_000_010.0)

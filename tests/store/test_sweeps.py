@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -17,7 +18,7 @@ from store_samples import FACTS
 from cuprof.errors import UsageError
 from cuprof.reading.queries import query
 from cuprof.store import Store
-from cuprof.store.processes import Process, this_process
+from cuprof.store.processes import HOSTS_OWN, Process, this_host, this_process
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_everything_known_of_a_sweep_is_stored(store: Store) -> None:
 
 def test_a_sweep_whose_process_lives_is_not_taken_over(store: Store, other_process: subprocess.Popen[bytes]) -> None:
     sweep = store.begin_sweep(FACTS)
-    hand_over(store, sweep, platform.node(), other_process.pid, psutil.Process(other_process.pid).create_time())
+    hand_over(store, sweep, this_host(), other_process.pid, psutil.Process(other_process.pid).create_time())
     with pytest.raises(UsageError, match=rf"the same sweep is running \(pid {other_process.pid}, sweep {sweep}\)"):
         store.begin_sweep(FACTS)
     other_process.kill()
@@ -89,7 +90,7 @@ def test_a_pid_used_again_by_another_program_is_not_the_sweep(
     store: Store, other_process: subprocess.Popen[bytes]
 ) -> None:
     sweep = store.begin_sweep(FACTS)
-    hand_over(store, sweep, platform.node(), other_process.pid, psutil.Process(other_process.pid).create_time() - 3600)
+    hand_over(store, sweep, this_host(), other_process.pid, psutil.Process(other_process.pid).create_time() - 3600)
     assert store.begin_sweep(FACTS) == sweep
 
 
@@ -104,5 +105,29 @@ def test_a_process_that_has_ended_but_was_not_waited_for_is_dead() -> None:
         started = psutil.Process(process.pid).create_time()
         while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
-        assert not Process(platform.node(), process.pid, started).is_alive()
+        assert not Process(this_host(), process.pid, started).is_alive()
     assert this_process().is_alive()
+
+
+def test_a_pid_of_another_container_says_nothing_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = this_process()
+    monkeypatch.setattr(Path, "readlink", lambda path: Path("pid:[4026532178]"))
+    assert this_host() == f"{platform.node()}-4026532178"
+    assert this_process() != mine
+    assert not mine.is_alive(), "nobody knows, here"
+    monkeypatch.setattr(Path, "readlink", lambda path: Path(HOSTS_OWN))
+    assert this_host() == platform.node()
+
+
+def test_another_users_process_that_proc_hides_may_be_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hide(pid: int) -> psutil.Process:
+        raise psutil.NoSuchProcess(pid)
+
+    def refuse(pid: int, number: int) -> None:
+        raise PermissionError
+
+    mine = this_process()
+    monkeypatch.setattr("psutil.Process", hide)
+    assert not mine.is_alive()
+    monkeypatch.setattr("os.kill", refuse)
+    assert mine.is_alive()
