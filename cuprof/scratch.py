@@ -1,7 +1,8 @@
 """Temporary folders that do not outlive their owners for long.
 
 An owner holds a lock (flock) on its folder, which the kernel takes back however the owner ends. So whoever gets the
-lock of another folder may remove it: that works across containers, and no process id can mislead.
+lock of another folder may remove it: that works across containers, and no process id can mislead. What an owner's
+worker has left running ends then, too: where its guardian was killed with it, nobody else would find that.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
+
+from cuprof.guardian import end_marked
 
 PREFIX = "cuprof-run-"
 NEWBORN_S = 10.0
@@ -46,7 +49,7 @@ def _remove_dead_ones() -> None:
 
 
 def remove_dead_folders(where: Path) -> None:
-    """Remove the folders of this user whose owners have ended."""
+    """Remove the folders of this user whose owners have ended, and end what their workers have left behind."""
     for path in where.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -55,6 +58,7 @@ def remove_dead_folders(where: Path) -> None:
                 is_old = time.time() - max(found.st_mtime, found.st_ctime) > NEWBORN_S
                 if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and is_old:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    end_marked(path)
                     shutil.rmtree(path, ignore_errors=True)
             finally:
                 os.close(handle)

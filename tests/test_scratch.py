@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from cuprof import scratch
+from cuprof.guardian import MARK
 from cuprof.scratch import PREFIX, ScratchFolder, remove_dead_folders
 
 OWNER = """
@@ -41,6 +44,37 @@ def test_a_folder_goes_when_its_owner_was_killed_and_not_before(
     assert path.exists()
     remove_dead_folders(tmp_path)
     assert not path.exists()
+
+
+def test_what_a_dead_owner_s_worker_has_left_running_ends_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "NEWBORN_S", 0.0)
+    dead, other = tmp_path / f"{PREFIX}dead", tmp_path / f"{PREFIX}deadlier"
+    dead.mkdir()
+    sleeping = [sys.executable, "-c", "print(flush=True); input()"]
+    with ExitStack() as stack:
+        left, stays = [
+            stack.enter_context(
+                subprocess.Popen(
+                    sleeping,
+                    env={**os.environ, MARK: str(folder)},
+                    start_new_session=True,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            for folder in (dead, other)
+        ]
+        for each in (left, stays):
+            assert each.stdout is not None
+            each.stdout.readline()
+        time.sleep(0.01)
+        remove_dead_folders(tmp_path)
+        assert left.wait(10) == -signal.SIGKILL
+        assert stays.poll() is None
+    assert stays.returncode == 1
+    assert not dead.exists()
 
 
 def test_what_is_new_or_only_looks_like_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
