@@ -74,6 +74,8 @@ def main() -> int:
                     "met": "yes" if is_met else "NO",
                 }
             )
+    if not rows:
+        parser.error(f"no task's name holds {given.only!r}")
     print(format_table(list(rows[0]), rows))
     return int(any(row["met"] == "NO" for row in rows))
 

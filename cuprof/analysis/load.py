@@ -136,6 +136,10 @@ def _trials(
     values = attrgetter(*names)
     on_devices = {(row.variant, devices[key].label) for row in rows if (key := row.device_id or 0) in devices}
     several = {name for name, number in Counter(variant for variant, _ in on_devices).items() if number > 1}
+    problem_names = {
+        problem: experiment.problem_name(problem) or point_label(problem)
+        for problem in dict.fromkeys(row.problem for row in rows)
+    }
     trials = []
     for row in rows:
         device = devices.get(row.device_id or 0)
@@ -145,7 +149,7 @@ def _trials(
             StudyTrial(
                 **dict(zip(names, values(row), strict=True)) | {"timings": timed},
                 contender=f"{row.variant} @ {label}" if row.variant in several else row.variant,
-                problem_name=experiment.problem_name(row.problem) or point_label(row.problem),
+                problem_name=problem_names[row.problem],
                 device=label,
                 read_bandwidth=device.read_bandwidth if device else None,
                 entry=entries.get(row.identity),

@@ -19,7 +19,7 @@ from cuprof.statistics.contrast import Contrasts
 
 WORTH_SHARING = 20_000
 """Pairs from which on processes of their own, each of which copies what it touches, take less time than one."""
-MOST_SHARERS = 3
+MOST_SHARERS = 4
 
 Make = Callable[[int, int], Contrasts]
 """Reckon the contrasts from one place up to another."""

@@ -268,7 +268,7 @@ def _run(row: Any) -> RunRow:
 def _timing(row: Any) -> TimingRow:
     (key, run_id, measure, method, stopped_by, count, excluded, *figures, details, rotation,
      energy_j, mean_w, idle_w) = row  # fmt: skip
-    summary = Summary(count, excluded, *map(_number, figures))
+    summary = Summary(count, excluded, *(map(_number, figures) if None in figures else figures))
     energy = None if energy_j is None else Energy(energy_j, _number(mean_w), _number(idle_w))
     told = json.decode(details) or {}
     return TimingRow(key, run_id, as_measure(measure), method, stopped_by, summary, told, rotation or "", energy)
