@@ -82,7 +82,7 @@ class Laboratory:
             measure=self.measure,
             methods=methods(self.measure, self.backend),
         )
-        return {outcome.identity: _cold(outcome) for outcome in self.runner.run(job)}
+        return {outcome.identity: cold_timing(outcome) for outcome in self.runner.run(job)}
 
     def compare(self, spin_ns: int) -> Pair:
         """Sweep both variants, the second with the wait, and judge."""
@@ -109,7 +109,12 @@ def to_series(timing: Timing) -> Series:
     )
 
 
-def _cold(outcome: Outcome) -> Timing:
+def cold_timing(outcome: Outcome) -> Timing:
+    """Return the cold timing of a right trial.
+
+    Raises:
+        CuprofError: it is not right.
+    """
     if outcome.state is not State.OK:
         raise CuprofError(f"{outcome.identity}: {outcome.state}: {outcome.message}")
     return next(timing for timing in outcome.timings if timing.measure is Measure.COLD)

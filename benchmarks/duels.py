@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.aa_ab import RESOLUTION_NS
+from benchmarks.aa_ab import RESOLUTION_NS, cold_timing
 from benchmarks.gpu import require_gpu
 from benchmarks.space import PROJECT
 from benchmarks.table import make_parser, report, start
@@ -28,9 +28,8 @@ from cuprof.engine.feed import Later
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
-from cuprof.errors import CuprofError
 from cuprof.project import Project
-from cuprof.records import Measure, Outcome, State, Trial
+from cuprof.records import Measure, Trial
 from cuprof.worker.messages import WorkerSettings
 
 FAMILY, VARIANT, TUNABLE = "padded_read", "other", "spin_ns"
@@ -85,7 +84,7 @@ class Ring:
         job = Duel(prepared, prepared.plan.trials, Measure.COLD, SEED).next_job()
         assert not isinstance(job, Later)
         (outcome,) = self.runner.run(replace(job, measure=careful))
-        return _median(outcome)
+        return cold_timing(outcome).summary.median_ns
 
     def fight(self, prepared: Prepared, candidates: Sequence[Trial], allowed_s: float) -> Fought:
         """Return what one duel comes to."""
@@ -96,15 +95,9 @@ class Ring:
             job = duel.next_job()
             assert not isinstance(job, Later)
             for outcome in self.runner.run(job):
-                medians_ns[outcome.identity] = _median(outcome)
+                medians_ns[outcome.identity] = cold_timing(outcome).summary.median_ns
                 duel.tell(outcome)
         return Fought(duel.ending, medians_ns, duel.looks, time.perf_counter() - began)
-
-
-def _median(outcome: Outcome) -> float:
-    if outcome.state is not State.OK:
-        raise CuprofError(f"{outcome.identity}: {outcome.state}: {outcome.message}")
-    return next(timing.summary.median_ns for timing in outcome.timings if timing.measure is Measure.COLD)
 
 
 def rate(best: str, ending: Ending) -> str:

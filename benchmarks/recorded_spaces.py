@@ -269,12 +269,16 @@ def _t4_time(result: Mapping[str, Any]) -> float:
 
 def _number(value: object) -> float:
     """Return a number, which may stand as a text; an error's name stands where there is none."""
-    value = _coordinate(value) if isinstance(value, str) else value
+    value = _untexted(value)
     usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e20
     return float(value) if usable else float("nan")  # type: ignore[arg-type]
 
 
+def _untexted(value: object) -> object:
+    """Return what a text says, a number if it is one; anything else as it is."""
+    return _coordinate(value) if isinstance(value, str) else value
+
+
 def _seconds(times_ms: Mapping[str, Any] | None, keys: Sequence[str]) -> float:
-    stated = ((times_ms or {}).get(key) for key in keys)
-    known = (_coordinate(value) if isinstance(value, str) else value for value in stated)
+    known = (_untexted((times_ms or {}).get(key)) for key in keys)
     return sum(float(value) for value in known if isinstance(value, int | float)) / 1e3

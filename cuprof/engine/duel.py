@@ -209,7 +209,7 @@ class Duel:
     def _conclude(self) -> None:
         self.failed += len(self.left) - len(self._series)
         if not self._series:
-            self.ending = Ending(self.problem, None, math.nan, tried=len(self.candidates), failed=self.failed)
+            self.ending = Ending(self.problem, None, math.nan, failed=self.failed)
             return
         if self._best not in self._series:
             self.beaten = 0  # by one that is out; whether by those that are left is not known

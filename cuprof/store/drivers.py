@@ -58,9 +58,8 @@ def prepare_server(connection: Any, read_only: bool) -> None:
     """Set what every connection to PostgreSQL has."""
     connection.autocommit = True
     connection.execute("SET TIME ZONE 'UTC'")
-    connection.execute(
-        "SET default_transaction_isolation = 'read committed'"
-    )  # else who waits for a lock sees no change
+    # Else who waits for a lock does not see what has changed until it has it.
+    connection.execute("SET default_transaction_isolation = 'read committed'")
     connection.execute(f"SET lock_timeout = {int(BUSY_SECONDS * 1000)}")
     connection.execute("SET jit = off")  # compiling a view takes two seconds, which its rows do not give back
     connection.autocommit = False

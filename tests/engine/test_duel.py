@@ -13,10 +13,17 @@ from cuprof.config.model import SearchConfig
 from cuprof.engine.duel import Duel, describe_ending, keep_time
 from cuprof.records import Outcome, Sample, State, Timing
 from cuprof.statistics.median import summarise
-from cuprof.worker.messages import Job
+from cuprof.worker.messages import Job, JobTrial
 from tests.engine.search_bench import COLD, SearchBench
 
 NOISE = 0.006
+
+
+def tell(duel: Duel, trial: JobTrial, times_ns: Sequence[float], stopped_by: str) -> None:
+    """Answer a look at one candidate with these samples."""
+    samples = tuple(Sample(number, time_ns) for number, time_ns in enumerate(times_ns))
+    timing = Timing(COLD, "m", samples, summarise(samples, 0.95), stopped_by, rotation="side by side")
+    duel.tell(Outcome(trial.identity, State.OK, timings=(timing,)))
 
 
 @pytest.mark.parametrize(("settings", "kept_s"), [({"budget": "10s"}, 1.5), ({"budget": "1h"}, 2 * 8 * 21), ({}, 0)])
@@ -35,9 +42,7 @@ def fight_with_two_speeds(bench: SearchBench, allowed_s: float, stopped_by: str)
         count += 1
         bench.now_s += 3.6
         for place, each in enumerate(job.trials):
-            samples = tuple(Sample(one, 1e4 * (1 + 0.05 * ((one + place) // 3 % 2))) for one in range(60))
-            timing = Timing(COLD, "m", samples, summarise(samples, 0.95), stopped_by, rotation="side by side")
-            duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
+            tell(duel, each, [1e4 * (1 + 0.05 * ((one + place) // 3 % 2)) for one in range(60)], stopped_by)
     return duel, count
 
 
@@ -87,9 +92,7 @@ def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
     assert job.measure.patience_seconds * compared <= 2 * max(allowed_s, 0.05 * 4 * compared)
     bench.now_s += 0.5
     for place, each in enumerate(job.trials):
-        samples = tuple(Sample(one, 1e8 * (1 + place) * (1 + 1e-4 * (one % 3))) for one in range(30))
-        timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "interval", rotation="side by side")
-        duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
+        tell(duel, each, [1e8 * (1 + place) * (1 + 1e-4 * (one % 3)) for one in range(30)], "interval")
     assert duel.ending is not None
     assert describe_ending(duel.ending, bench.config.search).endswith(said or "error rate 5 %")
 
@@ -109,9 +112,7 @@ def test_who_fails_in_a_duel_is_told_and_whom_it_has_beaten_is_not_beaten_by_oth
                 duel.tell(Outcome(each.identity, State.CRASHED, "exit code 1"))
                 continue
             time_ns = 1e4 * (1 + place // 3) * (1 + 1e-6 * place)
-            samples = tuple(Sample(one, time_ns * (1 + 0.05 * ((one + place) // 3 % 2))) for one in range(60))
-            timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "samples", rotation="side by side")
-            duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
+            tell(duel, each, [time_ns * (1 + 0.05 * ((one + place) // 3 % 2)) for one in range(60)], "samples")
     said = describe_ending(duel.ending, bench.config.search)
     assert "not told from 1 more" in said
     assert said.endswith("; 1 more gave no right result again")
@@ -152,9 +153,7 @@ def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monke
             for each in job.trials:
                 outliers = 0.05 * (random.random(count) < 0.03)
                 times = medians[each.identity] * drift * (np.exp(NOISE * random.standard_normal(count)) + outliers)
-                samples = tuple(Sample(number, float(time)) for number, time in enumerate(times))
-                timing = Timing(COLD, "m", samples, summarise(samples, 0.95), "target", rotation="side by side")
-                duel.tell(Outcome(each.identity, State.OK, timings=(timing,)))
+                tell(duel, each, times.tolist(), "target")
         assert duel.ending.best is not None
         best = min(medians, key=medians.__getitem__)
         right += best in {duel.ending.best.identity, *(trial.identity for trial in duel.ending.level)}
