@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
+from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.ledger import Ledger
 from cuprof.engine.observer import Observer
@@ -54,6 +55,7 @@ def profile_selection(
                 store=store,
                 sweep_id=sweep_id,
                 observer=observer,
+                hold=DeviceLocks(observer.note).hold,
                 retry=config.retry,
             )
             state = "finished"

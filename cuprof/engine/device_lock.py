@@ -29,7 +29,7 @@ KERNEL_LOCKS = Path("/proc/locks")
 
 
 class DeviceLocks:
-    """Hold a device while something is timed on it; the kernel lets go of it when the process ends, however it ends.
+    """Hold a device while something is measured on it; the kernel lets go of it when the process ends, however it ends.
 
     The locks are advisory (flock): they keep cuprof from cuprof and nothing else.
 
@@ -62,7 +62,7 @@ class DeviceLocks:
                 except OSError as error:
                     faults.append(error)
             if len(faults) == len(list_folders()):
-                self._tell(f"{device.name}: other cuprof processes may time on it at the same time: {faults[-1]}")
+                self._tell(f"{device.name}: other cuprof processes may measure on it at the same time: {faults[-1]}")
             yield
 
     def _lock(self, handle: int, device: DeviceFacts) -> None:
@@ -73,7 +73,7 @@ class DeviceLocks:
             pid = find_holder(handle)
             who = f"another cuprof process (pid {pid})" if pid else "another cuprof process"
             still = f", but is stopped: continue it (kill -CONT {pid}), or end it" if pid and is_stopped(pid) else ""
-            self._tell(f"waiting for {who} that times on {device.name}{still}")
+            self._tell(f"waiting for {who} that measures on {device.name}{still}")
             began = time.monotonic()
             fcntl.flock(handle, fcntl.LOCK_EX)
             self.waited_s += time.monotonic() - began

@@ -58,6 +58,9 @@ class Feed(Protocol):
     def tell(self, station: Station, outcome: Outcome) -> None:
         """Take what came of one trial of the station's job; not of one that was measured beside the job's own."""
 
+    def finish(self, station: Station) -> None:
+        """Do what the outcomes of the station's job ask for, while its devices are kept for it and stand idle."""
+
     def give_back(self, station: Station, job: Job) -> None:
         """Take back the trials of a job that nothing was told of; the station will take no further one."""
 
@@ -141,6 +144,9 @@ class PlannedFeed:
     def tell(self, station: Station, outcome: Outcome) -> None:
         """Keep what needs not be done again."""
         self._told.add(outcome.identity)
+
+    def finish(self, station: Station) -> None:
+        """Nothing is asked for."""
 
     def give_back(self, station: Station, job: Job) -> None:
         """Put the job's open trials, and what else there was of its problem, ahead of everything."""
@@ -255,6 +261,9 @@ class EachFeed:
 
     def tell(self, station: Station, outcome: Outcome) -> None:
         """Nothing depends on it."""
+
+    def finish(self, station: Station) -> None:
+        """Nothing is asked for."""
 
     def give_back(self, station: Station, job: Job) -> None:
         """Leave what a lost card has not done undone: no other one can do it in its place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 from cuprof.backends.registry import get_spec
 from cuprof.engine.observer import Observer
@@ -117,7 +118,7 @@ class ObjectiveCounters:
         return {identity: self._pick(found) for identity, found in values.items()}
 
     def collect(self, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> Values:
-        """Profile those of the trials that are not yet, and return the values of all.
+        """Profile those of the trials that are not yet, and return the values of all; their device's turn is ours.
 
         Raises:
             ProfilerError: the profiler cannot work, or the chip does not have a counter.
@@ -130,6 +131,7 @@ class ObjectiveCounters:
             store=self.store,
             sweep_id=self.sweep_id,
             observer=Observer(),
+            hold=lambda _: nullcontext(),
         )
         if result.missing:
             raise ProfilerError(f"search.objective: {'; '.join(result.missing.values())}")

@@ -6,16 +6,21 @@ Importing this is cheap, as the profiler's program is started first: store and w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cuprof.engine.observer import Observer
 from cuprof.profiling.contract import Collector, Profiler, Request
 from cuprof.profiling.progress import Step
-from cuprof.records import FAILED, Outcome, Profile, State, StoredProfile, Trial
+from cuprof.records import FAILED, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
 
 if TYPE_CHECKING:
     from cuprof.store import Store
+
+Hold = Callable[[DeviceFacts], AbstractContextManager[None]]
+"""Keeps other cuprof processes off a device, as `DeviceLocks.hold` does: what they launch meanwhile would be in the
+counters, and replayed launches in what they time."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ def collect(
     store: Store,
     sweep_id: int | None,
     observer: Observer,
+    hold: Hold,
     retry: str = "",
 ) -> CollectResult:
     """Profile the trials whose counters are not stored yet.
@@ -71,6 +77,7 @@ def collect(
     Args:
         trials: already enlisted in the store.
         outcomes: identity → what checking the trial came to. Only trials known to be right are profiled.
+        hold: taken for every batch.
         retry: "" leaves trials that failed under the profiler as stored, "failed" tries those again, "all" profiles
             everything.
 
@@ -90,7 +97,7 @@ def collect(
         for device_trials in _by_device(todo)
         for start in range(0, len(device_trials), collector.batch)
         for profile in _profile_batch(
-            device_trials[start : start + collector.batch], collector, store, sweep_id, observer
+            device_trials[start : start + collector.batch], collector, store, sweep_id, observer, hold
         )
     ]
     if sweep_id is not None:
@@ -136,13 +143,19 @@ def reason_to_skip(trial: Trial, outcomes: Mapping[str, Outcome], profiler: Prof
 
 
 def _profile_batch(
-    trials: Sequence[Trial], collector: Collector, store: Store, sweep_id: int | None, observer: Observer
+    trials: Sequence[Trial],
+    collector: Collector,
+    store: Store,
+    sweep_id: int | None,
+    observer: Observer,
+    hold: Hold,
 ) -> Iterator[Profile]:
     """Profile a batch, and again without the trials that brought it down, until every trial is decided and stored."""
     by_identity = {trial.identity: trial for trial in trials}
-    left = tuple(trials)
+    left, device = tuple(trials), trials[0].device
     while left:
-        result = collector.profile(left, _tell(by_identity, observer))
+        with hold(device) if device else nullcontext():
+            result = collector.profile(left, _tell(by_identity, observer))
         for note in result.notes:
             observer.note(note)
         for profile in result.profiles:

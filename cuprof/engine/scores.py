@@ -17,7 +17,7 @@ from cuprof.engine.planning import Prepared
 from cuprof.measure.method import methods
 from cuprof.point import Coordinate
 from cuprof.reading.earlier import EarlierRun
-from cuprof.records import Measure, Outcome, State, Trial
+from cuprof.records import DeviceFacts, Measure, Outcome, State, Trial
 from cuprof.search.registry import make_strategy
 from cuprof.search.space import Space
 
@@ -86,11 +86,16 @@ class Scores:
         self._learn(outcome)
         return True
 
-    def count(self, outcomes: Mapping[str, Outcome]) -> None:
-        """Have right trials profiled, and learn what that came to."""
+    def count(self, outcomes: Mapping[str, Outcome], find_device: Callable[[str], DeviceFacts | None]) -> None:
+        """Have right trials profiled, and learn what that came to.
+
+        Args:
+            find_device: back end → the device that they are profiled on.
+        """
         if self.counting and outcomes:
             trials = [self.trials[self.index[identity]] for identity in outcomes]
-            self._counted |= self.counting.collect(trials, outcomes)
+            placed = [replace(trial, device=find_device(trial.backend)) for trial in trials]
+            self._counted |= self.counting.collect(placed, outcomes)
         for outcome in outcomes.values():
             self._learn(outcome)
 

@@ -119,7 +119,6 @@ class SearchFeed:
 
     def take(self, station: Station) -> Job | Later | None:
         """Return trials of one problem and back end to look at, and in the end the candidates of one problem."""
-        self.scores.count(self._uncounted.pop(station, {}))
         self._late.put_off(station, self._out.pop(station, ()))
         self._give_up(station)
         if self._duels is None:
@@ -158,6 +157,10 @@ class SearchFeed:
         self._late.end(index)
         if not self.scores.tell(outcome):
             self._uncounted[station][outcome.identity] = outcome
+
+    def finish(self, station: Station) -> None:
+        """Have the counters read that the objective has, of what the station has found right and on its devices."""
+        self.scores.count(self._uncounted.pop(station, {}), station.find_device)
 
     def give_back(self, station: Station, job: Job) -> None:
         """Put the open trials of a job, or the duel that it was of, back to be done by another station.

@@ -267,6 +267,7 @@ class Sweep:
                 if station.runner.lost and call(self._retire, station, feed, job):
                     return
                 call(self._conclude, feed, station, number, outcome)
+            call(feed.finish, station)
         station.doing = ""
 
     def _conclude(self, feed: Feed, station: Station, job: str, outcome: Outcome) -> None:

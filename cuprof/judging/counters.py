@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.profiling import collect, reason_to_skip
 from cuprof.errors import CuprofError
 from cuprof.judging.contenders import Contender
@@ -85,6 +86,7 @@ class Counting:
                     store=course.store,
                     sweep_id=None,
                     observer=course,
+                    hold=DeviceLocks(course.note).hold,
                     retry="all",
                 )
         except CuprofError as error:  # the verdict stands without

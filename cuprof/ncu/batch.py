@@ -37,7 +37,7 @@ def run_batch(
         ProfilerError: ncu failed for a reason that is no trial's own (permission, disk, arguments, another profiler).
     """
     started_at = time.time()
-    if ahead is not None and trials[0].backend != IN_PROCESS:
+    if ahead is not None and (trials[0].backend, _device_index(trials)) != (IN_PROCESS, ahead.device_index):
         ahead.close()
         ahead = None
     with ahead or Batch(setting, _device_index(trials), trials[0].backend) as batch:

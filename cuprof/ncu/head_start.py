@@ -28,7 +28,7 @@ class Batch:
     """
 
     def __init__(self, setting: Setting, device_index: int = 0, backend: str = IN_PROCESS) -> None:
-        self.setting = setting
+        self.setting, self.device_index = setting, device_index
         with shielded():
             self._folder = ScratchFolder()
             self.folder = self._folder.path

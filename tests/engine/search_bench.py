@@ -60,7 +60,10 @@ class SearchBench:
         self.now_s = 0.0
         self.scores = Scores(self.prepared, self.trials, earlier, 7, self.notes.append, counting)
         self.feed = SearchFeed(self.prepared, self.scores, self.notes.append, lambda: self.now_s)
-        self.stations = [Station(JobRunner(WorkerSettings(), LimitsConfig())) for _ in range(2)]
+        self.stations = [
+            Station(JobRunner(WorkerSettings(), LimitsConfig()), {"cpu": DeviceFacts("cpu", index, "it")})
+            for index in range(2)
+        ]
         self.jobs: list[Job] = []
         self.given_to: list[int] = []
         self.random: Any = np.random.default_rng(1)
@@ -101,6 +104,7 @@ class SearchBench:
                         outcome = self.answer(job, each.identity)
                         outcomes.append(outcome)
                         self.feed.tell(station, outcome)
+                    self.feed.finish(station)
         return outcomes
 
 
@@ -143,6 +147,7 @@ class Widths:
 
     def __init__(self, known: Mapping[str, float]) -> None:
         self.known, self.collected = known, list[str]()
+        self.places: list[int] = []
 
     def read(self, identities: Sequence[str]) -> dict[str, dict[str, float]]:
         """Return what is stored: nothing."""
@@ -152,4 +157,5 @@ class Widths:
         """Return the counters of right trials, each of which is asked for once."""
         assert {trial.identity for trial in trials} == set(outcomes)
         self.collected += outcomes
+        self.places += [trial.device.index for trial in trials if trial.device]
         return {trial.identity: {"a__b.sum": float(trial.tunables.width)} for trial in trials}

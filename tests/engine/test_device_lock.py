@@ -100,8 +100,8 @@ def test_processes_on_one_device_take_turns_and_say_once_whom_they_wait_for(tmp_
         notes = {line for line in lines_of if line.startswith("note")}
         assert len(notes) == sum(line.startswith("note") for line in lines_of)
         assert notes <= {
-            f"note waiting for another cuprof process (pid {pid}) that times on Test CPU",
-            "note waiting for another cuprof process that times on Test CPU",  # just between two of its turns
+            f"note waiting for another cuprof process (pid {pid}) that measures on Test CPU",
+            "note waiting for another cuprof process that measures on Test CPU",  # just between two of its turns
         }
 
 
@@ -114,7 +114,7 @@ def test_a_dead_process_blocks_nobody(holder: subprocess.Popen[str]) -> None:
 
     waiting, free = DeviceLocks(kill), DeviceLocks(notes.append)
     with waiting.hold(HOST):
-        assert notes == [f"waiting for another cuprof process (pid {holder.pid}) that times on Test CPU"]
+        assert notes == [f"waiting for another cuprof process (pid {holder.pid}) that measures on Test CPU"]
     with free.hold(HOST):
         assert len(notes) == 1
     assert waiting.waited_s > 0 == free.waited_s
@@ -166,7 +166,7 @@ def test_without_a_place_for_locks_times_are_taken_all_the_same(
         with locks.hold(HOST):
             pass
     (note,) = notes
-    assert note.startswith("Test CPU: other cuprof processes may time on it at the same time: ")
+    assert note.startswith("Test CPU: other cuprof processes may measure on it at the same time: ")
     monkeypatch.delenv("CUPROF_LOCKS")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(device_lock, "SHARED_FOLDER", tmp_path / "shared")
@@ -205,7 +205,7 @@ def test_what_is_no_plain_file_is_left_as_it_is(tmp_path: Path, monkeypatch: pyt
     with DeviceLocks(notes.append).hold(GPU):
         pass
     assert len(notes) == 1
-    assert notes[0].startswith("Test GPU: other cuprof processes may time on it at the same time: ")
+    assert notes[0].startswith("Test GPU: other cuprof processes may measure on it at the same time: ")
     assert victim.read_text() == "precious" if kind == "link" else not victim.exists()
 
 
@@ -257,7 +257,7 @@ def test_two_users_share_a_lock(monkeypatch: pytest.MonkeyPatch, first: int) -> 
             assert (folder / "abcd.lock").stat().st_mode & 0o777 == 0o666
             with subprocess.Popen([*command, str(65534 - first)], **pipes) as other:
                 note = wait_for(other, "note")
-                assert note == f"note waiting for another cuprof process (pid {one.pid}) that times on Test GPU\n"
+                assert note == f"note waiting for another cuprof process (pid {one.pid}) that measures on Test GPU\n"
                 begin(one)
                 wait_for(other, "held")
                 begin(other)
@@ -279,7 +279,7 @@ def test_a_sweep_waits_for_its_turn_and_then_goes_on(
     assert (result.exit_code, len(heard.outcomes)) == (0, 2)
     place, said = heard.notes
     assert place == bench.place
-    assert said.startswith(f"waiting for another cuprof process (pid {holder.pid}) that times on ")
+    assert said.startswith(f"waiting for another cuprof process (pid {holder.pid}) that measures on ")
 
 
 def test_a_sweep_that_only_checks_waits_for_nobody(bench: Any, holder: subprocess.Popen[str]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -29,6 +30,8 @@ class ToyCollector(Collector):
     def __init__(self, *results: Callable[[Sequence[Trial]], BatchResult], batch: int = 2) -> None:
         self.profiler, self.request, self.batch = Toy(), Request(("cycles",), COLD), batch
         self.given: list[list[str]] = []
+        self.held: list[DeviceFacts] = []
+        self.turns: list[int] = []
         self.left_out: dict[str, str] = {}
         self._results = list(results)
 
@@ -42,11 +45,19 @@ class ToyCollector(Collector):
 
     def profile(self, trials: Sequence[Trial], on_trial: Callable[[str], None] = lambda _: None) -> BatchResult:
         """Note what was given, tell of each trial twice, and answer."""
+        self.turns += [device.index for device in self.held if device == trials[0].device]
         self.given.append([trial.variant for trial in trials])
         for trial in trials:
             on_trial(trial.identity)
             on_trial(trial.identity)
         return (self._results.pop(0) if self._results else through)(trials)
+
+    @contextmanager
+    def hold(self, device: DeviceFacts) -> Iterator[None]:
+        """Note whose turn it is."""
+        self.held.append(device)
+        yield
+        self.held.remove(device)
 
 
 def through(trials: Sequence[Trial]) -> BatchResult:
@@ -97,16 +108,18 @@ def trials(names: str, index: int = 0) -> list[Trial]:
 
 
 def run(
-    asked: Sequence[Trial], collector: Collector, memory: Memory, observer: Observer | None = None
+    asked: Sequence[Trial], collector: ToyCollector, memory: Memory, observer: Observer | None = None
 ) -> CollectResult:
     outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in asked}
-    return collect(asked, outcomes, collector, store=memory, sweep_id=1, observer=observer or Observer())
+    listener = observer or Observer()
+    return collect(asked, outcomes, collector, store=memory, sweep_id=1, observer=listener, hold=collector.hold)
 
 
 def test_batches_are_of_one_device_and_no_larger_than_asked_for() -> None:
     collector, listener = ToyCollector(), Listener()
     run([*trials("abc"), *trials("de", index=1)], collector, Memory(), listener)
     assert collector.given == [["a", "b"], ["c"], ["d", "e"]]
+    assert collector.turns == [0, 0, 1], "each in its device's turn"
     assert listener.lines == [f"profile {name}" for name in "abcde"]
 
 

@@ -107,4 +107,11 @@ def test_the_least_of_a_counter_and_of_its_product_with_time_are_found() -> None
         assert ending.best is not None
         assert ending.best.tunables.width == best
         assert len(counting.collected) == len(set(counting.collected)) > 20
+        looked_at: dict[str, int] = {}
+        for job, station in zip(bench.jobs, bench.given_to, strict=True):
+            for trial in job.trials:
+                looked_at.setdefault(trial.identity, station)
+        numbers = [id(station) for station in bench.stations]
+        assert counting.places == [numbers.index(looked_at[identity]) for identity in counting.collected]
+        assert {*counting.places} == {0, 1}, "each card's are profiled on that card"
         assert f" and {objective} " in bench.notes[-1]

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,10 @@ from cuprof.records import DeviceFacts, Outcome, State, Trial, Unavailable
 
 ONE, TWO, CRASH, HANG = "1" * 32, "2" * 32, "c" * 32, "f" * 32
 THROUGH = ["preparing", "launching", "done"]
+
+
+def hold(_: DeviceFacts) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 class Listener(Observer):
@@ -67,6 +72,7 @@ def run(make_setting, make_trial, right, memory_store, listener) -> Callable[...
             store=memory_store,
             sweep_id=3,
             observer=listener,
+            hold=hold,
             retry=retry,
         )
 
@@ -336,7 +342,9 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
         {**through, "report": "crash"}, {**through, "report": "hang_interrupted"}, {**through, "report": "instructions"}
     )
     collector = NcuCollector(PROFILER, make_setting(batch=2))
-    result = collect(trials, right(trials), collector, store=memory_store, sweep_id=None, observer=Observer())
+    result = collect(
+        trials, right(trials), collector, store=memory_store, sweep_id=None, observer=Observer(), hold=hold
+    )
     tasks = fake_ncu.tasks
     assert [[trial["identity"] for trial in task["trials"]] for task in tasks] == [[ONE, CRASH], [HANG], [TWO]]
     assert [task["device_index"] for task in tasks] == [0, 0, 1]
@@ -367,6 +375,7 @@ def test_only_right_cuda_trials_are_profiled(fake_ncu, make_setting, make_trial,
         store=memory_store,
         sweep_id=None,
         observer=Observer(),
+        hold=hold,
     )
     assert [profile.identity for profile in result.profiles] == [ONE]
     assert "no hardware counters" in result.skipped[TWO]

@@ -7,10 +7,12 @@ from pathlib import Path
 import psutil
 
 from cuprof.config.model import NcuConfig
+from cuprof.ncu.batch import run_batch
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.setting import make_setting
 from cuprof.profiling.task import TASK, TaskOwner, find_owner
 from cuprof.project import Project
+from cuprof.records import State
 
 
 def test_a_head_start_that_is_not_needed_leaves_nothing(fake_ncu, tmp_path: Path) -> None:
@@ -22,3 +24,14 @@ def test_a_head_start_that_is_not_needed_leaves_nothing(fake_ncu, tmp_path: Path
     assert not folder.exists()
     assert not process.is_running()
     assert fake_ncu.calls == []
+
+
+def test_a_head_start_on_another_device_is_ended(fake_ncu, make_setting, make_trial) -> None:
+    setting, ran = make_setting(), ["preparing", "launching", "done"]
+    fake_ncu.plays(*[{"console": "", "report": "instructions", "progress": {"all": ran}}] * 2)
+    ahead = Batch(setting, 1)
+    process = psutil.Process(ahead.process.pid)
+    result, _ = run_batch([make_trial("2" * 32)], setting, ahead=ahead)
+    assert [profile.state for profile in result.profiles] == [State.OK]
+    assert not process.is_running()
+    assert not ahead.folder.exists()

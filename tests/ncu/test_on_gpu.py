@@ -6,10 +6,13 @@ import csv
 import io
 import json
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cuprof.child import child_environment
 from cuprof.commands import ncu_collect
 from cuprof.commands.hydra_app import compose
 from cuprof.errors import ProfilerError
@@ -72,3 +75,19 @@ def test_a_library_profiles_with_all_its_kernels(ncu: NcuExecutable, tmp_path: P
     assert _collect(tmp_path, "problem.n=2**22", "variants=cupy_sum") == 0
     with Store.open(Project(tmp_path).database_url, read_only=True) as store:
         assert query(store.url, "SELECT COUNT(*) AS n FROM launch").n[0] >= 1
+
+
+def test_collections_at_once_take_turns(ncu: NcuExecutable, tmp_path: Path) -> None:
+    """What one launches is in no other's counters: hot ones read nothing from DRAM."""
+    words = [*SIXTEEN_MIB, "+ncu.metrics=[dram__bytes_read.sum]", "ncu.cache_control=none", "output=json"]
+    command = [sys.executable, "-m", "cuprof", "ncu-collect", "experiment=reduction", "ncu=memory", *words]
+    roots = [tmp_path / str(number) for number in range(3)]
+    for root in roots:
+        root.mkdir()
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    begun = [subprocess.Popen(command, cwd=root, env=child_environment(), **pipes) for root in roots]
+    said = [process.communicate() for process in begun]
+    assert [process.returncode for process in begun] == [0, 0, 0], said
+    for printed, _ in said:
+        assert json.loads(printed)[0]["counters"]["dram__bytes_read.sum"] < 2**20
+    assert sum("waiting for another cuprof process" in told for _, told in said) >= 1
