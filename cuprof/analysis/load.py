@@ -23,7 +23,6 @@ from cuprof.comparison.stored import read_entries
 from cuprof.errors import SelectionError
 from cuprof.point import Point
 from cuprof.reading.devices import DeviceRow, find_calibration, list_devices
-from cuprof.reading.measured import measured_of
 from cuprof.reading.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.reading.trials import TrialRow, list_trials
 from cuprof.records import State
@@ -54,9 +53,7 @@ def load_study(
         if not rows:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
         devices = _devices(connection, sweep.id)
-        entries = {
-            entry.identity: entry for entry in read_entries(connection, [sweep.id], trials=map(measured_of, rows))
-        }
+        entries = {entry.identity: entry for entry in read_entries(connection, [sweep.id], rows=rows)}
         trials = _trials(rows, devices, description, entries)
         counters = read_counters(connection, sweep.id, trials)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]

@@ -16,10 +16,11 @@ from cuprof.backends.registry import is_host
 from cuprof.comparison.entries import Entry
 from cuprof.measure.method import relevant_settings
 from cuprof.reading.devices import list_devices
-from cuprof.reading.measured import MeasuredRow, MeasuredTiming, iter_measured
+from cuprof.reading.measured import MeasuredTiming, iter_measured, measured_of
 from cuprof.reading.references import list_references
 from cuprof.reading.samples import SampleArrays, iter_samples
 from cuprof.reading.sweeps import list_sources, read_configurations
+from cuprof.reading.trials import TrialRow
 from cuprof.records import Measure, State
 from cuprof.statistics.series import Series
 from cuprof.store.connection import READING, checking, explained
@@ -35,7 +36,7 @@ def read_entries(
     connection: Connection,
     sweep_ids: Sequence[int],
     variants: Collection[str] = (),
-    trials: Iterable[MeasuredRow] | None = None,
+    rows: Sequence[TrialRow] | None = None,
 ) -> list[Entry]:
     """Return the trials of some sweeps; of a trial in several of them, the last one's.
 
@@ -44,10 +45,13 @@ def read_entries(
     Args:
         sweep_ids: the later ones win.
         variants: only these, all when empty.
-        trials: what `iter_measured` yields of them, where it is known.
+        rows: what `list_trials` returns of them, where they have been read already.
     """
     devices = {device.id: device for device in list_devices(connection)}
-    measured_in = list_sources(connection, sweep_ids)
+    if rows is None:
+        measured_in = list_sources(connection, sweep_ids)
+    else:
+        measured_in = sorted({row.run.sweep_id for row in rows if row.run})
     configurations = read_configurations(connection, measured_in)
     shelf = Shelf(connection.engine)
     references: dict[tuple[int, str], tuple[str, dict[Measure, Series]]] = {}
@@ -72,7 +76,7 @@ def read_entries(
 
     entries: dict[tuple[Any, ...], Entry] = {}
     with checking(connection.engine.url):
-        for row in iter_measured(connection, sweep_ids, variants) if trials is None else trials:
+        for row in iter_measured(connection, sweep_ids, variants) if rows is None else map(measured_of, rows):
             timings = {timing.measure: timing for timing in row.timings if row.state is State.OK and _is_told(timing)}
             settings, hashes = methods(
                 row.run_sweep_id, tuple([(each.measure, each.version, each.method) for each in timings.values()])

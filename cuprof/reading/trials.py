@@ -159,30 +159,40 @@ def iter_members(
         runs: what is selected of runs, the key first.
         timings: what is selected of timings, the run's key second, of types that the driver has.
     """
-    chosen = [SweepTrial.sweep_id.in_(sweep_ids), *([Variant.name.in_(variants)] if variants else [])]
-    facts = {
-        key: row for key, *row in connection.execute(_VARIANTS.where(Variant.id.in_(_of(Trial.variant_id, chosen))))
-    }
-    points = connection.execute(_PROBLEMS.where(Problem.id.in_(_of(Trial.problem_id, chosen))))
-    problems = {key: _point(coordinates) for key, coordinates in points}
     for sweep_id in dict.fromkeys(sweep_ids):
-        of_sweep = _MEMBERS.where(*chosen, SweepTrial.sweep_id == sweep_id)
-        for members in connection.execute(of_sweep).partitions(CHUNK):
-            run_ids = [member.run_id for member in members if member.run_id is not None]
-            ran = {row[0]: row for row in connection.execute(runs.where(among(connection, Run.id, run_ids))).all()}
-            timed: dict[int, list[Any]] = defaultdict(list)
-            for row in plain_rows(connection, timings.where(among(connection, Timing.run_id, run_ids))):
-                timed[row[1]].append(row)
+        of_sweep = _MEMBERS.where(SweepTrial.sweep_id == sweep_id, *([Variant.name.in_(variants)] if variants else []))
+        for members, facts, problems, ran, timed in _iter_parts(connection, of_sweep, runs, timings):
             for member in members:
                 _, _, _, run_id, _, _, _, variant, problem, _, text, *_ = member
                 run, timings_of = (None, ()) if run_id is None else (ran[run_id], timed[run_id])
                 yield sweep_id, member, facts[variant], problems[problem], _point(text), run, timings_of
 
 
+def _iter_parts(
+    connection: Connection, of_sweep: Any, runs: Any, timings: Any
+) -> Iterator[tuple[Sequence[Any], dict[int, Sequence[Any]], dict[int, Point], dict[int, Any], dict[int, list[Any]]]]:
+    """Yield some members at a time, with their variants, problems, runs and timings by the keys that they have."""
+    facts: dict[int, Sequence[Any]] = {}
+    problems: dict[int, Point] = {}
+    for members in connection.execute(of_sweep).partitions(CHUNK):
+        if new := {member.variant_id for member in members} - facts.keys():
+            facts |= {key: row for key, *row in connection.execute(_VARIANTS.where(Variant.id.in_(new)))}
+        if new := {member.problem_id for member in members} - problems.keys():
+            points = connection.execute(_PROBLEMS.where(among(connection, Problem.id, new)))
+            problems |= {key: _point(coordinates) for key, coordinates in points}
+        run_ids = [member.run_id for member in members if member.run_id is not None]
+        ran = {row[0]: row for row in connection.execute(runs.where(among(connection, Run.id, run_ids))).all()}
+        timed: dict[int, list[Any]] = defaultdict(list)
+        for row in plain_rows(connection, timings.where(among(connection, Timing.run_id, run_ids))):
+            timed[row[1]].append(row)
+        yield members, facts, problems, ran, timed
+
+
 def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> list[str]:
     """Return the names of the variants that are members of these sweeps."""
-    members = _of(Trial.variant_id, [SweepTrial.sweep_id.in_(sweep_ids)])
-    return list(connection.scalars(sa.select(Variant.name).where(Variant.id.in_(members)).distinct()))
+    members = sa.select(Trial.variant_id).join(SweepTrial, SweepTrial.trial_id == Trial.id)
+    chosen = members.where(SweepTrial.sweep_id.in_(sweep_ids))
+    return list(connection.scalars(sa.select(Variant.name).where(Variant.id.in_(chosen)).distinct()))
 
 
 def list_medians(connection: Connection, sweep_id: int) -> dict[str, dict[str, float | None]]:
@@ -233,17 +243,6 @@ _MEMBERS = (
     .join(Variant, Variant.id == Trial.variant_id)
     .order_by(SweepTrial.ordinal)
 )
-
-
-def _of(column: Any, chosen: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
-    """Return the values of a column among the members that were chosen."""
-    return (
-        sa.select(column)
-        .select_from(SweepTrial)
-        .join(Trial, Trial.id == SweepTrial.trial_id)
-        .join(Variant, Variant.id == Trial.variant_id)
-        .where(*chosen)
-    )
 
 
 @lru_cache(maxsize=1 << 16)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from cuprof.store.columns import BigId, Json, Real, Text, UtcTime, Whole
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest migration; a database that says so needs no look at the migrations."""
 
 NAMING = {
@@ -261,7 +261,7 @@ class Samples(Base):
 
 
 class Ranking(Base):
-    """What views rank by; `cuprof.store.ranking` computes it."""
+    """What views rank by; `cuprof.store.ranking` computes it, so that no key need be looked up again."""
 
     __tablename__ = "ranking"
     __table_args__ = (
@@ -273,7 +273,7 @@ class Ranking(Base):
         {"sqlite_with_rowid": False},
     )
     sweep_id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    timing_id: Mapped[int] = reference("timing.id", primary=True, owned=True)
+    timing_id: Mapped[int] = mapped_column(BigId, primary_key=True)
     trial_id: Mapped[int] = mapped_column(BigId, index=True)
     problem_id: Mapped[int] = mapped_column(BigId)
     variant_id: Mapped[int] = mapped_column(BigId)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.records import Measure, State
-from cuprof.store.columns import canonical, to_json
+from cuprof.store.columns import Whole, canonical, to_json
 from cuprof.store.connection import AS_SENT
 from cuprof.store.models import Base
 
@@ -65,9 +65,26 @@ def _column(kind: Any, values: list[Any]) -> sa.ColumnElement[Any]:
 
 
 def _array(kind: Any, values: list[Any]) -> sa.ColumnElement[Any]:
+    """Return values as an array of PostgreSQL's: numbers and words as one text, as the driver quotes value by value."""
     from sqlalchemy.dialects import postgresql  # which takes 50 ms, and SQLite's users nothing
 
-    return sa.literal(values, postgresql.ARRAY(kind))
+    array = postgresql.ARRAY(kind)
+    if (text := _join(kind, values)) is None:
+        return sa.literal(values, array)
+    return sa.cast(sa.func.string_to_array(text, ",", ""), array)
+
+
+def _join(kind: Any, values: list[Any]) -> str | None:
+    """Return the values between commas, nothing for None; None where they would not come apart again as they were."""
+    types = set(map(type, values)) - {type(None)}
+    if len(values) < 2:  # none and one of nothing look the same
+        return None
+    if isinstance(kind, (sa.Integer, Whole)) and types <= {int}:
+        return ",".join(["" if value is None else str(value) for value in values])
+    if type(kind) is sa.String and types <= {str} and "" not in values:
+        text = ",".join(["" if value is None else value for value in values])
+        return text if text.count(",") == len(values) - 1 else None
+    return None
 
 
 def columns_of(model: type[Base], record: object, **others: Any) -> dict[str, Any]:
