@@ -8,6 +8,7 @@ other tables; whoever changes those refreshes these in the same transaction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.records import State
 from cuprof.store.models import Ranking, Run, SweepTrial, Timing, Trial
+from cuprof.store.rows import among
 
 ALL_SWEEPS = 0
 _FACTS = (
@@ -35,11 +37,16 @@ def refresh(connection: Connection, trial_id: int | None = None) -> None:
         connection.execute(statement, {} if trial_id is None else {"trial": trial_id})
 
 
-def refresh_sweep(connection: Connection, sweep_id: int) -> None:
-    """Rank the timings of the runs that a sweep goes by anew."""
-    connection.execute(sa.delete(Ranking).where(Ranking.sweep_id == sweep_id))
-    connection.execute(_insert(_of_sweeps(SweepTrial.sweep_id == sweep_id)))
-    theirs = sa.select(Ranking.timing_id).where(Ranking.sweep_id == sweep_id, Ranking.is_right)
+def refresh_members(connection: Connection, sweep_id: int, trial_ids: Sequence[int]) -> None:
+    """Rank the timings of the runs that a sweep goes by anew, of some of its trials.
+
+    They are named one by one: a server knows nothing yet of what this transaction has written, and takes it for a row.
+    """
+    chosen = Ranking.sweep_id == sweep_id, among(connection, Ranking.trial_id, trial_ids)
+    connection.execute(sa.delete(Ranking).where(*chosen))
+    members = SweepTrial.sweep_id == sweep_id, among(connection, SweepTrial.trial_id, trial_ids)
+    connection.execute(_insert(_of_sweeps(*members)))
+    theirs = sa.select(Ranking.timing_id).where(*chosen, Ranking.is_right)
     connection.execute(  # what was an earlier look, and this sweep goes by
         sa.update(Ranking)
         .where(Ranking.sweep_id == ALL_SWEEPS, ~Ranking.is_right, Ranking.timing_id.in_(theirs))

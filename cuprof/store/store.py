@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import wraps
 from types import MappingProxyType
@@ -20,8 +21,10 @@ from cuprof.store.connection import READING, database_file, explained, is_unreac
 from cuprof.store.models import REVISION
 
 if TYPE_CHECKING:
+    from cuprof.records import Trial
     from cuprof.store.merge import Merged
     from cuprof.store.source import Source
+    from cuprof.store.trials import StoredTrial
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,6 +34,8 @@ AWAY_SECONDS = 120.0
 RETRY_SECONDS = 0.2
 CROSSED = ("40P01", "40001")
 """PostgreSQL's codes of a transaction that it took back for another's sake: a deadlock, another order of things."""
+PART, PARTS = 10_000, 3
+"""Of more trials than this a server writes so many parts at a time, each by a connection and a core of its own."""
 MERGES = 3
 """How often a merge is tried that meets what another process has just written."""
 
@@ -48,9 +53,9 @@ def transaction(function: Callable[Concatenate[Connection, P], T]) -> Callable[C
 class Store:
     """Write and read one database.
 
-    What it writes stands in the modules beside this one. Every method is one transaction: all of it is stored when the
-    method returns, or nothing is when it raises. An interrupt waits for the transaction's end; raised then, it leaves
-    all of it stored.
+    What it writes stands in the modules beside this one. Every method is one transaction, but `enlist` on a server: all
+    of it is stored when the method returns, or nothing is when it raises. An interrupt waits for the transaction's end;
+    raised then, it leaves all of it stored.
     On SQLite (WAL, synchronous=NORMAL) what a method has stored outlives the end of the process, however it comes
     about; a power cut may take the last transactions back, never part of one. PostgreSQL keeps them as its server is
     set.
@@ -126,7 +131,6 @@ class Store:
     beat = transaction(stations.beat)
     leave = transaction(stations.leave)
 
-    enlist = transaction(trials.enlist)
     exchange = transaction(trials.exchange)
     withdraw = transaction(trials.withdraw)
     stored = transaction(trials.stored)
@@ -134,6 +138,32 @@ class Store:
 
     record_profile = transaction(counters.record_profile)
     profiled = transaction(counters.profiled)
+
+    def enlist(
+        self,
+        sweep_id: int,
+        listed: Sequence[Trial],
+        first: int = 0,
+        reused: Mapping[str, StoredTrial] = MappingProxyType({}),
+    ) -> None:
+        """Write the rows of trials and their membership in the sweep; see `cuprof.store.trials.enlist`.
+
+        A server takes very many in several transactions side by side, so that one may be stored and another not.
+        """
+        parts = 1 if database_file(self.parsed_url) is not None else min(PARTS, 1 + len(listed) // PART)
+        size = max(1, -(-len(listed) // parts))
+
+        def write(start: int) -> None:
+            part = listed[start : start + size]
+            known = {trial.identity: reused[trial.identity] for trial in part if trial.identity in reused}
+            self._write(lambda connection: trials.enlist(connection, sweep_id, part, first + start, known))
+
+        if parts == 1:
+            write(0)
+            return
+        with shielded(), ThreadPoolExecutor(parts) as threads:
+            for _ in threads.map(write, range(0, len(listed), size)):
+                pass
 
     def merge(self, source: Source, paths: Mapping[str, str] = MappingProxyType({})) -> Merged:
         """Take in what another database holds, all of it or nothing; what is here already is not taken again.

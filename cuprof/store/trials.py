@@ -93,7 +93,7 @@ def enlist(
     upsert(connection, SweepTrial, going_by, key=key, update=[*told, "run_id", "reused"])
     upsert(connection, SweepTrial, list(members.values()), key=key, update=told)
     if reused:
-        ranking.refresh_sweep(connection, sweep_id)
+        ranking.refresh_members(connection, sweep_id, [keys[identity] for identity in reused])
 
 
 def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial) -> None:
@@ -208,12 +208,16 @@ def _variant_key(trial: Trial) -> tuple[str, ...]:
 def _save_variants(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[str, ...], int]:
     latest = {_variant_key(trial): trial for trial in trials}
     rows = {key: columns_of(Variant, trial, name=trial.variant, ordinal=trial.order) for key, trial in latest.items()}
-    descriptive = ["description", "origin", "expected", "ordinal"]
-    upsert(connection, Variant, list(rows.values()), key=VARIANT_KEY, update=descriptive)
-    columns = [getattr(Variant, name) for name in VARIANT_KEY]
-    families = {key[0] for key in rows}
-    found = connection.execute(sa.select(Variant.id, *columns).where(Variant.family.in_(families)))
-    return {tuple(row[1:]): row[0] for row in found if tuple(row[1:]) in rows}
+    descriptive, size = ["description", "origin", "expected", "ordinal"], len(VARIANT_KEY)
+    columns = (getattr(Variant, name) for name in (*VARIANT_KEY, *descriptive, "id"))
+    of_families = sa.select(*columns).where(Variant.family.in_({key[0] for key in rows}))
+    found = {tuple(row[:size]): row[size:] for row in connection.execute(of_families)}
+    # What is told alike is left alone: written again, it would make others wait for this transaction's end.
+    new = [row for key, row in rows.items() if key not in found or found[key][:-1] != tuple(map(row.get, descriptive))]
+    if new:
+        upsert(connection, Variant, new, key=VARIANT_KEY, update=descriptive)
+        found = {tuple(row[:size]): row[size:] for row in connection.execute(of_families)}
+    return {key: found[key][-1] for key in rows}
 
 
 def _save_problems(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[str, Any], int]:

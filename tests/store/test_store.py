@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -220,6 +221,49 @@ def test_a_sweep_can_go_by_an_earlier_run(store: Store) -> None:
     assert frame["reused"].tolist() == [0, 0, 0, 1, 1]
     assert count(store, "run") == 2
     assert sorted(query(store.url, "sweep_timings")["sweep_id"]) == [first, first, second, second]
+
+
+def test_parts_that_are_written_side_by_side_come_to_the_same(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [make_trial(variant, n=n) for n in range(1, 11) for variant in ("interleaved", "last_warp")]
+    whole, parted, again = (store.begin_sweep(replace(FACTS, plan_hash=name)) for name in ("a", "b", "b"))
+    store.enlist(whole, trials)
+    for median, trial in enumerate(trials[:-3], 1):
+        store.record(whole, make_outcome(trial, make_timing(median)))
+    found = store.stored([trial.identity for trial in trials], COLD)
+    monkeypatch.setattr("cuprof.store.store.PART", 4)
+    for sweep in (parted, again):
+        store.enlist(sweep, trials, reused=found)
+    assert parted == again
+    members = "SELECT ordinal, trial_id, run_id, device_id FROM sweep_trial WHERE sweep_id = {} ORDER BY ordinal"
+    one, other = (query(store.url, members.format(sweep)).fillna(0).values.tolist() for sweep in (whole, parted))
+    assert other == one
+    assert [row[0] for row in one] == list(range(20))
+    ranks = "SELECT timing_id, ordinal, median_ns, is_right FROM ranking WHERE sweep_id = {} ORDER BY timing_id"
+    one, other = (query(store.url, ranks.format(sweep)).values.tolist() for sweep in (whole, parted))
+    assert other == one
+    assert len(one) == 17
+
+
+def test_many_processes_enlist_the_same_trials_at_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by a Store of its own, as they would: what all of them write is there once."""
+    monkeypatch.setattr("cuprof.store.store.PART", 50)
+    trials = [make_trial(f"v{n % 7}", n=n) for n in range(200)]
+    stores = [Store.open(url) for _ in range(4)]
+    try:
+        sweep = stores[0].begin_sweep(FACTS)
+        with ThreadPoolExecutor(4) as threads:
+            # Not in one order everywhere.
+            orders = [trials, trials[::-1], trials[100:] + trials[:100], trials]
+            list(threads.map(lambda each: each[0].enlist(sweep, each[1]), zip(stores, orders, strict=True)))
+        assert [count(stores[0], table) for table in ("trial", "sweep_trial", "variant", "problem")] == [
+            200,
+            200,
+            7,
+            200,
+        ]
+    finally:
+        for each in stores:
+            each.close()
 
 
 def test_a_trial_that_another_takes_the_place_of_is_forgotten_unless_it_is_needed(store: Store) -> None:
