@@ -20,6 +20,11 @@ MOST_IDLE_TURNS = 2
 
 Watch = Callable[[JobTrial, Phase], None]
 
+
+def nobody(trial: JobTrial, phase: Phase) -> None:
+    """Watch nothing."""
+
+
 FROM_OUTSIDE = ("SIGKILL", "SIGTERM")
 """What a process is ended with by people, batch systems and a kernel that lacks memory; seldom by what it runs."""
 MOST_KILLS = 3
@@ -47,7 +52,7 @@ class JobRunner:
         self,
         settings: WorkerSettings,
         limits: LimitsConfig,
-        watch: Watch = lambda trial, phase: None,
+        watch: Watch = nobody,
         sandbox: Sandbox | None = None,
     ) -> None:
         self.settings, self.limits, self.watch, self.sandbox = settings, limits, watch, sandbox

@@ -23,6 +23,7 @@ from cuprof.engine.host_load import describe_load
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.provenance import git_state, software_versions, typed_command
+from cuprof.engine.runner import nobody
 from cuprof.engine.station import Station
 from cuprof.errors import UnreachableStoreError
 from cuprof.interrupts import shielded
@@ -248,7 +249,11 @@ class Sweep:
                 feed = plan_feed(prepared, trials, self.fleet.stations, claim)
             for station in self.fleet.stations:
                 station.runner.watch = partial(call, self._show, station)
-            self.fleet.run(feed, partial(self._work, feed))
+            try:
+                self.fleet.run(feed, partial(self._work, feed))
+            finally:  # they would hold one another, and the plan, for as long as there is memory
+                for station in self.fleet.stations:
+                    station.runner.watch = nobody
         self.ledger.withdraw(withdrawn)
 
     def _work(self, feed: Feed, station: Station, job: Job) -> None:
