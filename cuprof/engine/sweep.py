@@ -301,9 +301,9 @@ class Sweep:
         self.observer.trial_started(trial, phase.name.lower())
 
     def _turn(self, station: Station, job: Job) -> AbstractContextManager[None]:
-        """Return what keeps other cuprof processes off the job's device while it is timed on."""
+        """Return what keeps other cuprof processes off the job's device: what runs there shows in what they measure."""
         device = station.find_device(job.backend)
-        if not job.methods or device is None:
+        if device is None:
             return nullcontext()
         station.doing = "waiting for its turn on the device"
         return self.locks.hold(device)

@@ -104,9 +104,9 @@ class Bench:
         heard = listener or Listener()
         return run_sweep(self.config(*variants, **changes), self.project, heard), heard
 
-    def check(self, *variants: str) -> Listener:
+    def check(self, *variants: str, listener: Listener | None = None) -> Listener:
         """Check those variants, as a collection does before it profiles; nothing is timed."""
-        heard = Listener()
+        heard = listener or Listener()
         with Store.open(self.project.database_url) as store:
             check_trials(self.config(*variants), self.project, store, heard, backends=("cpu",))
         return heard

@@ -263,9 +263,11 @@ def test_two_users_share_a_lock(monkeypatch: pytest.MonkeyPatch, first: int) -> 
                 begin(other)
 
 
+@pytest.mark.parametrize("is_timed", [True, False], ids=["timed", "only checked"])
 def test_a_sweep_waits_for_its_turn_and_then_goes_on(
-    bench: Any, make_listener: Any, holder: subprocess.Popen[str]
+    bench: Any, make_listener: Any, holder: subprocess.Popen[str], is_timed: bool
 ) -> None:
+    """Also where nothing is timed: what is executed would show in what another process measures."""
     heard = make_listener()
 
     def note(text: str) -> None:
@@ -275,13 +277,11 @@ def test_a_sweep_waits_for_its_turn_and_then_goes_on(
             holder.kill()
 
     heard.note = note
-    result, _ = bench.sweep("sound_first", problem={"n": (1, 2)}, listener=heard)
-    assert (result.exit_code, len(heard.outcomes)) == (0, 2)
-    place, said = heard.notes
-    assert place == bench.place
-    assert said.startswith(f"waiting for another cuprof process (pid {holder.pid}) that measures on ")
-
-
-def test_a_sweep_that_only_checks_waits_for_nobody(bench: Any, holder: subprocess.Popen[str]) -> None:
-    heard = bench.check("sound_first")
-    assert (len(heard.outcomes), heard.notes) == (1, [])
+    if is_timed:
+        result, _ = bench.sweep("sound_first", problem={"n": (1, 2)}, listener=heard)
+        assert result.exit_code == 0
+        assert heard.notes.pop(0) == bench.place
+    else:
+        bench.check("sound_first", "sound_last", listener=heard)
+    assert len(heard.outcomes) == 2
+    assert heard.notes[0].startswith(f"waiting for another cuprof process (pid {holder.pid}) that measures on ")
