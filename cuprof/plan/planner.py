@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +14,7 @@ from cuprof.family.model import Family, Signature, Variant
 from cuprof.family.program import Program
 from cuprof.family.requirements import check_requirements
 from cuprof.family.trace import describe, place_of
+from cuprof.garbage import collector_paused
 from cuprof.plan.identity import Identifier, defines_json, flat_json, frame_json, frame_key, headers_of
 from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
@@ -50,7 +49,7 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     choice = read_selection(family, selection)
     contract = hash_text(contract_text(family))
     lines = [_VariantPlanner(family, variant, devices, contract) for variant in choice.variants]
-    with _collector_paused():
+    with collector_paused():
         return _expand(family, selection, choice, lines)
 
 
@@ -87,18 +86,6 @@ def _expand(family: Family, selection: Selection, choice: Choice, lines: list[_V
         if name not in present and not {*reasons} <= {each.reason for each in excluded if each.is_impossible}
     ]
     return Plan(family, selection, tuple(trials), tuple(excluded), (*choice.notes, *notes))
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep Python from searching for garbage where a hundred thousand trials are made and none of them is."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class _Problem:
