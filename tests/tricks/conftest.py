@@ -85,7 +85,11 @@ def judge() -> Callable[[str, Trick], Judgement]:
 
     def judge_one(backend: str, trick: Trick) -> Judgement:
         if trick.is_harmless:
-            return judge_harmless(backend)[trick.variant]
+            found = judge_harmless(backend)[trick.variant]
+            if found.is_caught or not trick.caught:
+                return found
+            # Once more, alone: what others on this machine do may make an execution on known inputs as long as a first
+            # meeting, and then the variant is given the benefit of the doubt.
         (found,) = QuickBench(backend, N, SAMPLES).judge([trick], sweep_honest(backend, trick.n))
         return found
 
