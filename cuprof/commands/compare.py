@@ -51,7 +51,6 @@ def _compare(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
     from cuprof.comparison import Options, compare, load_sides
     from cuprof.comparison.sample_more import reason_against, sample_more
-    from cuprof.garbage import collector_paused
     from cuprof.project import find_project
     from cuprof.records import Measure
     from cuprof.statistics import Rule
@@ -60,8 +59,7 @@ def _compare(argv: Sequence[str]) -> int:
 
     project = find_project()
     url = arguments.store or project.database_url
-    with collector_paused():
-        base, new = load_sides(arguments.base, arguments.new, url, arguments.experiment, arguments.sweep)
+    base, new = load_sides(arguments.base, arguments.new, url, arguments.experiment, arguments.sweep)
     against = reason_against(base, new) if arguments.sample_more else ""
     looks = 2 if arguments.sample_more and not against else 1
     options = Options(
@@ -70,14 +68,12 @@ def _compare(argv: Sequence[str]) -> int:
         noise=arguments.noise,
         tunables=arguments.tunables,
     )
-    with collector_paused():
-        comparison = compare(base, new, options)
+    comparison = compare(base, new, options)
     if against:
         print_message(f"--sample-more: {against}")
     elif arguments.sample_more and comparison.undecided:
         comparison = sample_more(comparison, project, make_observer)
-    with collector_paused():
-        print_comparison(comparison, arguments.format, everything=arguments.all)
+    print_comparison(comparison, arguments.format, everything=arguments.all)
     return comparison.exit_code
 
 

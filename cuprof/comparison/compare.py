@@ -14,6 +14,7 @@ from cuprof.comparison.noise import find_noises, noise_between, noise_within
 from cuprof.comparison.shared import contrasts_of
 from cuprof.comparison.stored import forget_samples, read_samples
 from cuprof.errors import SelectionError
+from cuprof.garbage import collector_paused
 from cuprof.records import FAILED, Measure
 from cuprof.statistics.contrast import Contrast, Contrasts, Pair, contrast_all
 from cuprof.statistics.noise import PREPARED, Noise
@@ -126,6 +127,7 @@ class Comparison:
         return 1 if slower or self.broken else 0
 
 
+@collector_paused()
 def compare(base: Side, new: Side, options: Options | None = None) -> Comparison:
     """Compare every trial of BASE with its counterpart in NEW.
 

@@ -18,6 +18,7 @@ from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
 from cuprof.engine.provenance import run_git
 from cuprof.errors import UnknownNameError, UsageError
+from cuprof.garbage import collector_paused
 from cuprof.passwords import hide_passwords
 from cuprof.point import Point
 from cuprof.project import find_project
@@ -41,6 +42,7 @@ _DATABASE = re.compile(r"(?P<file>.+\.(?:sqlite3?|db))(?::(?P<sweep>\d+|latest(?
 _URL = re.compile(r"(?P<url>\w[\w+]*://.+?)(?:#(?P<sweep>\d+|latest(?:~\d+)?))?")
 
 
+@collector_paused()
 def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int | None = None) -> tuple[Side, Side]:
     """Return both sides.
 

@@ -16,7 +16,7 @@ from cuprof.backends.registry import is_host
 from cuprof.comparison.entries import Entry
 from cuprof.measure.method import relevant_settings
 from cuprof.reading.devices import list_devices
-from cuprof.reading.measured import MeasuredTiming, iter_measured, measured_of
+from cuprof.reading.measured import MeasuredRow, MeasuredTiming, iter_measured, measured_of
 from cuprof.reading.references import list_references
 from cuprof.reading.samples import SampleArrays, iter_samples
 from cuprof.reading.sweeps import list_sources, read_configurations
@@ -48,10 +48,11 @@ def read_entries(
         rows: what `list_trials` returns of them, where they have been read already.
     """
     devices = {device.id: device for device in list_devices(connection)}
+    measured: Iterable[MeasuredRow]
     if rows is None:
-        measured_in = list_sources(connection, sweep_ids)
+        measured_in, measured = list_sources(connection, sweep_ids), iter_measured(connection, sweep_ids, variants)
     else:
-        measured_in = sorted({row.run.sweep_id for row in rows if row.run})
+        measured_in, measured = sorted({row.run.sweep_id for row in rows if row.run}), map(measured_of, rows)
     configurations = read_configurations(connection, measured_in)
     shelf = Shelf(connection.engine)
     references: dict[tuple[int, str], tuple[str, dict[Measure, Series]]] = {}
@@ -76,7 +77,7 @@ def read_entries(
 
     entries: dict[tuple[Any, ...], Entry] = {}
     with checking(connection.engine.url):
-        for row in iter_measured(connection, sweep_ids, variants) if rows is None else map(measured_of, rows):
+        for row in measured:
             timings = {timing.measure: timing for timing in row.timings if row.state is State.OK and _is_told(timing)}
             settings, hashes = methods(
                 row.run_sweep_id, tuple([(each.measure, each.version, each.method) for each in timings.values()])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cuprof.garbage import collector_paused
 from cuprof.terminal.output import print_json, print_lines, terminal_width
 from cuprof.terminal.table import Column, Line, Row, layout
 from cuprof.wording import list_first
@@ -24,6 +25,7 @@ MOST_SAME = 20
 MOST_NAMES = 5
 
 
+@collector_paused()
 def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:
     """Print a comparison as a "table", "json" or "markdown"; `everything` lists also every trial that is the same."""
     if output == "json":
