@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy.engine import Connection
 
 from cuprof.comparison.entries import Side
+from cuprof.comparison.helper import Helper, count_helpful
 from cuprof.comparison.kernel_tuner import is_kernel_tuner, read_kernel_tuner
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
@@ -36,6 +38,8 @@ FORMS = (
     "nvbench's or Kernel Tuner's (out.json)"
 )
 MOST_SWEEPS = 3
+FILE = ".json"
+"""What the names of other tools' files end with."""
 _SWEEP = re.compile(r"\d+|latest(~\d+)?")
 _COMMIT = re.compile(r"[0-9a-f]{4,40}")
 _DATABASE = re.compile(r"(?P<file>.+\.(?:sqlite3?|db))(?::(?P<sweep>\d+|latest(?:~\d+)?))?")
@@ -64,7 +68,24 @@ def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int |
         return finder.variants(base, new)
     if sweep is not None:
         raise UsageError(f"--sweep {sweep} says where variants are taken from, and {base!r} is none; {FORMS}")
-    return finder.find(base), finder.find(new)
+    return _find_both(finder, base, new)
+
+
+def _find_both(finder: Finder, base: str, new: str) -> tuple[Side, Side]:
+    """Return both sides, two stored ones read side by side: of very many trials, reading takes the longest time."""
+    if count_helpful() == 1 or base.endswith(FILE) or new.endswith(FILE):
+        return finder.find(base), finder.find(new)
+    with closing(Helper(partial(finder.find, base), _itself)) as helper:
+        try:
+            of_new = finder.find(new)
+        except Exception:
+            helper.answer()  # what is wrong with BASE is said first
+            raise
+        return helper.answer(), of_new
+
+
+def _itself(side: Side) -> Side:
+    return side
 
 
 @dataclass(frozen=True)
@@ -82,7 +103,7 @@ class Finder:
 
     def is_variant(self, text: str) -> bool:
         """Return whether the text can only be a variant, or is the name of a stored one."""
-        if text.endswith(".json") or _SWEEP.fullmatch(text) or _DATABASE.fullmatch(text) or _URL.fullmatch(text):
+        if text.endswith(FILE) or _SWEEP.fullmatch(text) or _DATABASE.fullmatch(text) or _URL.fullmatch(text):
             return False
         if text.startswith("git:") or not text or Path(text).exists():
             return False
@@ -90,7 +111,7 @@ class Finder:
 
     def find(self, text: str) -> Side:
         """Return a side that is no variant."""
-        if text.endswith(".json"):
+        if text.endswith(FILE):
             if not Path(text).is_file():
                 raise UsageError(f"there is no file {text}; {FORMS}")
             read = read_kernel_tuner if is_kernel_tuner(Path(text)) else read_nvbench

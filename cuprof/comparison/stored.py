@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.pool import Pool
 
 from cuprof.backends.registry import is_host
@@ -23,7 +23,7 @@ from cuprof.reading.sweeps import list_sources, read_configurations
 from cuprof.reading.trials import TrialRow
 from cuprof.records import Measure, State
 from cuprof.statistics.series import Series
-from cuprof.store.connection import READING, checking, explained
+from cuprof.store.connection import READING, checking, explained, make_engine
 
 FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
@@ -136,6 +136,9 @@ class Shelf:
         self._elsewhere: Pool | None = None
         finalize(self, engine.dispose)
 
+    def __reduce__(self) -> tuple[Callable[[URL], Shelf], tuple[URL]]:
+        return _open_shelf, (self._engine.url,)
+
     def read(self, series: Iterable[StoredSeries]) -> None:
         """Read the samples of those series that have none."""
         missing = [each for each in series if not each.is_read]
@@ -178,6 +181,9 @@ class StoredSeries(Series):
         stored_ns: float
         is_read: bool
 
+    def __reduce__(self) -> tuple[type[StoredSeries], tuple[Any, ...]]:
+        return StoredSeries, (self.shelf, self.timing_id, self.stored_ns, self.together, self.tick_ns)
+
     def __getattr__(self, name: str) -> Any:
         if name not in ("durations", "rounds"):
             raise AttributeError(name)
@@ -204,6 +210,10 @@ class StoredSeries(Series):
     def median_ns(self) -> float:
         """Return the median of the samples."""
         return self.stored_ns or super().median_ns
+
+
+def _open_shelf(url: URL) -> Shelf:
+    return Shelf(make_engine(url, read_only=True))
 
 
 _NO_REFERENCE = ("", NONE)

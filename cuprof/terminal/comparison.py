@@ -132,11 +132,13 @@ def _table(comparison: Comparison, everything: bool) -> tuple[list[Column], list
         Column("interval"),
     ]
     rows = []
+    matches = {id(row.match): row for row in shown}  # most have two rows, cold and hot
+    labels = {key: row.label for key, row in matches.items()}
     for row in shown:
         verdict, ratio, low, high, *_ = row.judgement
         cells = (
             MARKS[verdict],
-            row.label,
+            labels[id(row.match)],
             *([row.match.new.device] if devices else []),
             *([row.measure.value] if several else []),
             _number(scale.format(row.base_ns)),

@@ -3,7 +3,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,13 +11,12 @@ import pytest
 from made import Made, fill
 
 from cuprof.comparison import compare, load_sides, shared
-from cuprof.comparison.shared import SharedContrasts, _Helper, contrasts_of
+from cuprof.comparison.shared import SharedContrasts, contrasts_of
 from cuprof.statistics.contrast import Contrasts, Pair, contrast_all
 from cuprof.statistics.series import Series
 from cuprof.store import Store
 
 COUNT, SHARERS = 11, 3
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # these are the test runner's
 
 
 def make(start: int, end: int) -> Contrasts:
@@ -78,22 +76,6 @@ def test_what_no_process_may_be_started_for_is_made_here(allowed: int, monkeypat
     with closing(SharedContrasts(make, COUNT, SHARERS)) as contrasts:
         assert len(multiprocessing.active_children()) == allowed
         assert is_like_one(contrasts)
-
-
-@pytest.mark.parametrize("read", [False, True])
-def test_processes_whose_asker_was_killed_end_without_a_word(read: bool, capfd: pytest.CaptureFixture[str]) -> None:
-    """Its end of the connection goes with it: before the facts are read, or with an answer that nobody has read."""
-    helper = _Helper(make, 0, COUNT)
-    if read:
-        helper.answer()
-        helper.ask(Contrasts.find_differing, 0.05, np.arange(COUNT))
-        while not helper._connection.poll():
-            time.sleep(0.01)
-    helper._connection.close()
-    helper._process.join(timeout=30)
-    assert helper._process.exitcode == 0
-    helper.close()
-    assert capfd.readouterr().err == ""
 
 
 def test_an_error_of_a_part_is_raised_here() -> None:

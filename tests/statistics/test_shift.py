@@ -8,6 +8,7 @@ from scipy import stats
 
 from cuprof.statistics.shift import (
     Shift,
+    _order,
     effective_counts,
     placement_variances,
     shifts_between,
@@ -26,7 +27,16 @@ def shift_of_pairs(differences: np.ndarray) -> Shift:
 
 
 def effective_count(series: np.ndarray) -> float:
-    return float(effective_counts(series[None])[0])
+    return float(effective_counts(np.argsort(series[None], axis=1, kind="stable"))[0])
+
+
+@pytest.mark.parametrize("size", [1, 2, 17, 100, 400])
+def test_equal_samples_keep_their_order(size: int) -> None:
+    drawn = RNG(size).normal(size=(30, size))
+    for rows in (drawn, np.round(drawn), np.where(np.arange(30)[:, None] % 2, np.round(4 * drawn), drawn)):
+        order, ascending = _order(rows)
+        assert (order == np.argsort(rows, axis=1, kind="stable")).all()
+        assert (ascending == np.sort(rows, axis=1)).all()
 
 
 def test_the_estimates_are_those_of_hodges_and_lehmann() -> None:
