@@ -2,126 +2,111 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import Integer, String, UniqueConstraint
-from sqlalchemy.orm import Mapped, mapped_column
 
-from cuprof.store.columns import UtcTime
-from cuprof.store.models import Base, Hash64, Key, Word, reference
+from cuprof.store.columns import Json, Real, Text, UtcTime, Whole
+from cuprof.store.models import Base, Word, column, key, optional, reference
 
 
-class Artifact(Base):
+class Artifact(Base, table="artifact"):
     """A kept profiler report."""
 
-    __tablename__ = "artifact"
-    id: Mapped[Key]
-    sha256: Mapped[Hash64] = mapped_column(String(64), unique=True)
-    path: Mapped[str]
-    kind: Mapped[Word]
-    size_bytes: Mapped[int]
-    tool_version: Mapped[Word]
-    command: Mapped[list[Any]]
+    id = key()
+    sha256 = column(Word, unique=True)
+    path = column(Text)
+    kind = column(Word)
+    size_bytes = column(Whole)
+    tool_version = column(Word)
+    command = column(Json(list))
 
 
-class Profile(Base):
+class Profile(Base, table="profile"):
     """One pass of the profiler over one trial, or one named group of foreign launches."""
 
-    __tablename__ = "profile"
-    id: Mapped[Key]
-    trial_id: Mapped[int | None] = reference("trial.id", index=True)
-    sweep_id: Mapped[int | None] = reference("sweep.id", index=True)
-    artifact_id: Mapped[int | None] = reference("artifact.id")
-    name: Mapped[str]
-    state: Mapped[Word]
-    message: Mapped[str]
-    log: Mapped[str]
-    metric_set: Mapped[Word]
-    metrics: Mapped[list[Any]]
-    missing: Mapped[dict[str, Any]]
-    cache_mode: Mapped[Word]
-    started_at: Mapped[float | None] = mapped_column(UtcTime)
-    duration_ns: Mapped[int]
-    recorded_at: Mapped[float] = mapped_column(UtcTime)
-    clock_control: Mapped[Word]
-    replay: Mapped[Word]
+    id = key()
+    trial_id = reference("trial.id", index=True, null=True)
+    sweep_id = reference("sweep.id", index=True, null=True)
+    artifact_id = reference("artifact.id", null=True)
+    name = column(Text)
+    state = column(Word)
+    message = column(Text)
+    log = column(Text)
+    metric_set = column(Word)
+    metrics = column(Json(list))
+    missing = column(Json(dict))
+    cache_mode = column(Word)
+    started_at = optional(UtcTime)
+    duration_ns = column(Whole)
+    recorded_at = column(UtcTime)
+    clock_control = column(Word)
+    replay = column(Word)
 
 
-class Launch(Base):
+class Launch(Base, table="launch", parts=[UniqueConstraint("profile_id", "ordinal")]):
     """One kernel launch that the profiler saw."""
 
-    __tablename__ = "launch"
-    __table_args__ = (UniqueConstraint("profile_id", "ordinal"),)
-    id: Mapped[Key]
-    profile_id: Mapped[int] = reference("profile.id", owned=True)
-    ordinal: Mapped[int] = mapped_column(Integer)
-    kernel: Mapped[str]
-    grid_x: Mapped[int]
-    grid_y: Mapped[int]
-    grid_z: Mapped[int]
-    block_x: Mapped[int]
-    block_y: Mapped[int]
-    block_z: Mapped[int]
-    registers: Mapped[int | None]
-    shared_static_bytes: Mapped[int | None]
-    shared_dynamic_bytes: Mapped[int | None]
-    duration_ns: Mapped[float | None]
-    details: Mapped[dict[str, Any]]
+    id = key()
+    profile_id = reference("profile.id", owned=True)
+    ordinal = column(Integer)
+    kernel = column(Text)
+    grid_x = column(Whole)
+    grid_y = column(Whole)
+    grid_z = column(Whole)
+    block_x = column(Whole)
+    block_y = column(Whole)
+    block_z = column(Whole)
+    registers = optional(Whole)
+    shared_static_bytes = optional(Whole)
+    shared_dynamic_bytes = optional(Whole)
+    duration_ns = optional(Real)
+    details = column(Json(dict))
 
 
-class Metric(Base):
+class Metric(Base, table="metric", parts=[UniqueConstraint("name", "unit", "rollup")]):
     """A counter's name, unit and rule; a rule or unit that changes makes a new row, so old values keep theirs."""
 
-    __tablename__ = "metric"
-    __table_args__ = (UniqueConstraint("name", "unit", "rollup"),)
-    id: Mapped[Key]
-    name: Mapped[str] = mapped_column(String(256))
-    unit: Mapped[Word]
-    rollup: Mapped[str] = mapped_column(String(256))
-    meaning: Mapped[str]
+    id = key()
+    name = column(String(256))
+    unit = column(Word)
+    rollup = column(String(256))
+    meaning = column(Text)
 
 
-class Counter(Base):
+class Counter(Base, table="counter", sqlite_with_rowid=False):
     """One metric of one launch."""
 
-    __tablename__ = "counter"
-    __table_args__ = ({"sqlite_with_rowid": False},)
-    launch_id: Mapped[int] = reference("launch.id", primary=True, owned=True)
-    metric_id: Mapped[int] = reference("metric.id", primary=True, index=True)
-    cache_mode: Mapped[Word]
-    value: Mapped[float | None]
-    text: Mapped[str | None]
-    instances: Mapped[dict[str, Any] | None]
+    launch_id = reference("launch.id", primary=True, owned=True)
+    metric_id = reference("metric.id", primary=True, index=True)
+    cache_mode = column(Word)
+    value = optional(Real)
+    text = optional(Text)
+    instances = optional(Json(dict))
 
 
-class TrialCounter(Base):
+class TrialCounter(Base, table="trial_counter", sqlite_with_rowid=False):
     """One metric rolled up over the launches of one profile, by the rule kept with the metric."""
 
-    __tablename__ = "trial_counter"
-    __table_args__ = ({"sqlite_with_rowid": False},)
-    profile_id: Mapped[int] = reference("profile.id", primary=True, owned=True)
-    metric_id: Mapped[int] = reference("metric.id", primary=True, index=True)
-    trial_id: Mapped[int | None] = reference("trial.id", index=True)
-    cache_mode: Mapped[Word]
-    value: Mapped[float | None]
-    text: Mapped[str | None]
-    instances: Mapped[dict[str, Any] | None]
+    profile_id = reference("profile.id", primary=True, owned=True)
+    metric_id = reference("metric.id", primary=True, index=True)
+    trial_id = reference("trial.id", index=True, null=True)
+    cache_mode = column(Word)
+    value = optional(Real)
+    text = optional(Text)
+    instances = optional(Json(dict))
 
 
-class Advice(Base):
+class Advice(Base, table="advice", parts=[UniqueConstraint("launch_id", "ordinal")]):
     """A piece of Nsight's advice about one launch."""
 
-    __tablename__ = "advice"
-    __table_args__ = (UniqueConstraint("launch_id", "ordinal"),)
-    id: Mapped[Key]
-    launch_id: Mapped[int] = reference("launch.id", owned=True)
-    ordinal: Mapped[int] = mapped_column(Integer)
-    rule: Mapped[str]
-    severity: Mapped[Word]
-    title: Mapped[str]
-    text: Mapped[str]
-    section: Mapped[str]
-    speedup: Mapped[float | None]
+    id = key()
+    launch_id = reference("launch.id", owned=True)
+    ordinal = column(Integer)
+    rule = column(Text)
+    severity = column(Word)
+    title = column(Text)
+    text = column(Text)
+    section = column(Text)
+    speedup = optional(Real)
 
 
 __all__ = ["Advice", "Artifact", "Counter", "Launch", "Metric", "Profile", "TrialCounter"]
