@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from cuprof.comparison.entries import Entry, Side
@@ -22,8 +23,8 @@ from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
 from cuprof.wording import list_first
 
-AT_ONCE = 3000
-"""Pairs whose samples are held at one time."""
+AT_ONCE = 1_500_000
+"""About how many samples are held at one time, in pairs."""
 
 
 @dataclass(frozen=True)
@@ -231,8 +232,8 @@ def contrast_matched(
 ) -> list[Contrast]:
     """Return the contrast of each pair; of the samples of very many a part is held at a time."""
     found: list[Contrast] = []
-    for start in range(0, len(pairs), AT_ONCE):
-        part = pairs[start : start + AT_ONCE]
+    for start, end in pairwise(_bounds(pairs)):
+        part = pairs[start:end]
         series = [side.series[measure] for pair, measure in part for side in (pair.base, pair.new)]
         read_samples(series)
         found += contrast_all(
@@ -241,9 +242,22 @@ def contrast_matched(
                 for (pair, measure), bridge in zip(part, find_bridges(part), strict=True)
             ]
         )
-        if len(part) == AT_ONCE:  # of few they may be wanted again
+        if end < len(pairs):  # of few they may be wanted again
             forget_samples(series)
     return found
+
+
+def _bounds(pairs: Sequence[tuple[Match, Measure]]) -> Iterator[int]:
+    """Yield where the parts begin whose samples are held at one time, and where the last one ends."""
+    held = AT_ONCE
+    for place, (pair, measure) in enumerate(pairs):
+        size = pair.base.series[measure].size + pair.new.series[measure].size
+        held += size
+        if held > AT_ONCE:
+            yield place
+            held = size
+    if pairs:
+        yield len(pairs)
 
 
 def _noise(noises: Mapping[str, SweepNoise], pair: Match, measure: Measure) -> Noise:

@@ -160,29 +160,32 @@ class StoredSeries(Series):
 
     Args:
         median_ns: as it is stored; 0 where it is of samples without a logarithm too.
+        count: about how many samples; 0 where only reading them tells.
     """
 
     # Without a dictionary of its own, unless its quartiles are asked for: there may be some hundred thousand.
-    __slots__ = ("durations", "is_read", "rounds", "shelf", "stored_ns", "tick_ns", "timing_id", "together")
+    __slots__ = ("count", "durations", "is_read", "rounds", "shelf", "stored_ns", "tick_ns", "timing_id", "together")
 
     def __init__(
-        self, shelf: Shelf, timing_id: int, median_ns: float, together: str = "", tick_ns: float = 0.0
+        self, shelf: Shelf, timing_id: int, median_ns: float, together: str = "", tick_ns: float = 0.0, count: int = 0
     ) -> None:
         _set(self, "shelf", shelf)
         _set(self, "timing_id", timing_id)
         _set(self, "stored_ns", median_ns)
         _set(self, "together", together)
         _set(self, "tick_ns", tick_ns)
+        _set(self, "count", count)
         _set(self, "is_read", False)
 
     if TYPE_CHECKING:
         shelf: Shelf
         timing_id: int
         stored_ns: float
+        count: int
         is_read: bool
 
     def __reduce__(self) -> tuple[type[StoredSeries], tuple[Any, ...]]:
-        return StoredSeries, (self.shelf, self.timing_id, self.stored_ns, self.together, self.tick_ns)
+        return StoredSeries, (self.shelf, self.timing_id, self.stored_ns, self.together, self.tick_ns, self.count)
 
     def __getattr__(self, name: str) -> Any:
         if name not in ("durations", "rounds"):
@@ -207,6 +210,11 @@ class StoredSeries(Series):
             object.__delattr__(self, "rounds")
 
     @property
+    def size(self) -> int:
+        """Return about how many samples there are."""
+        return self.count or super().size
+
+    @property
     def median_ns(self) -> float:
         """Return the median of the samples."""
         return self.stored_ns or super().median_ns
@@ -227,4 +235,4 @@ def _is_told(timing: MeasuredTiming) -> bool:
 
 def _series(timing: MeasuredTiming, shelf: Shelf) -> Series:
     median_ns = timing.median_ns if timing.min_ns is not None and timing.min_ns > 0 else None
-    return StoredSeries(shelf, timing.id, median_ns or 0.0, timing.rotation, timing.tick_ns)
+    return StoredSeries(shelf, timing.id, median_ns or 0.0, timing.rotation, timing.tick_ns, timing.sample_count)

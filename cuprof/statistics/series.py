@@ -37,6 +37,11 @@ class Series:
     relative_error: float = 0.0
     tick_ns: float = 0.0
 
+    @property
+    def size(self) -> int:
+        """Return how many samples there are."""
+        return self.durations.size
+
     @cached_property
     def spread(self) -> np.ndarray:
         """Return the samples ascending, ns, equal ones spread over their tick."""

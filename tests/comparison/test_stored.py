@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,10 +12,12 @@ import sqlalchemy as sa
 from made import Made, fill
 
 from cuprof.comparison import Entry, Side, compare
-from cuprof.comparison.stored import StoredSeries, read_entries, read_samples
+from cuprof.comparison.matching import Match
+from cuprof.comparison.stored import StoredSeries, forget_samples, read_entries, read_samples
 from cuprof.errors import StoreError
 from cuprof.records import Measure
 from cuprof.statistics import Series
+from cuprof.statistics.noise import NO_NOISE
 from cuprof.store import Store
 
 COUNT = 30
@@ -50,6 +53,28 @@ def test_a_median_needs_no_samples_and_is_theirs(store: Store, entries: list[Ent
         assert not queries
         assert told == [series.quartiles.median_ns for series in series_of(entries)]
         assert len(queries) == COUNT
+
+
+@pytest.mark.parametrize(("held", "parts"), [(1, COUNT // 2), (119, COUNT // 2), (240, 8), (60 * COUNT, 1)])
+def test_samples_are_held_of_a_part_at_a_time(
+    store: Store, entries: list[Entry], monkeypatch: pytest.MonkeyPatch, held: int, parts: int
+) -> None:
+    """A part has 60 samples of each side of a pair, as many pairs as may be held, and at least one."""
+    module = sys.modules[compare.__module__]
+    pairs = [(Match(*both), Measure.COLD) for both in zip(entries[::2], entries[1::2], strict=True)]
+
+    def contrast() -> list[tuple[float, ...]]:
+        found = module.contrast_matched(pairs, lambda *_: NO_NOISE)
+        return [(each.log_ratio, *each.log_bounds(0.05)) for each in found]
+
+    together = contrast()
+    forget_samples(series_of(entries))
+    monkeypatch.setattr(module, "AT_ONCE", held)
+    with queries_of(store) as queries:
+        assert contrast() == together
+        assert len(queries) == parts
+    held_still = [series for series in series_of(entries) if isinstance(series, StoredSeries) and series.is_read]
+    assert len(held_still) == (COUNT if parts == 1 else 2)
 
 
 def test_samples_of_many_are_read_at_once(store: Store, entries: list[Entry]) -> None:
