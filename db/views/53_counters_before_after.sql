@@ -17,20 +17,42 @@ timed AS MATERIALIZED (
         ) AS median_ns
     FROM profiled AS q
 ),
+-- By the tables themselves: of the view sweep_trials a planner without statistics would first make every row.
+members AS MATERIALIZED (
+    SELECT q.*, m.sweep_id, m.ordinal, m.run_id, m.device_id FROM timed AS q
+    JOIN sweep_trial AS m ON m.trial_id = q.trial_id
+),
 ranked AS MATERIALIZED (
     SELECT
-        m.*,
-        q.cache_mode,
-        q.clock_control,
-        q.replay,
+        m.sweep_id,
+        s.name AS sweep,
+        s.experiment,
+        s.baseline,
+        m.ordinal,
+        m.trial_id,
+        v.family,
+        v.name AS variant,
+        p.id AS problem_id,
+        p.label AS problem,
+        CAST(p.coordinates AS TEXT) AS problem_json,
+        t.tunables_label AS tunables,
+        d.name AS device,
+        d.comparable AS device_key,
+        m.cache_mode,
+        m.clock_control,
+        m.replay,
         ROW_NUMBER() OVER (
-            PARTITION BY
-                m.sweep_id, m.variant, m.problem_id, m.device_key, q.cache_mode, q.clock_control, q.replay
-            ORDER BY CASE WHEN q.median_ns IS NULL THEN 1 ELSE 0 END, q.median_ns, m.ordinal
+            PARTITION BY m.sweep_id, v.name, p.id, d.comparable, m.cache_mode, m.clock_control, m.replay
+            ORDER BY CASE WHEN m.median_ns IS NULL THEN 1 ELSE 0 END, m.median_ns, m.ordinal
         ) AS place
-    FROM timed AS q
-    JOIN sweep_trials AS m ON m.trial_id = q.trial_id
-    WHERE m.expected = 'right' AND m.state IN ('ok', 'planned') AND m.newest_state <> 'wrong_result'
+    FROM members AS m
+    JOIN sweep AS s ON s.id = m.sweep_id
+    JOIN trial AS t ON t.id = m.trial_id
+    JOIN variant AS v ON v.id = t.variant_id
+    JOIN problem AS p ON p.id = t.problem_id
+    LEFT JOIN run AS r ON r.id = m.run_id
+    LEFT JOIN device AS d ON d.id = COALESCE(r.device_id, m.device_id, t.device_id)
+    WHERE v.expected = 'right' AND COALESCE(r.state, 'planned') IN ('ok', 'planned') AND t.state <> 'wrong_result'
 ),
 valued AS MATERIALIZED (
     -- the newest value of each metric, as in the view `counters`
