@@ -16,14 +16,14 @@ import msgspec
 
 from cuprof.errors import MissingDependencyError, StoreError, UsageError
 from cuprof.reading.frames import make_frame
-from cuprof.reading.rows import Rows, plain_columns
+from cuprof.reading.rows import Batch, Rows, is_plain, plain_column, plain_columns
 
 
 def iter_csv(rows: Rows) -> Iterator[str]:
     """Yield the rows as CSV, piece by piece, the columns' names first; no value is an empty field."""
-    head = _csv_lines([[name] for name in rows.names])
+    head = _csv_lines(rows.names, [rows.names])
     for batch in rows.batches:
-        yield head + _csv_lines(plain_columns(rows.names, batch))
+        yield head + _csv_lines(rows.names, batch)
         head = ""
     yield head
 
@@ -104,23 +104,27 @@ def _json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _csv_lines(columns: Sequence[Sequence[Any]]) -> str:
+def _csv_lines(names: Sequence[str], rows: Batch) -> str:
     """Return the lines of some rows; by columns, since a view's cells are mostly floats and repeated texts."""
-    fields = [_fields(column) for column in columns]
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    fields = [_fields(name, column) for name, column in zip(names, columns, strict=True)]
     if len(fields) == 1:  # an empty line would be no row
         fields = [[field or '""' for field in fields[0]]]
     return "\n".join(chain(map(",".join, zip(*fields, strict=True)), [""]))
 
 
-def _fields(values: Sequence[Any]) -> Sequence[str]:
+def _fields(name: str, values: Sequence[Any]) -> Sequence[str]:
     kinds = set(map(type, values))
     is_whole = type(None) not in kinds
     kinds.discard(type(None))
     if kinds in ({float}, {int}):
         text = msgspec.json.encode(values)[1:-1].decode()
-        # else Python and JSON may write it in two ways; infinities are null in JSON
+        # else Python and JSON may write it in two ways; infinities and what is no number are null in JSON
         if "e" not in text and "0.0000" not in text and text.count("null") == (0 if is_whole else values.count(None)):
             return (text if is_whole else text.replace("null", "")).split(",")
+    if not is_plain(name, kinds):
+        values = plain_column(name, values)
+        kinds, is_whole = set(map(type, values)), None not in values
     texts = values if kinds == {str} else list(map(str, values))
     if not is_whole:
         texts = ["" if value is None else text for value, text in zip(values, texts, strict=True)]

@@ -33,11 +33,19 @@ def plain_columns(names: Sequence[str], rows: Batch) -> list[Sequence[Any]]:
     value is None, and where a column holds a float all of its numbers are floats.
     """
     columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(names)
-    return [_plain_column(name, values) for name, values in zip(names, columns, strict=True)]
+    return [plain_column(name, values) for name, values in zip(names, columns, strict=True)]
 
 
-def _plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:
+def is_plain(name: str, kinds: set[type]) -> bool:
+    """Return whether a column of this name, whose values are of these types or None, is what `plain_column` returns."""
+    return kinds <= {int, bool} or (kinds == {str} and not name.endswith("_at"))
+
+
+def plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    """Return the values of one column; see `plain_columns`."""
     kinds = set(map(type, values)) - {type(None)}
+    if is_plain(name, kinds):
+        return values
     if kinds & {Decimal, dict, list}:
         values = [_plain(value) for value in values]
         kinds = set(map(type, values)) - {type(None)}
