@@ -268,10 +268,13 @@ def _noise(noises: Mapping[str, SweepNoise], pair: Match, measure: Measure) -> N
 
 def _method_difference(pair: Match, measure: Measure) -> str:
     """Return how the timing methods differ; times of different methods are never compared."""
-    if pair.base.methods.get(measure) == pair.new.methods.get(measure):
-        return ""
     base, new = pair.base.settings.get(measure, {}), pair.new.settings.get(measure, {})
     if "tool" in base or "tool" in new:  # another tool's method is another by nature; the side's note says so
+        return ""
+    if pair.base.backend != pair.new.backend:  # their versions and settings may be equal by chance
+        both = f"{pair.base.backend} and {pair.new.backend}"
+        return f"timed by different methods, those of {both}; the sweep's page has their ratio"
+    if pair.base.methods.get(measure) == pair.new.methods.get(measure):
         return ""
     differing = [name for name in sorted({*base, *new}) if base.get(name) != new.get(name)]
     if not differing:

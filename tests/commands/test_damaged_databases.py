@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,7 @@ def run_all(cli: Callable[..., Result], project: Project, seeds: range) -> None:
     file.parent.mkdir()
     faults = []
     for seed in seeds:
+        gc.collect()  # a connection that an error holds would take part in what becomes of the file
         shutil.copy(WHOLE, file)
         how = damage(file, seed)
         for command in COMMANDS:
