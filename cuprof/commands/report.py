@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
 
 def task(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment and print its path."""
-    from cuprof.analysis import load_study
+    from cuprof.analysis.load import load_study
     from cuprof.family.loader import family_name
     from cuprof.report import page_name, write
     from cuprof.store import Store

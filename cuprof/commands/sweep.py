@@ -14,7 +14,7 @@ from cuprof.project import Project, try_writing
 from cuprof.terminal.output import print_message
 
 if TYPE_CHECKING:
-    from cuprof.analysis import Study
+    from cuprof.analysis.study import Study
     from cuprof.config import SweepConfig
     from cuprof.engine.sweep import SweepResult
 
@@ -134,7 +134,7 @@ def task(config: SweepConfig, project: Project) -> int:
 def _import_ahead(with_page: bool) -> None:
     """Import what the results are read, compared and written with: half a second that would follow the last trial."""
     for name in (
-        "cuprof.analysis",
+        "cuprof.analysis.load",
         "scipy.special",
         "cuprof.terminal.results",
         *(["cuprof.report"] if with_page else []),
@@ -174,7 +174,7 @@ def _show_results(config: SweepConfig, project: Project, result: SweepResult) ->
 
 def _read_study(project: Project, result: SweepResult) -> tuple[Study, int | None]:
     """Return what is stored of a sweep, and its number where a newer one has the page's name."""
-    from cuprof.analysis import load_study
+    from cuprof.analysis.load import load_study
     from cuprof.reading.sweeps import is_newest
     from cuprof.store import Store
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cuprof.project import Project
 
 if TYPE_CHECKING:
-    from cuprof.analysis import Study
+    from cuprof.analysis.study import Study
 
 
 class Comparison:

@@ -150,7 +150,7 @@ def _capture(
 
 def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:
     """Sweep a file that was written, and read what is stored of it."""
-    from cuprof.analysis import load_study
+    from cuprof.analysis.load import load_study
     from cuprof.commands import hydra_app
     from cuprof.commands.hydra_arguments import quoted
     from cuprof.engine.sweep import run_sweep

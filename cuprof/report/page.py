@@ -15,11 +15,17 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from cuprof.analysis import Study, Table, conclude, counter_section, pivot_table, steps_table, values_table
+from cuprof.analysis.conclusions import conclude
+from cuprof.analysis.counters import counter_section
 from cuprof.analysis.experiment import STANDARD
 from cuprof.analysis.failures import failure_groups
 from cuprof.analysis.fastest_table import fastest_table
+from cuprof.analysis.pivot_table import pivot_table
 from cuprof.analysis.quantities import format_ratio
+from cuprof.analysis.steps_table import steps_table
+from cuprof.analysis.study import Study
+from cuprof.analysis.tables import Table
+from cuprof.analysis.values_table import values_table
 from cuprof.errors import StoreError
 from cuprof.interrupts import shielded
 from cuprof.project import bundled

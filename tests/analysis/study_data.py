@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.analysis import Study, StudyTrial, load_study
+from cuprof.analysis.load import load_study
+from cuprof.analysis.study import Study
+from cuprof.analysis.trials import StudyTrial
 from cuprof.family import Point
 from cuprof.reading.trials import RunRow, TimingRow, list_trials
 from cuprof.records import (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from study_data import CPU, GPU, NO_CUDA, STEPS, Made, fill, reduction
 
-from cuprof.analysis import conclude
+from cuprof.analysis.conclusions import conclude
 from cuprof.analysis.failures import failure_groups
 from cuprof.records import State
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from study_data import CPU, GPU, Made, add_counters
 
-from cuprof.analysis import counter_section, load_study
 from cuprof.analysis.counter_sentences import describe_change, format_change
+from cuprof.analysis.counters import counter_section
 from cuprof.analysis.launches import launches_text, rollup_text
+from cuprof.analysis.load import load_study
 from cuprof.analysis.load_counters import Counters
 from cuprof.analysis.trials import grouped
 from cuprof.reading.counters import LaunchCounter

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from cuprof.analysis import load_study
 from cuprof.analysis.fastest_table import ENOUGH, TOP, fastest_table
+from cuprof.analysis.load import load_study
 from cuprof.analysis.tables import Table
 from cuprof.report.page import study_tables
 from tests.analysis.study_data import Made, fill, open_store

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from study_data import Made, add_counters, made_timing, made_trial
 
-from cuprof.analysis import Study, counter_section, load_study
+from cuprof.analysis.counters import counter_section
 from cuprof.analysis.experiment import TableSpec
 from cuprof.analysis.library_profiles import OtherAlgorithm, find_other_algorithms
+from cuprof.analysis.load import load_study
 from cuprof.analysis.pivot_table import pivot_table
+from cuprof.analysis.study import Study
 from cuprof.reading.counters import ProfileDuration
 from cuprof.records import Measure
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from study_data import CPU, GPU, NO_CUDA, Made, fill
 
-from cuprof.analysis import load_study
+from cuprof.analysis.load import load_study
 from cuprof.errors import SelectionError, UnknownNameError
 from cuprof.family import Point
 from cuprof.records import Measure, State

@@ -7,8 +7,8 @@ from typing import Any
 
 from study_data import made_timing, made_trial
 
-from cuprof.analysis import StudyTrial
 from cuprof.analysis.sampling_notes import sampling_notes
+from cuprof.analysis.trials import StudyTrial
 from cuprof.records import ENERGY_UNAVAILABLE, Measure, State
 
 WIDE = {"stopped_by": "time", "interval": (99.9, 103.0)}

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 from study_data import CPU, NO_CUDA, STEPS, Made, add_counters
 
-from cuprof.analysis import load_study, pivot_table, steps_table, values_table
 from cuprof.analysis.experiment import SumSpec, TableSpec
+from cuprof.analysis.load import load_study
+from cuprof.analysis.pivot_table import pivot_table
+from cuprof.analysis.steps_table import steps_table
+from cuprof.analysis.values_table import values_table
 from cuprof.records import State
 
 YAML = """

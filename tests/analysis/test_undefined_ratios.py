@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from study_data import Made, add_counters
 
-from cuprof.analysis import counter_section, load_study
+from cuprof.analysis.counters import counter_section
 from cuprof.analysis.experiment import TableSpec
+from cuprof.analysis.load import load_study
 from cuprof.analysis.pivot_table import pivot_table
 from cuprof.analysis.undefined_ratios import explain
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.analysis import load_study
+from cuprof.analysis.load import load_study
 from cuprof.commands import portfolio
 from cuprof.config.model import MeasureConfig, SearchConfig, SweepConfig
 from cuprof.engine.runner import JobRunner

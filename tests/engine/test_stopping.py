@@ -40,7 +40,7 @@ SERVER = """
 import json, os, signal, sys
 from cuprof.commands.main import main
 import cuprof.commands.sweep, cuprof.commands.hydra_app, cuprof.engine.sweep, cuprof.terminal.progress
-import cuprof.analysis, cuprof.terminal.results, hydra
+import cuprof.analysis.load, cuprof.terminal.results, hydra
 for line in sys.stdin:
     pid = os.fork()
     if pid == 0:

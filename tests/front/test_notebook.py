@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cuprof.analysis import load_study
+from cuprof.analysis.load import load_study
 from cuprof.front.comparison import Comparison
 from cuprof.project import Project
 from cuprof.records import Outcome, State

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from study_data import Made, add_counters, fill, open_store, reduction
 
-from cuprof.analysis import load_study
+from cuprof.analysis.load import load_study
 from cuprof.project import bundled
 from cuprof.report import write
 

@@ -7,9 +7,9 @@ import plotly.graph_objects as go
 import pytest
 from study_data import CPU, Made, fill, open_store, reduction
 
-from cuprof.analysis import load_study
 from cuprof.analysis.distribution import MOST_POINTS, thin
 from cuprof.analysis.experiment import STANDARD
+from cuprof.analysis.load import load_study
 from cuprof.analysis.quantities import Scale
 from cuprof.analysis.series import Roof
 from cuprof.project import bundled

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.analysis import Study, load_study
+from cuprof.analysis.load import load_study
+from cuprof.analysis.study import Study
 from cuprof.records import State
 from cuprof.terminal.marks import FAILED_STYLE
 from cuprof.terminal.results import MOST_ROWS, TOP, print_results, result_lines
