@@ -110,16 +110,22 @@ def _run(words: list[str]) -> int:
         print_message(f"error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print_message("interrupted; the same command goes on where this one stopped")
-        return INTERRUPTED
+        return _tell_interrupted()
     except SystemExit as ended:  # a parser that has shown its help
         return int(ended.code or 0)
-    except OSError as error:
+    except Exception as error:
+        if is_requested():  # a library's own tidying up raised this over what the request had left half made
+            return _tell_interrupted()
         explained = explain_full(error)
         if explained is None:
             raise
         print_message(f"error: {explained}")
         return explained.exit_code
+
+
+def _tell_interrupted() -> int:
+    print_message("interrupted; the same command goes on where this one stopped")
+    return INTERRUPTED
 
 
 def explain_full(error: Exception | None) -> StoreError | None:

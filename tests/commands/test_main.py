@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -112,3 +114,24 @@ def test_a_file_of_the_current_folder_hides_no_module(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cuprof", "sweep", "family=reduction", "variants=cpu_numpy", "dry_run=true"]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (run.returncode, "a file of the user" in run.stderr) == (0, False), run.stderr
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_an_error_over_what_an_interrupt_left_half_made_is_an_interrupt(
+    asked: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hydra's copies of its configuration end so: what puts a flag back finds an object that is not whole."""
+
+    def torn(words: list[str]) -> int:
+        if asked:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        raise AttributeError("_flags_cache")
+
+    monkeypatch.setattr(entry, "_dispatch", torn)
+    if asked:
+        assert entry.main(["sweep"]) == 130
+        assert capsys.readouterr().err.startswith("interrupted; ")
+    else:
+        with pytest.raises(AttributeError, match="_flags_cache"):
+            entry.main(["sweep"])
