@@ -21,15 +21,15 @@ import numpy as np
 
 from benchmarks.table import make_parser, report, start
 from cuprof.config.model import LimitsConfig, MeasureConfig
+from cuprof.core.errors import CuprofError
+from cuprof.core.records import Measure, Outcome, State, Timing
 from cuprof.engine.runner import JobRunner
-from cuprof.errors import CuprofError
-from cuprof.family import Family, Point
-from cuprof.family.fingerprint import source_text
-from cuprof.family.loader import load_family
-from cuprof.measure.method import methods
-from cuprof.records import Measure, Outcome, State, Timing
+from cuprof.families import Family, Point
+from cuprof.families.fingerprint import source_text
+from cuprof.families.loader import load_family
 from cuprof.statistics import Judgement, Rule, Series, contrast, judge
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
+from cuprof.worker.method import methods
 
 FOLDER = Path(__file__).with_name("project") / "kernels" / "padded_read"
 SLOWER = 0.015

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuprof.measure.stopping import GROWTH, StoppingRule
 from cuprof.statistics import Contrast, Noise, Rule, Series, Verdict, contrast, judge
 from cuprof.statistics.median import median_interval
 from cuprof.statistics.sweep_noise import estimate_scale
+from cuprof.worker.stopping import GROWTH, StoppingRule
 
 TICK_NS = 32.0
 STOPPING = StoppingRule()

@@ -23,13 +23,13 @@ from benchmarks.gpu import require_gpu
 from benchmarks.space import PROJECT
 from benchmarks.table import make_parser, report, start
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
+from cuprof.core.project import Project
+from cuprof.core.records import Measure, Trial
 from cuprof.engine.duel import Duel, Ending
 from cuprof.engine.feed import Later
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
-from cuprof.project import Project
-from cuprof.records import Measure, Trial
 from cuprof.worker.messages import WorkerSettings
 
 FAMILY, VARIANT, TUNABLE = "padded_read", "other", "spin_ns"

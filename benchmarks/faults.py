@@ -2,7 +2,7 @@
 
     python -m benchmarks.faults --out FOLDER
 
-The family is the one of the tests (tests/families/faulty). Short time limits keep its endless ones short.
+The family is the one of the tests (tests/data/families/faulty). Short time limits keep its endless ones short.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not (FAMILY / "family.py").is_file():
         print(f"there is no family in {FAMILY}")
         return 2
-    from cuprof.reading.queries import query
+    from cuprof.results.queries import query
     from cuprof.store import Store
 
     with tempfile.TemporaryDirectory(prefix="cuprof-faults-") as folder:

@@ -27,8 +27,8 @@ import pandas as pd
 import psutil
 
 from benchmarks.space import copy_project
-from cuprof.child import child_environment
-from cuprof.reading.queries import query
+from cuprof.core.child import child_environment
+from cuprof.results.queries import query
 
 BLOCKS = tuple(range(32, 1025, 32))
 PER_THREAD = tuple(range(1, 25))

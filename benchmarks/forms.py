@@ -2,9 +2,9 @@
 
     python -m benchmarks.forms --out FOLDER
 
-The forms are those of tests/families/forms. A sweep checks and times them; then a process executes those that launch
-on the GPU by themselves under CUPTI's records, and reads events of the same executions: CUPTI instruments kernels, and
-slows some. Executables are asked for nothing but to run: their kernels' time is CUPTI's.
+The forms are those of tests/data/families/forms. A sweep checks and times them; then a process executes those that
+launch on the GPU by themselves under CUPTI's records, and reads events of the same executions: CUPTI instruments
+kernels, and slows some. Executables are asked for nothing but to run: their kernels' time is CUPTI's.
 """
 
 from __future__ import annotations

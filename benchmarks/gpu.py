@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cuprof.errors import CuprofError
-from cuprof.records import Unavailable
+from cuprof.core.errors import CuprofError
+from cuprof.core.records import Unavailable
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import WorkerSettings
 

@@ -78,7 +78,7 @@ def make_row(launch: int, ended_ns: np.ndarray) -> dict[str, Any]:
 def measure(launches: int) -> list[dict[str, Any]]:
     """Return a row for each launch."""
     from benchmarks.tools.device import Device
-    from cuprof.family import Launch
+    from cuprof.families import Launch
 
     device = Device()
     cupy = device.backend.device.cupy

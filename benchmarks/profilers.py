@@ -82,7 +82,7 @@ def run_cuprof(work: Path, cache: str, *, timed_before: bool) -> Answer:
     ended = run(collect, work, folder=project, environment=environment)
     if ended.fault:
         return ended
-    from cuprof.reading.queries import query
+    from cuprof.results.queries import query
     from cuprof.store import Store
 
     with Store.open(f"sqlite:///{project / 'db' / 'cuprof.sqlite'}", create=False, read_only=True) as store:

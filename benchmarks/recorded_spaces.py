@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.registry import get_spec
-from cuprof.point import Coordinate
+from cuprof.core.point import Coordinate
 from cuprof.search.usual_block import ANY_BLOCK
 
 POINTS = 50

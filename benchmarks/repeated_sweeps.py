@@ -22,8 +22,8 @@ import numpy as np
 
 from cuprof.comparison import Entry, Options, Side, compare
 from cuprof.comparison.stored import read_entries
-from cuprof.reading.sweeps import list_tried_sweeps
-from cuprof.records import Measure
+from cuprof.core.records import Measure
+from cuprof.results.sweeps import list_tried_sweeps
 from cuprof.statistics import Verdict
 from cuprof.store import Store
 

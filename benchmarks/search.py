@@ -26,7 +26,7 @@ from benchmarks.recorded_spaces import NoSpaceError, RecordedSpace, find_spaces,
 from benchmarks.table import Row, make_parser, report, start
 from benchmarks.tools.search_kernel_tuner import SLOWEST, Tuner, list_strategies
 from cuprof.backends.registry import list_backends
-from cuprof.errors import UsageError
+from cuprof.core.errors import UsageError
 from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
 from cuprof.search.space import Space
 

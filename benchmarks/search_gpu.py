@@ -37,10 +37,10 @@ from benchmarks.tools.search_kernel_tuner import Tuner, list_strategies
 from benchmarks.wide_project import CASES, Project
 from cuprof.comparison import Entry, Side, compare
 from cuprof.comparison.sides import Finder
-from cuprof.errors import CuprofError, UsageError
-from cuprof.point import Coordinate, Point
-from cuprof.reading.queries import query
-from cuprof.records import Measure
+from cuprof.core.errors import CuprofError, UsageError
+from cuprof.core.point import Coordinate, Point
+from cuprof.core.records import Measure
+from cuprof.results.queries import query
 from cuprof.search.registry import DEFAULT
 from cuprof.search.space import Space
 from cuprof.statistics.verdict import Verdict

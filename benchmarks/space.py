@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cuprof.family import Launch
+from cuprof.families import Launch
 
 PROJECT = Path(__file__).with_name("project")
 SOURCE = PROJECT / "kernels" / "axpy" / "axpy.cu"

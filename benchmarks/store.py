@@ -22,9 +22,9 @@ from pathlib import Path
 from benchmarks.space import copy_project
 from benchmarks.stored_trials import EXPERIMENT, Filled, fill
 from benchmarks.table import format_table
-from cuprof.child import child_environment
-from cuprof.project import Project
-from cuprof.reading.queries import query
+from cuprof.core.child import child_environment
+from cuprof.core.project import Project
+from cuprof.results.queries import query
 from cuprof.store.schema import list_views
 
 MOST_MEGABYTES = 500

@@ -17,10 +17,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.config.build import build_config
+from cuprof.core.project import Project
+from cuprof.core.records import SweepFacts, Trial
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import prepare
-from cuprof.project import Project
-from cuprof.records import SweepFacts, Trial
 from cuprof.store import Store, ranking
 from cuprof.store.counter_models import Counter, Launch, Metric, Profile, TrialCounter
 from cuprof.store.models import Device, Run, Samples, SweepTrial, Timing

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from cuprof.errors import CuprofError
+from cuprof.core.errors import CuprofError
 
 Row = Mapping[str, Any]
 RECORDED = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cuprof.family import Launch
+from cuprof.families import Launch
 
 SOURCE = Path(__file__).with_name("ten_kernels.cu")
 MIB = 1 << 20

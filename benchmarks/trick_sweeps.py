@@ -25,7 +25,7 @@ from benchmarks.trick_records import (
     Shown,
     Trick,
 )
-from cuprof.errors import CuprofError
+from cuprof.core.errors import CuprofError
 
 SETTINGS = ("report=none", "measure=quick", "measure.modes=[cold]", "limits.build_s=60", "limits.check_s=10")
 ONE_EACH = ("measure.max_seconds=30", "measure.patience_seconds=30", "measure.target=1e-5")
@@ -165,7 +165,7 @@ def list_unsound(
 
 def read_shown(file: Path) -> dict[str, Shown]:
     """Return what a database holds of each variant; nothing where there is none."""
-    from cuprof.reading.queries import query
+    from cuprof.results.queries import query
 
     if not file.is_file():
         return {}

@@ -22,7 +22,7 @@ from benchmarks.process import ask
 from benchmarks.table import make_parser, report, start
 from benchmarks.trick_records import BASELINES, HONEST, OK, TRUE_SHARE, Shown, Trick, load_records
 from benchmarks.trick_sweeps import Bench, Judgement, SweepFailedError
-from cuprof.family.loader import load_family
+from cuprof.families.loader import load_family
 
 COLUMNS = (
     "variant", "kind", "expected", "cuprof", "cuprof µs", "true µs", "beside", "right", "do_bench", "do_bench µs",
@@ -219,7 +219,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def list_kernels() -> list[str]:
     """Return the variants in CUDA C++ of a single launch."""
     from benchmarks.trick_records import FAMILY
-    from cuprof.family import Point
+    from cuprof.families import Point
 
     variants = load_family(FAMILY).variants.values()
     kernels = [each for each in variants if each.backend == "cuda" and each.kind == "kernel"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.process import Answer, run
-from cuprof.point import Point
+from cuprof.core.point import Point
 
 ALWAYS = ("measure.modes=[cold]", "measure.energy=false", "report=none")
 RESTRICTION = """

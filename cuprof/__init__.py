@@ -6,19 +6,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cuprof.definitions import define
-    from cuprof.family import Chance, Copy, Fill, Reduced, Tolerance
-    from cuprof.front import compare, kernel
-    from cuprof.reading.queries import load
+    from cuprof.api import compare, kernel
+    from cuprof.families import Chance, Copy, Fill, Reduced, Tolerance
+    from cuprof.interop import define
+    from cuprof.results.queries import load
 
 __version__ = "0.1.0"
+# Projects that 0.1 made import `cuprof.family` and `cuprof.errors`; both names lead to what they became.
+__path__.append(f"{__path__[0]}/families/former")
 __all__ = ["Chance", "Copy", "Fill", "Reduced", "Tolerance", "__version__", "compare", "define", "kernel", "load"]
 
 _HOMES = {
-    "load": "cuprof.reading.queries",
-    "define": "cuprof.definitions",
-    **dict.fromkeys(("compare", "kernel"), "cuprof.front"),
-    **dict.fromkeys(("Chance", "Copy", "Fill", "Reduced", "Tolerance"), "cuprof.family"),
+    "load": "cuprof.results.queries",
+    "define": "cuprof.interop",
+    **dict.fromkeys(("compare", "kernel"), "cuprof.api"),
+    **dict.fromkeys(("Chance", "Copy", "Fill", "Reduced", "Tolerance"), "cuprof.families"),
 }
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from cuprof.interrupts import INTERRUPTED
+from cuprof.core.interrupts import INTERRUPTED
 
 __all__ = ["main"]
 
@@ -10,7 +10,7 @@ __all__ = ["main"]
 def main() -> int:
     """Run the command of this process's words, which ends the process; return the exit code where nothing was begun."""
     try:
-        from cuprof.commands import main as entry
+        from cuprof.cli import main as entry
 
         return entry.main()
     except KeyboardInterrupt:

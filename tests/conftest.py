@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from cuprof.core.project import Project
 from cuprof.engine import launch
 from cuprof.engine.worker_process import WorkerProcess
-from cuprof.project import Project
 from cuprof.worker.messages import Calibrate, Calibrated
 from tests.forked_workers import start_worker
 
@@ -109,7 +109,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Return a function that runs a command line in this process."""
-    from cuprof.commands.main import main
+    from cuprof.cli.main import main
 
     monkeypatch.delenv("COLUMNS", raising=False)
 

@@ -14,11 +14,11 @@ from cuprof.backends.cuda.binding import CudaRunnable
 from cuprof.backends.cuda.driver import PackedLaunch, call
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.device_state import StateMonitor
-from cuprof.family import Launch
-from cuprof.family.program import as_scalar
-from cuprof.measure.sampling import Sampler
-from cuprof.measure.stopping import StoppingRule
-from cuprof.records import Measure, Timing
+from cuprof.core.records import Measure, Timing
+from cuprof.families import Launch
+from cuprof.families.program import as_scalar
+from cuprof.worker.sampling import Sampler
+from cuprof.worker.stopping import StoppingRule
 
 
 class Device:

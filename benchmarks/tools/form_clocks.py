@@ -28,10 +28,10 @@ def work(arguments: argparse.Namespace) -> dict[str, Any]:
     from cuprof.backends.cuda.backend import CudaBackend
     from cuprof.backends.cuda.cupti_records import get_records
     from cuprof.backends.cuda.frame_check import MARK
-    from cuprof.family.fingerprint import source_text
-    from cuprof.family.loader import load_family
-    from cuprof.family.requirements import is_installed
-    from cuprof.point import Point
+    from cuprof.core.point import Point
+    from cuprof.families.fingerprint import source_text
+    from cuprof.families.loader import load_family
+    from cuprof.families.requirements import is_installed
 
     family, problem = load_family(arguments.family), Point(n=arguments.n)
     backend, signature = CudaBackend(), family.signature(problem)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.trick_records import FAMILY
-from cuprof.family import Family, Point, Program, Variant
-from cuprof.family.loader import load_family
+from cuprof.families import Family, Point, Program, Variant
+from cuprof.families.loader import load_family
 from cuprof.worker.check import compare
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.tools.answer import answer
 from benchmarks.tools.trick_arrays import Case, make_parser
 from benchmarks.trick_records import FAMILY
-from cuprof.family.program import as_scalar
+from cuprof.families.program import as_scalar
 
 BACKENDS = ("CUPY", "NVCUDA")
 TOLERANCE = 1e-5

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
 
 from cuprof.backends.ptxas import KernelFacts
-from cuprof.cores import count_cores
-from cuprof.project import user_cache
+from cuprof.core.cores import count_cores
+from cuprof.core.project import user_cache
 
 MOST_THREADS = 16
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cuprof.backends.switches import keep_own
-from cuprof.family import Call, Variant
-from cuprof.point import Point
+from cuprof.core.point import Point
+from cuprof.families import Call, Variant
 
 
 def prepare_call(

@@ -26,10 +26,10 @@ from cuprof.backends.build_cache import Build, BuildCache, Patience
 from cuprof.backends.sealed import Sealed
 from cuprof.backends.spec import BackendSpec
 from cuprof.backends.switches import put_back_switches
-from cuprof.errors import LaunchError
-from cuprof.family import Arrays, Program, Signature, Tolerances, Variant
-from cuprof.point import Point
-from cuprof.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
+from cuprof.core.errors import LaunchError
+from cuprof.core.point import Point
+from cuprof.core.records import BuildFacts, Calibration, Check, DeviceFacts, Measure
+from cuprof.families import Arrays, Program, Signature, Tolerances, Variant
 
 GAPS_MATTER_NS = 200_000.0
 """What the gaps between an execution's launches differ by, 0.9 µs on H200s, is less than half a percent of a longer

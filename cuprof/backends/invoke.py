@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.errors import LaunchError
-from cuprof.family import Invoke
+from cuprof.core.errors import LaunchError
+from cuprof.families import Invoke
 
 
 def load_library(image: bytes, name: str) -> ctypes.CDLL:

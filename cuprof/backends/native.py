@@ -11,8 +11,8 @@ from typing import Literal
 
 from cuprof.backends.build_cache import Built
 from cuprof.backends.ptxas import read_resources, refusal
-from cuprof.family import Program, Variant
-from cuprof.family.compilers import get_compiler
+from cuprof.families import Program, Variant
+from cuprof.families.compilers import get_compiler
 
 Product = Literal["cubin", "library", "program"]
 SHAPES: dict[tuple[bool, Product], tuple[str, ...]] = {

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cuprof.errors import BuildError, ImpossibleError
-from cuprof.excess import compare
-from cuprof.records import BuildFacts
+from cuprof.core.errors import BuildError, ImpossibleError
+from cuprof.core.excess import compare
+from cuprof.core.records import BuildFacts
 
 
 @dataclass(frozen=True)

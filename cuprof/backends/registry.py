@@ -9,12 +9,12 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from cuprof.backends.spec import BackendSpec, ListedDevice
-from cuprof.errors import UnknownNameError
-from cuprof.records import DeviceFacts
+from cuprof.core.errors import UnknownNameError
+from cuprof.core.records import DeviceFacts
 
 if TYPE_CHECKING:
     from cuprof.backends.contract import Backend, Runnable
-    from cuprof.family import Program, Signature, Variant
+    from cuprof.families import Program, Signature, Variant
 
 PACKAGES = {
     "cuda": "cuprof.backends.cuda",

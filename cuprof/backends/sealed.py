@@ -6,7 +6,7 @@ import secrets
 
 import numpy as np
 
-from cuprof.family import Arrays
+from cuprof.families import Arrays
 
 KEY_BYTES = 1 << 16
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cuprof.records import Measure
+from cuprof.core.records import Measure
 from cuprof.search.usual_block import ANY_BLOCK, UsualBlock
 
 MARK_VARIABLE = "CUPROF_MARK"

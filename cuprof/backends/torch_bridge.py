@@ -17,7 +17,7 @@ import importlib
 from contextlib import AbstractContextManager
 from typing import Any
 
-from cuprof.errors import MissingDependencyError
+from cuprof.core.errors import MissingDependencyError
 
 REMEDY = "pip install torch (a build for CUDA; https://pytorch.org/get-started/locally)"
 

@@ -14,14 +14,14 @@ from cuprof.comparison.matching import Match, Matching, choose_measures, find_br
 from cuprof.comparison.noise import find_noises, noise_between, noise_within
 from cuprof.comparison.shared import contrasts_of
 from cuprof.comparison.stored import forget_samples, read_samples
-from cuprof.errors import SelectionError
-from cuprof.garbage import collector_paused
-from cuprof.records import FAILED, Measure
+from cuprof.core.errors import SelectionError
+from cuprof.core.garbage import collector_paused
+from cuprof.core.records import FAILED, Measure
+from cuprof.core.wording import list_first
 from cuprof.statistics.contrast import Contrast, Contrasts, Pair, contrast_all
 from cuprof.statistics.noise import PREPARED, Noise
 from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
-from cuprof.wording import list_first
 
 AT_ONCE = 1_500_000
 """About how many samples are held at one time, in pairs."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cuprof.point import Point, format_coordinate
-from cuprof.records import Measure, State
+from cuprof.core.point import Point, format_coordinate
+from cuprof.core.records import Measure, State
 from cuprof.statistics.series import Series
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from cuprof.comparison.entries import Entry, Side
-from cuprof.errors import UsageError
-from cuprof.point import Point
-from cuprof.records import Measure, State
+from cuprof.core.errors import UsageError
+from cuprof.core.point import Point
+from cuprof.core.records import Measure, State
 from cuprof.statistics.series import Series
 
 KIND = "kernel_tuner"

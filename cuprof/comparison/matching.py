@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cuprof.comparison.entries import Entry, Side
-from cuprof.errors import SelectionError
-from cuprof.records import FAILED, NOT_RUN, Measure
+from cuprof.core.errors import SelectionError
+from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.statistics.contrast import Contrast, Pair, contrast_all
 from cuprof.statistics.series import Series, are_together
 

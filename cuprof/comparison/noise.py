@@ -11,7 +11,7 @@ from cuprof.backends.spec import NoiseSource
 from cuprof.comparison.entries import Entry
 from cuprof.comparison.matching import Match
 from cuprof.comparison.stored import read_samples
-from cuprof.records import Measure
+from cuprof.core.records import Measure
 from cuprof.statistics.contrast import Pair, contrast_all
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise, NoiseModel
 from cuprof.statistics.sweep_noise import SweepNoise, estimate_scale

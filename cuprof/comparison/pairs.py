@@ -9,8 +9,8 @@ from cuprof.comparison.compare import ComparedTrial, Options, compare, contrast_
 from cuprof.comparison.entries import Entry, Side
 from cuprof.comparison.matching import Match
 from cuprof.comparison.noise import noise_within
-from cuprof.errors import SelectionError
-from cuprof.records import Measure
+from cuprof.core.errors import SelectionError
+from cuprof.core.records import Measure
 
 
 class Contender(NamedTuple):

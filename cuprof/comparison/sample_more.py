@@ -13,12 +13,12 @@ from cuprof.comparison.noise import noise_within
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
 from cuprof.config import SweepConfig
 from cuprof.config.build import build_config
+from cuprof.core.point import Coordinate, Point
+from cuprof.core.project import Project
 from cuprof.engine.observer import Observer
 from cuprof.engine.provenance import typed_command
 from cuprof.engine.sweep import run_sweep
-from cuprof.point import Coordinate, Point
-from cuprof.project import Project
-from cuprof.reading.sweeps import read_configurations
+from cuprof.results.sweeps import read_configurations
 from cuprof.statistics.noise import PREPARED
 from cuprof.store import Store
 

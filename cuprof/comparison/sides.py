@@ -18,19 +18,19 @@ from cuprof.comparison.helper import Helper, count_helpful
 from cuprof.comparison.kernel_tuner import is_kernel_tuner, read_kernel_tuner
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.comparison.stored import FOLLOW_UP, read_entries
+from cuprof.core.errors import UnknownNameError, UsageError
+from cuprof.core.garbage import collector_paused
+from cuprof.core.passwords import hide_passwords
+from cuprof.core.point import Point
+from cuprof.core.project import find_project
+from cuprof.core.records import FAILED
+from cuprof.core.wording import list_first
 from cuprof.engine.provenance import run_git
-from cuprof.errors import UnknownNameError, UsageError
-from cuprof.garbage import collector_paused
-from cuprof.passwords import hide_passwords
-from cuprof.point import Point
-from cuprof.project import find_project
-from cuprof.reading.standings import Standing, list_standings
-from cuprof.reading.sweeps import SweepRow, list_tried_sweeps
-from cuprof.reading.trials import list_variant_names
-from cuprof.records import FAILED
+from cuprof.results.standings import Standing, list_standings
+from cuprof.results.sweeps import SweepRow, list_tried_sweeps
+from cuprof.results.trials import list_variant_names
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
-from cuprof.wording import list_first
 
 FORMS = (
     "a side is a sweep (12, latest, latest~1), a variant (reduction/last_warp, or last_warp with "

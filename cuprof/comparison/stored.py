@@ -14,16 +14,16 @@ from sqlalchemy.pool import Pool
 
 from cuprof.backends.registry import is_host
 from cuprof.comparison.entries import Entry
-from cuprof.measure.method import relevant_settings
-from cuprof.reading.devices import list_devices
-from cuprof.reading.measured import MeasuredRow, MeasuredTiming, iter_measured, measured_of
-from cuprof.reading.references import list_references
-from cuprof.reading.samples import SampleArrays, iter_samples
-from cuprof.reading.sweeps import list_sources, read_configurations
-from cuprof.reading.trials import TrialRow
-from cuprof.records import Measure, State
+from cuprof.core.records import Measure, State
+from cuprof.results.devices import list_devices
+from cuprof.results.measured import MeasuredRow, MeasuredTiming, iter_measured, measured_of
+from cuprof.results.references import list_references
+from cuprof.results.samples import SampleArrays, iter_samples
+from cuprof.results.sweeps import list_sources, read_configurations
+from cuprof.results.trials import TrialRow
 from cuprof.statistics.series import Series
 from cuprof.store.connection import READING, checking, explained, make_engine
+from cuprof.worker.method import relevant_settings
 
 FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""

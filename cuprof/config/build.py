@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from cuprof.config.model import SweepConfig
-from cuprof.errors import ConfigError, UnknownNameError
-from cuprof.point import Coordinate
+from cuprof.core.errors import ConfigError, UnknownNameError
+from cuprof.core.point import Coordinate
 
 _RECORDED = ("experiment", "presets", "optional", "command_line", "composed", "purpose")
 """Fields of SweepConfig that no key of the same name sets."""

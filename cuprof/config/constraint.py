@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from cuprof.errors import ConfigError, UnknownNameError
+from cuprof.core.errors import ConfigError, UnknownNameError
 
 
 def within(low: float, high: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from traceback import extract_tb
 
 from cuprof.config.build import lacks_package, list_settings
 from cuprof.config.overrides import GROUPS
-from cuprof.errors import ConfigError, CuprofError, MissingDependencyError, UnknownNameError
+from cuprof.core.errors import ConfigError, CuprofError, MissingDependencyError, UnknownNameError
 
 COMPLETE = {
     "check": "fresh",

@@ -14,9 +14,9 @@ from typing import Any
 
 from cuprof.backends.registry import get_spec, list_backends
 from cuprof.config.constraint import check_fields, one_of, within
-from cuprof.errors import ConfigError
-from cuprof.point import Coordinate
-from cuprof.project import Project
+from cuprof.core.errors import ConfigError
+from cuprof.core.point import Coordinate
+from cuprof.core.project import Project
 from cuprof.search.registry import DEFAULT, STRATEGIES
 
 MOST_DEVICES = 1024

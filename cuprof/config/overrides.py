@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from cuprof.errors import ConfigError
-from cuprof.passwords import hide_passwords
+from cuprof.core.errors import ConfigError
+from cuprof.core.passwords import hide_passwords
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cuprof.errors import ConfigError
+from cuprof.core.errors import ConfigError
 
 _CHOICE = re.compile(r"^experiment=(?P<names>[\w./-]+(?:,[\w./-]+)*)$")
 _FAMILY = re.compile(r"^\+{0,2}family=(?P<name>[\w-]+)$")

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import find_builder
 from cuprof.config.model import SweepConfig
-from cuprof.cores import count_cores
+from cuprof.core.cores import count_cores
+from cuprof.core.errors import BuildError, ImpossibleError
+from cuprof.core.project import Project
+from cuprof.core.records import Trial
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import prepare
-from cuprof.errors import BuildError, ImpossibleError
-from cuprof.family import Family, Program
-from cuprof.family.includes import relocate
+from cuprof.families import Family, Program
+from cuprof.families.includes import relocate
 from cuprof.plan.identity import canonical_json, program_json
-from cuprof.project import Project
-from cuprof.records import Trial
 
 
 @dataclass(frozen=True)

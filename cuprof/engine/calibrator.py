@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cuprof.core.errors import WorkerError
+from cuprof.core.records import Calibration, Outcome
 from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.station import Station
-from cuprof.errors import WorkerError
-from cuprof.records import Calibration, Outcome
 from cuprof.worker.messages import Calibrate, Calibrated
 
 if TYPE_CHECKING:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
+from cuprof.core.project import Project
+from cuprof.core.records import Outcome, Trial
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.ledger import Ledger
@@ -12,10 +14,8 @@ from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import CollectResult, collect
 from cuprof.engine.sweep import Sweep, SweepResult
-from cuprof.profiling.contract import Collector
-from cuprof.project import Project
-from cuprof.reading.counters import NewestCounter, list_newest_counters
-from cuprof.records import Outcome, Trial
+from cuprof.ncu.contract import Collector
+from cuprof.results.counters import NewestCounter, list_newest_counters
 from cuprof.store import Store
 
 

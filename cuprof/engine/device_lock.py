@@ -18,8 +18,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cuprof.backends.registry import is_host
-from cuprof.project import user_cache
-from cuprof.records import DeviceFacts
+from cuprof.core.project import user_cache
+from cuprof.core.records import DeviceFacts
 
 SHARED_FOLDER = Path("/tmp/cuprof-locks")
 """For all users of the machine. Not the temporary folder that the environment names, which may be each one's own."""

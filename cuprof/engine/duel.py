@@ -11,17 +11,17 @@ import numpy as np
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SearchConfig, SweepConfig
+from cuprof.core.point import Point
+from cuprof.core.records import Measure, Outcome, State, Timing, Trial
+from cuprof.core.wording import count
 from cuprof.engine.feed import LATER, Later
 from cuprof.engine.jobs import make_jobs
 from cuprof.engine.planning import Prepared
-from cuprof.measure.method import methods
-from cuprof.point import Point
-from cuprof.records import Measure, Outcome, State, Timing, Trial
 from cuprof.search.duel import LOOKS, Standing, describe_failed, find_differing, look, noise_of
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Rule
-from cuprof.wording import count
 from cuprof.worker.messages import Job
+from cuprof.worker.method import methods
 
 LONGER = 4
 """Each further look may take so many times as many samples, and as much time."""

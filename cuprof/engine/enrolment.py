@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cuprof.backends.registry import count_devices, is_host
 from cuprof.config.model import DeviceConfig, SweepConfig
+from cuprof.core.errors import CuprofError, UsageError, WorkerError
+from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.engine.device_lock import lock_name
 from cuprof.engine.runner import MOST_KILLS, JobRunner, is_from_outside
 from cuprof.engine.station import Station
-from cuprof.errors import CuprofError, UsageError, WorkerError
-from cuprof.records import DeviceFacts, Unavailable
 from cuprof.worker.messages import Describe, Described, WorkerSettings
 
 

@@ -12,11 +12,11 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from cuprof.core.point import Point
+from cuprof.core.records import Outcome, Trial
 from cuprof.engine.jobs import find_references, job_key, list_jobs
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
-from cuprof.point import Point
-from cuprof.records import Outcome, Trial
 from cuprof.worker.messages import Job, JobTrial
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cuprof.point import Point
-from cuprof.reading.earlier import EarlierRun
-from cuprof.records import State, Trial
+from cuprof.core.point import Point
+from cuprof.core.records import State, Trial
+from cuprof.results.earlier import EarlierRun
 
 
 def find_hints(

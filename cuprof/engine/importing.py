@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cuprof.profiling.belonging import Group, Owner, group_launches
-from cuprof.profiling.contract import Profiler
-from cuprof.reading.imports import list_taken_in, read_known
-from cuprof.records import Artifact, Conditions, Profile, State
+from cuprof.core.records import Artifact, Conditions, Profile, State
+from cuprof.core.wording import count
+from cuprof.ncu.belonging import Group, Owner, group_launches
+from cuprof.ncu.contract import Profiler
+from cuprof.results.imports import list_taken_in, read_known
 from cuprof.store import Store
-from cuprof.wording import count
 
 METRIC_SET = "imported"
 

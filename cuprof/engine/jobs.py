@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from cuprof.core.point import Point
+from cuprof.core.records import Trial
 from cuprof.engine.planning import Prepared
-from cuprof.point import Point
-from cuprof.records import Trial
 from cuprof.worker.messages import Job, JobTrial
 
 

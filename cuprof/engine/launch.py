@@ -17,11 +17,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from cuprof.child import AHEAD, child_command, child_environment
-from cuprof.guardian import MARK, end_guarded
-from cuprof.interrupts import shielded
+from cuprof.core.child import AHEAD, child_command, child_environment
+from cuprof.core.guardian import MARK, end_guarded
+from cuprof.core.interrupts import shielded
+from cuprof.core.scratch import ScratchFolder
 from cuprof.sandbox.settings import Sandbox, inner_environment
-from cuprof.scratch import ScratchFolder
 from cuprof.worker.status_page import StatusPage
 
 
@@ -29,8 +29,8 @@ from cuprof.worker.status_page import StatusPage
 class Launched:
     """A worker process that waits for its settings.
 
-    The process that we start becomes the worker's guardian (`cuprof.guardian`) and ends as the worker ends. Both have
-    sessions of their own, so an interrupt from the terminal reaches the engine alone.
+    The process that we start becomes the worker's guardian (`cuprof.core.guardian`) and ends as the worker ends. Both
+    have sessions of their own, so an interrupt from the terminal reaches the engine alone.
     """
 
     process: subprocess.Popen[bytes]

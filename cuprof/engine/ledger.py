@@ -6,14 +6,14 @@ import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from cuprof.core.project import Project
+from cuprof.core.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
 from cuprof.engine.fleet import Fleet
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import Replanner
 from cuprof.engine.planning import Prepared
 from cuprof.engine.station import Station
-from cuprof.project import Project
-from cuprof.reading.trials import list_medians, list_tried
-from cuprof.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, Trial
+from cuprof.results.trials import list_medians, list_tried
 from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim

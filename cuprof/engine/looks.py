@@ -9,12 +9,12 @@ from typing import Any
 
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import MeasureConfig, SweepConfig
+from cuprof.core.point import Point
+from cuprof.core.records import Trial
 from cuprof.engine.jobs import job_key, make_jobs
 from cuprof.engine.planning import Prepared
-from cuprof.measure.method import methods
-from cuprof.point import Point
-from cuprof.records import Trial
 from cuprof.worker.messages import Job
+from cuprof.worker.method import methods
 
 FIRST, SECOND = 0, 1
 FEW: dict[str, Any] = {"min_samples": 5, "max_samples": 5, "max_seconds": 0.05, "patience_seconds": 0.5}

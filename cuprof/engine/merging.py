@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from cuprof.errors import StoreError
+from cuprof.core.errors import StoreError
 from cuprof.store import Store
 from cuprof.store.connection import database_file
 from cuprof.store.counter_models import Artifact

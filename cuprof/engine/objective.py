@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
 from cuprof.backends.registry import get_spec
+from cuprof.core.errors import ProfilerError, UnknownNameError, UsageError, suggest
+from cuprof.core.records import Measure, Outcome, Trial
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import collect
-from cuprof.errors import ProfilerError, UnknownNameError, UsageError, suggest
-from cuprof.profiling.contract import Collector, Profiler
-from cuprof.profiling.registry import get_profiler
-from cuprof.reading.counters import list_newest_counters
-from cuprof.records import Measure, Outcome, Trial
+from cuprof.ncu.contract import Collector, Profiler
+from cuprof.ncu.registry import get_profiler
+from cuprof.results.counters import list_newest_counters
 from cuprof.store import Store
 
 Values = Mapping[str, Mapping[str, float]]

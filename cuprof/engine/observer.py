@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from cuprof.records import Outcome, Trial
+from cuprof.core.records import Outcome, Trial
 
 
 class Observer:

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from cuprof.family import Family
+from cuprof.core.point import Point
+from cuprof.core.project import Project
+from cuprof.core.records import DeviceFacts, Trial, Unavailable
+from cuprof.families import Family
 from cuprof.plan import Plan, plan
-from cuprof.point import Point
-from cuprof.project import Project
-from cuprof.records import DeviceFacts, Trial, Unavailable
 
 
 class OpenedFiles:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import Axes, SweepConfig
+from cuprof.core.errors import FamilyError, WorkerError
+from cuprof.core.project import Project
+from cuprof.core.records import FAILED, DeviceFacts, Measure, State, Trial, Unavailable
 from cuprof.engine.enrolment import enroll
 from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
-from cuprof.errors import FamilyError, WorkerError
-from cuprof.family import Family
-from cuprof.family.extension import Extension
-from cuprof.family.loader import get_family
-from cuprof.measure.method import ignored_settings, methods
+from cuprof.families import Family
+from cuprof.families.extension import Extension
+from cuprof.families.loader import get_family
 from cuprof.plan import Plan, Selection, plan, plan_hash
 from cuprof.plan.axes import ALL
 from cuprof.plan.selection import read_selection, select_variants
-from cuprof.project import Project
-from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial, Unavailable
 from cuprof.worker.messages import Probe, Probed
+from cuprof.worker.method import ignored_settings, methods
 
 if TYPE_CHECKING:
     from cuprof.store import Store, StoredTrial

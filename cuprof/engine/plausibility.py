@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cuprof.records import Calibration, Measure, Outcome, State, Timing, Trial
+from cuprof.core.records import Calibration, Measure, Outcome, State, Timing, Trial
 
 EMPTY_LAUNCH_NS = 125.0
 """Half of what an empty kernel is taken to last by definition; a device cannot do anything in less."""

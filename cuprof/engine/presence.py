@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Event, Thread
 
+from cuprof.core.errors import StoreError, UnreachableStoreError
 from cuprof.engine.station import Station
-from cuprof.errors import StoreError, UnreachableStoreError
 from cuprof.store import Store
 from cuprof.store.stations import BEAT_S
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from cuprof.config.model import SweepConfig
+from cuprof.core.errors import EmptyStoreError
+from cuprof.core.project import Project
+from cuprof.core.records import Outcome, State, StoredProfile, Trial
 from cuprof.engine.fleet import open_stations
 from cuprof.engine.planning import Prepared, prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
-from cuprof.errors import EmptyStoreError
-from cuprof.profiling.contract import Profiler
-from cuprof.project import Project
-from cuprof.records import Outcome, State, StoredProfile, Trial
+from cuprof.ncu.contract import Profiler
 from cuprof.store import Store
 from cuprof.store.connection import database_file, parse_url
 from cuprof.store.trials import StoredTrial

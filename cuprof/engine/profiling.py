@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cuprof.core.records import FAILED, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
 from cuprof.engine.observer import Observer
-from cuprof.profiling.contract import Collector, Profiler, Request
-from cuprof.profiling.progress import Step
-from cuprof.records import FAILED, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
+from cuprof.ncu.contract import Collector, Profiler, Request
+from cuprof.ncu.progress import Step
 
 if TYPE_CHECKING:
     from cuprof.store import Store

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
+from cuprof.core.records import OF_FAMILY, Outcome, State
 from cuprof.engine.witness import Witness
 from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess, open_ahead
-from cuprof.records import OF_FAMILY, Outcome, State
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Executed, Finished, Job, JobDone, JobTrial, Ready, WorkerSettings
 from cuprof.worker.status_page import PHASE_TEXT, Phase, Status

@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cuprof.backends.registry import get_spec, is_host
+from cuprof.core.point import Coordinate
+from cuprof.core.records import DeviceFacts, Measure, Outcome, State, Trial
 from cuprof.engine.hints import find_hints
 from cuprof.engine.looks import list_measures
 from cuprof.engine.objective import ObjectiveCounters, evaluate
 from cuprof.engine.planning import Prepared
-from cuprof.measure.method import methods
-from cuprof.point import Coordinate
-from cuprof.reading.earlier import EarlierRun
-from cuprof.records import DeviceFacts, Measure, Outcome, State, Trial
+from cuprof.results.earlier import EarlierRun
 from cuprof.search.registry import make_strategy
 from cuprof.search.space import Space
+from cuprof.worker.method import methods
 
 CLOSE = 0.05
 """Candidates for the duel are within this of the best, or the best few; who is one after the first look is looked at a

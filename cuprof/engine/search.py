@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from cuprof.cores import count_cores
+from cuprof.core.cores import count_cores
+from cuprof.core.project import Project
+from cuprof.core.records import Measure, Outcome, Trial
 from cuprof.engine.duel import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Duel, Ending, describe_ending, keep_time
 from cuprof.engine.feed import LATER, Later
 from cuprof.engine.jobs import job_key
@@ -19,10 +21,8 @@ from cuprof.engine.objective import PROFILER, ObjectiveCounters, check_counters,
 from cuprof.engine.planning import Prepared
 from cuprof.engine.scores import Scores
 from cuprof.engine.station import Station
-from cuprof.profiling.registry import get_profiler
-from cuprof.project import Project
-from cuprof.reading.earlier import list_earlier
-from cuprof.records import Measure, Outcome, Trial
+from cuprof.ncu.registry import get_profiler
+from cuprof.results.earlier import list_earlier
 from cuprof.worker.messages import Job
 
 MOST_AT_ONCE = 16

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreError
+from cuprof.core.project import Project
 from cuprof.engine.merging import merge_database
-from cuprof.errors import EmptyStoreError, StoreError, UnreachableStoreError
-from cuprof.project import Project
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
 from cuprof.store.processes import this_host

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cuprof.backends.registry import get_spec, is_host
+from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.engine.plausibility import Plausibility
 from cuprof.engine.runner import JobRunner
-from cuprof.point import Point
-from cuprof.records import DeviceFacts, Unavailable
 
 
 @dataclass(eq=False)

@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
+from cuprof.core.errors import UnreachableStoreError
+from cuprof.core.interrupts import shielded
+from cuprof.core.project import Project
+from cuprof.core.records import Outcome, SweepFacts, Trial
+from cuprof.core.wording import count
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.feed import Feed, plan_feed
@@ -25,11 +30,6 @@ from cuprof.engine.planning import prepare
 from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.runner import nobody
 from cuprof.engine.station import Station
-from cuprof.errors import UnreachableStoreError
-from cuprof.interrupts import shielded
-from cuprof.project import Project
-from cuprof.records import Outcome, SweepFacts, Trial
-from cuprof.wording import count
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 

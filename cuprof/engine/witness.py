@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from time import perf_counter_ns
 
-from cuprof.records import Measure, Outcome, State
+from cuprof.core.records import Measure, Outcome, State
 from cuprof.worker.messages import Execute, Executed, Finished, Ready
 
 LEAST_NS = 1_000_000

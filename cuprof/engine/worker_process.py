@@ -9,9 +9,9 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+from cuprof.core.errors import WorkerError
+from cuprof.core.interrupts import stop_if_requested
 from cuprof.engine.launch import take, tell_spare
-from cuprof.errors import WorkerError
-from cuprof.interrupts import stop_if_requested
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Calibrate, Describe, Open, Outline, Probe, WorkerSettings
 from cuprof.worker.status_page import Phase, Status

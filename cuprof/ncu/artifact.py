@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from cuprof.errors import ProfilerError
-from cuprof.project import try_writing
-from cuprof.records import Artifact
+from cuprof.core.errors import ProfilerError
+from cuprof.core.project import try_writing
+from cuprof.core.records import Artifact
 
 
 def check_folder(folder: Path) -> None:

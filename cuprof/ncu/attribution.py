@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
+from cuprof.core.records import Artifact, LaunchRecord, Profile, State, Trial
 from cuprof.ncu.console import find_explanation, is_report_lost, list_messages, list_unknown_metrics
+from cuprof.ncu.contract import BatchResult
 from cuprof.ncu.process import ProcessResult
+from cuprof.ncu.progress import Progress, Step
 from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import Setting
-from cuprof.profiling.contract import BatchResult
-from cuprof.profiling.progress import Progress, Step
-from cuprof.records import Artifact, LaunchRecord, Profile, State, Trial
 
 LOG_TAIL = 8000
 """Characters of ncu's output that are stored with a trial that failed."""

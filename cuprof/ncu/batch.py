@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
+from cuprof.core.records import LaunchRecord, Trial
 from cuprof.ncu.artifact import keep_artifact
 from cuprof.ncu.attribution import Attribution
 from cuprof.ncu.console import find_explanation
+from cuprof.ncu.contract import BatchResult
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.process import ProcessResult
+from cuprof.ncu.progress import Progress, read_progress
 from cuprof.ncu.report_file import read_report
 from cuprof.ncu.setting import IN_PROCESS, NAME, Setting
-from cuprof.profiling.contract import BatchResult
-from cuprof.profiling.progress import Progress, read_progress
-from cuprof.profiling.task import PROGRESS, TASK, ProfilingTask, TaskTrial, write_task
-from cuprof.records import LaunchRecord, Trial
+from cuprof.ncu.task import PROGRESS, TASK, ProfilingTask, TaskTrial, write_task
 
 
 def run_batch(

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from threading import Thread
 
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
+from cuprof.core.records import Trial
 from cuprof.ncu.batch import run_batch
+from cuprof.ncu.contract import BatchResult, Collector, Profiler
 from cuprof.ncu.executable import list_metric_names
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.metrics import CATALOG
+from cuprof.ncu.progress import Progress
 from cuprof.ncu.setting import Setting
-from cuprof.profiling.contract import BatchResult, Collector, Profiler
-from cuprof.profiling.progress import Progress
-from cuprof.records import Trial
 
 
 class NcuCollector(Collector):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
 from cuprof.ncu.console import list_queried_metrics
 
 OLDEST = (2022, 2)

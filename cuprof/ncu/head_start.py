@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
-from cuprof.child import child_command
-from cuprof.interrupts import shielded
+from cuprof.core.child import child_command
+from cuprof.core.interrupts import shielded
+from cuprof.core.scratch import ScratchFolder
 from cuprof.ncu.command import build_command
 from cuprof.ncu.process import NcuProcess
 from cuprof.ncu.setting import EXECUTED, IN_PROCESS, Setting
-from cuprof.profiling.task import TASK, write_owner
-from cuprof.scratch import ScratchFolder
+from cuprof.ncu.task import TASK, write_owner
 
 
 class Batch:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cuprof.ncu.metric import Catalog, Kind, Metric
 from cuprof.ncu.rules import derive_rule
-from cuprof.profiling.metric import Catalog, Kind, Metric
 
 TOPICS = ("Grid", "DRAM traffic", "Shared memory", "Coalescing", "Instructions", "Occupancy")
 """What an analysis goes through, in this order."""

@@ -8,8 +8,11 @@ from itertools import chain
 from pathlib import Path
 
 from cuprof.config.model import SweepConfig
+from cuprof.core.project import Project
+from cuprof.core.records import Artifact, Conditions, CounterValue, LaunchRecord
 from cuprof.ncu.artifact import check_folder, keep_artifact
 from cuprof.ncu.collector import NcuCollector
+from cuprof.ncu.contract import Collector, Launches, Profiler, Request, Source
 from cuprof.ncu.executable import get_executable
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.metrics import CATALOG
@@ -18,9 +21,6 @@ from cuprof.ncu.report_file import read_report, select
 from cuprof.ncu.report_frame import find_options
 from cuprof.ncu.rollup import roll_up
 from cuprof.ncu.setting import EXECUTED, IN_PROCESS, NAME, make_request, make_setting, settle
-from cuprof.profiling.contract import Collector, Launches, Profiler, Request, Source
-from cuprof.project import Project
-from cuprof.records import Artifact, Conditions, CounterValue, LaunchRecord
 
 
 class NsightCompute(Profiler):

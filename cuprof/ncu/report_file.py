@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
+from cuprof.core.records import Advice, CounterValue, LaunchRecord
+from cuprof.ncu.contract import Launches
 from cuprof.ncu.metrics import CATALOG, get_rule
 from cuprof.ncu.ranges import find_identity
 from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame
-from cuprof.profiling.contract import Launches
-from cuprof.records import Advice, CounterValue, LaunchRecord
 
 _BACKGROUND = re.compile(
     r"device__attribute_|profiler__|(?:nvlink|numa|c2clink)__|(?:breakdown|group|pmsampling):|smsp__pcsamp_|derived_temp|"

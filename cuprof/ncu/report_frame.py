@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
 
 MAGIC = b"NVR\0"
 NEWEST_VERSION = 7

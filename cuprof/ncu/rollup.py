@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from cuprof.core.records import CounterValue, LaunchRecord
 from cuprof.ncu.metrics import get_rule
 from cuprof.ncu.rules import DURATION
-from cuprof.records import CounterValue, LaunchRecord
 
 _FOLDS: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "max": max, "min": min}
 

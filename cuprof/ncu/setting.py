@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuprof.config.model import NcuConfig
-from cuprof.errors import ConfigError
-from cuprof.family.extension import Extension
-from cuprof.family.loader import find_family, is_path
+from cuprof.core.errors import ConfigError
+from cuprof.core.project import Project
+from cuprof.core.records import Conditions
+from cuprof.families.extension import Extension
+from cuprof.families.loader import find_family, is_path
 from cuprof.ncu.console import missing_metric_reason
+from cuprof.ncu.contract import Request, Source
 from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.ncu.metrics import companions
-from cuprof.profiling.contract import Request, Source
-from cuprof.project import Project
-from cuprof.records import Conditions
 
 NAME = "ncu"
 IN_PROCESS, EXECUTED = "cuda", "program"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cuprof.errors import SelectionError
-from cuprof.family.model import Axis, Variant
+from cuprof.core.errors import SelectionError
+from cuprof.core.point import Coordinate
+from cuprof.core.wording import list_first
+from cuprof.families.model import Axis, Variant
 from cuprof.plan.expression import ExpressionError, evaluate, shorten
-from cuprof.point import Coordinate
-from cuprof.wording import list_first
 
 ALL = "all"
 """The value that stands for every choice of an axis, every allowed value of a tunable, or every variant."""

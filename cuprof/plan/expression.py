@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable
 
-from cuprof.errors import SelectionError
+from cuprof.core.errors import SelectionError
 
 MAX_CHARACTERS = 200
 MAX_BITS = 128

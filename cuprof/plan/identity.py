@@ -7,7 +7,7 @@ spaces), joined by a line feed. The first is an object of what all trials of a v
     family     the family's name
     variant    the variant's name
     backend    the back end's name
-    source     SHA-256 of the variant's source text (cuprof.family.fingerprint.source_text)
+    source     SHA-256 of the variant's source text (cuprof.families.fingerprint.source_text)
     contract   SHA-256 of the contract text (signature, inputs, reference, and the tolerance that the variant has)
     device     DeviceFacts.identity, or null where no device of the back end is there
     libraries  installed version of each module that the variant requires
@@ -42,10 +42,12 @@ import msgspec
 import numpy as np
 
 from cuprof.backends.registry import get_spec
-from cuprof.family.compilers import get_compiler
-from cuprof.family.headers import find_headers, uses_headers
-from cuprof.family.model import Family, Variant
-from cuprof.family.program import (
+from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts
+from cuprof.families.compilers import get_compiler
+from cuprof.families.headers import find_headers, uses_headers
+from cuprof.families.model import Family, Variant
+from cuprof.families.program import (
     Argument,
     Array,
     Copy,
@@ -61,10 +63,8 @@ from cuprof.family.program import (
     TensorMap,
     Texture,
 )
-from cuprof.family.requirements import list_versions
+from cuprof.families.requirements import list_versions
 from cuprof.plan.model import Plan
-from cuprof.point import Point
-from cuprof.records import DeviceFacts
 
 IDENTITY_VERSION = 1
 """Raised whenever what is hashed changes, so that identities of two versions never meet."""
@@ -79,7 +79,7 @@ class Identifier:
         family: the family.
         variant: one of its variants.
         device: what the trials run on, or None where there is no device.
-        source_hash, contract_hash: SHA-256 of the texts of `cuprof.family.fingerprint`.
+        source_hash, contract_hash: SHA-256 of the texts of `cuprof.families.fingerprint`.
         headers: versions of the headers that the source needs, or empty.
     """
 

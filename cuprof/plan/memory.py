@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cuprof.backends.contract import SCRATCH_ALIGNMENT
-from cuprof.family.model import Family, Signature
-from cuprof.family.program import Program
-from cuprof.point import Point
-from cuprof.records import DeviceFacts, Unavailable
+from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts, Unavailable
+from cuprof.families.model import Family, Signature
+from cuprof.families.program import Program
 
 
 def signature_bytes(signature: Signature) -> int:

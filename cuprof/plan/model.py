@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuprof.errors import SelectionError
-from cuprof.family.model import Family
-from cuprof.point import Coordinate
-from cuprof.records import Trial, Unavailable
+from cuprof.core.errors import SelectionError
+from cuprof.core.point import Coordinate
+from cuprof.core.records import Trial, Unavailable
+from cuprof.families.model import Family
 
 
 @dataclass(frozen=True)

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cuprof.errors import CuprofError, FamilyError, ImpossibleError, SelectionError
-from cuprof.excess import summarize
-from cuprof.family.fingerprint import contract_text, hash_text, source_text
-from cuprof.family.model import Family, Signature, Variant
-from cuprof.family.program import Program
-from cuprof.family.requirements import check_requirements
-from cuprof.family.trace import describe, place_of
-from cuprof.garbage import collector_paused
+from cuprof.core.errors import CuprofError, FamilyError, ImpossibleError, SelectionError
+from cuprof.core.excess import summarize
+from cuprof.core.garbage import collector_paused
+from cuprof.core.point import Point, describe_coordinate
+from cuprof.core.records import DeviceFacts, Trial, Unavailable
+from cuprof.families.fingerprint import contract_text, hash_text, source_text
+from cuprof.families.model import Family, Signature, Variant
+from cuprof.families.program import Program
+from cuprof.families.requirements import check_requirements
+from cuprof.families.trace import describe, place_of
 from cuprof.plan.identity import Identifier, defines_json, flat_json, frame_json, frame_key, headers_of
 from cuprof.plan.memory import explain_excess, scratch_bytes, signature_bytes
 from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_names, check_program
 from cuprof.plan.selection import Choice, Grid, points_of, read_selection
-from cuprof.point import Point, describe_coordinate
-from cuprof.records import DeviceFacts, Trial, Unavailable
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def plan(family: Family, selection: Selection, devices: Mapping[str, DeviceFacts
     """Return the trials of a selection, in an order that depends on nothing but family and selection.
 
     Args:
-        family: loaded by `cuprof.family.loader`.
+        family: loaded by `cuprof.families.loader`.
         selection: what to take of it.
         devices: back end → its device, or why there is none. A trial without a device is planned all the same, with
             `unavailable` set and an identity of its own. One that needs more than all of its device's memory has

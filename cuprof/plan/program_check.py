@@ -10,10 +10,10 @@ import numpy as np
 
 from cuprof.backends.registry import get_spec
 from cuprof.backends.spec import BackendSpec
-from cuprof.errors import FamilyError, ImpossibleError
-from cuprof.excess import Excess, compare
-from cuprof.family.model import Signature
-from cuprof.family.program import (
+from cuprof.core.errors import FamilyError, ImpossibleError
+from cuprof.core.excess import Excess, compare
+from cuprof.families.model import Signature
+from cuprof.families.program import (
     Argument,
     Array,
     Copy,

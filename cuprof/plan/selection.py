@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cuprof.errors import SelectionError, UnknownNameError
-from cuprof.family.model import Family, Variant
+from cuprof.core.errors import SelectionError, UnknownNameError
+from cuprof.core.point import Coordinate, Point
+from cuprof.families.model import Family, Variant
 from cuprof.plan.axes import ALL, axis_values, tunable_values
 from cuprof.plan.model import Selection
-from cuprof.point import Coordinate, Point
 
 MAX_COMBINATIONS = 1_000_000
 """More than any sweep measures; keeps a slip of the finger from planning for hours."""

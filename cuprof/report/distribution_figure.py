@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cuprof.analysis.distribution import distribution
-from cuprof.analysis.labels import shorten
-from cuprof.analysis.study import Study
+from cuprof.core.wording import count
+from cuprof.report.distribution import distribution
 from cuprof.report.figure import Figure, Styles, labels
+from cuprof.report.labels import shorten
+from cuprof.report.study import Study
 from cuprof.report.variant_figures import rows_layout
-from cuprof.wording import count
 
 
 def distribution_figure(study: Study, styles: Styles) -> Figure | None:

@@ -15,26 +15,26 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from cuprof.analysis.conclusions import conclude
-from cuprof.analysis.counters import counter_section
-from cuprof.analysis.experiment import STANDARD
-from cuprof.analysis.failures import failure_groups
-from cuprof.analysis.fastest_table import fastest_table
-from cuprof.analysis.pivot_table import pivot_table
-from cuprof.analysis.quantities import format_ratio
-from cuprof.analysis.steps_table import steps_table
-from cuprof.analysis.study import Study
-from cuprof.analysis.tables import Table
-from cuprof.analysis.values_table import values_table
-from cuprof.errors import StoreError
-from cuprof.interrupts import shielded
-from cuprof.project import bundled
+from cuprof.core.errors import StoreError
+from cuprof.core.interrupts import shielded
+from cuprof.core.project import bundled
+from cuprof.core.visible import visible
+from cuprof.report.conclusions import conclude
+from cuprof.report.counters import counter_section
+from cuprof.report.experiment import STANDARD
+from cuprof.report.failures import failure_groups
+from cuprof.report.fastest_table import fastest_table
 from cuprof.report.figure import Figure, styles_of
 from cuprof.report.markdown import to_html
+from cuprof.report.pivot_table import pivot_table
 from cuprof.report.provenance import moment, provenance
+from cuprof.report.quantities import format_ratio
 from cuprof.report.standard_figures import standard_figures
+from cuprof.report.steps_table import steps_table
+from cuprof.report.study import Study
 from cuprof.report.study_figures import study_figure
-from cuprof.visible import visible
+from cuprof.report.tables import Table
+from cuprof.report.values_table import values_table
 
 TEMPLATES = "templates"
 PART = ".part"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cuprof.analysis.quantities import Scale
-from cuprof.analysis.series import Roof
 from cuprof.report.figure import NEUTRAL, label, numbers
+from cuprof.report.quantities import Scale
+from cuprof.report.series import Roof
 
 DASHES = ("longdash", "dot", "longdashdot", "dashdot")
 """All roofs are grey, so that no one takes them for a variant; the first that is drawn is long-dashed."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from cuprof.analysis.labels import shorten, value_label
-from cuprof.analysis.quantities import choose_scale, format_value
-from cuprof.analysis.series import scaling
-from cuprof.analysis.study import Study
-from cuprof.analysis.trials import by_time
 from cuprof.report.figure import Figure, Styles, axis_title, decades, integer_ticks, label, numbers, plain
+from cuprof.report.labels import shorten, value_label
+from cuprof.report.quantities import choose_scale, format_value
 from cuprof.report.roofs import roof_trace, roofs_sentence
+from cuprof.report.series import scaling
+from cuprof.report.study import Study
+from cuprof.report.trials import by_time
 
 
 def scaling_figure(study: Study, styles: Styles) -> Figure | None:

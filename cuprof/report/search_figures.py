@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuprof.analysis.quantities import choose_scale, format_value
-from cuprof.analysis.search import Found, find_search
-from cuprof.analysis.study import Study
-from cuprof.analysis.trials import by_time
+from cuprof.core.wording import count
 from cuprof.report.figure import NEUTRAL, PALETTE, Figure, axis_title, numbers, plain
-from cuprof.wording import count
+from cuprof.report.quantities import choose_scale, format_value
+from cuprof.report.search import Found, find_search
+from cuprof.report.study import Study
+from cuprof.report.trials import by_time
 
 
 def search_figures(study: Study) -> list[Figure]:

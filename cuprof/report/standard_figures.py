@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cuprof.analysis.study import Study
 from cuprof.report.distribution_figure import distribution_figure
 from cuprof.report.figure import Figure, Styles
 from cuprof.report.scaling_figure import scaling_figure
 from cuprof.report.search_figures import search_figures
+from cuprof.report.study import Study
 from cuprof.report.tunable_figures import tunables_figures
 from cuprof.report.variant_figures import memory_or_rate_figure, time_figure
 

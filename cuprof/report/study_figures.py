@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cuprof.analysis.cache_modes import left_out_notes, mode_note
-from cuprof.analysis.cells import describe, ordered
-from cuprof.analysis.experiment import FigureSpec
-from cuprof.analysis.facts import fact_label, keep
-from cuprof.analysis.labels import shorten, value_label
-from cuprof.analysis.quantities import QUANTITIES, Scale, choose_scale
-from cuprof.analysis.series import FigurePoint, FigurePoints, figure_points
-from cuprof.analysis.study import Study
-from cuprof.analysis.trials import grouped
+from cuprof.report.cache_modes import left_out_notes, mode_note
+from cuprof.report.cells import describe, ordered
+from cuprof.report.experiment import FigureSpec
+from cuprof.report.facts import fact_label, keep
 from cuprof.report.figure import (
     Figure,
     Style,
@@ -29,7 +24,12 @@ from cuprof.report.figure import (
     plain,
     styles_of,
 )
+from cuprof.report.labels import shorten, value_label
+from cuprof.report.quantities import QUANTITIES, Scale, choose_scale
 from cuprof.report.roofs import roof_trace
+from cuprof.report.series import FigurePoint, FigurePoints, figure_points
+from cuprof.report.study import Study
+from cuprof.report.trials import grouped
 
 LOW_IS_BEST = ("time", "energy", "power")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cuprof.analysis.labels import shorten
-from cuprof.analysis.quantities import choose_scale, format_value
-from cuprof.analysis.study import Study
-from cuprof.analysis.tunable_maps import TunableMap, tunable_maps
 from cuprof.report.figure import Figure, Styles, axis_title, heat_map, numbers, plain
+from cuprof.report.labels import shorten
+from cuprof.report.quantities import choose_scale, format_value
+from cuprof.report.study import Study
+from cuprof.report.tunable_maps import TunableMap, tunable_maps
 
 MOST_MAPS = 6
 

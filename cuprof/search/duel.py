@@ -6,13 +6,13 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from cuprof.point import Point
-from cuprof.records import Measure
+from cuprof.core.point import Point
+from cuprof.core.records import Measure
+from cuprof.core.wording import level_text, list_first
 from cuprof.statistics.contrast import Pair, contrast_all
 from cuprof.statistics.noise import NO_NOISE, PREPARED, Noise
 from cuprof.statistics.series import Series
 from cuprof.statistics.verdict import Judgement, Rule, Verdict, judge
-from cuprof.wording import level_text, list_first
 
 K = TypeVar("K", bound=Hashable)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.errors import MissingDependencyError
+from cuprof.core.errors import MissingDependencyError
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from cuprof.errors import SelectionError
+from cuprof.core.errors import SelectionError
 
 
 def find_portfolio(times: np.ndarray, within: float) -> list[int]:

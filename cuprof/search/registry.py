@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from cuprof.errors import UnknownNameError
+from cuprof.core.errors import UnknownNameError
 
 if TYPE_CHECKING:  # choosing one by name needs no NumPy
     from cuprof.search.space import Space

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.errors import SelectionError
-from cuprof.point import Coordinate
+from cuprof.core.errors import SelectionError
+from cuprof.core.point import Coordinate
 
 LEAST_LOGARITHMIC = 4.0
 """Positive numbers that span at least this factor are laid out by their logarithms too: 16, 32, …, 256 are powers."""

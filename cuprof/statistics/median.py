@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cuprof.records import Sample, Summary
+from cuprof.core.records import Sample, Summary
 from cuprof.statistics.series import Quartiles, quartiles
 from cuprof.statistics.ticks import spread_over_tick
 

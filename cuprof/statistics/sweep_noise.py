@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cuprof.core.wording import count
 from cuprof.statistics.contrast import ONE_SIGMA, Contrast, Contrasts
 from cuprof.statistics.noise import Noise, NoiseModel
-from cuprof.wording import count
 
 MANY_CONTROLS = 8
 """Unchanged trials from which a robust estimate is made that is then taken for known."""

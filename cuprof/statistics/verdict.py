@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuprof.errors import SelectionError
+from cuprof.core.errors import SelectionError
 from cuprof.statistics.contrast import Contrast, Contrasts
 
 

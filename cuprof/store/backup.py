@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuprof.errors import StoreError, UsageError
+from cuprof.core.errors import StoreError, UsageError
 from cuprof.store.connection import database_file, explained, make_engine, parse_url, show
 from cuprof.store.migrate import check_revision
 

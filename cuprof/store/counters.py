@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.errors import StoreError
-from cuprof.passwords import hide_in_data
-from cuprof.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
+from cuprof.core.errors import StoreError
+from cuprof.core.passwords import hide_in_data
+from cuprof.core.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
 from cuprof.store.counter_models import Advice, Counter, Launch, Metric, TrialCounter
 from cuprof.store.counter_models import Artifact as ArtifactRow
 from cuprof.store.counter_models import Profile as ProfileRow

@@ -14,8 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.errors import StoreError
-from cuprof.records import Measure, State
+from cuprof.core.errors import StoreError
+from cuprof.core.records import Measure, State
 from cuprof.store import counter_models as counters
 from cuprof.store import models, ranking
 from cuprof.store.connection import checking

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
 
-from cuprof.errors import StoreError
-from cuprof.project import bundled
+from cuprof.core.errors import StoreError
+from cuprof.core.project import bundled
 from cuprof.store import ranking
 from cuprof.store.connection import database_file, make_engine, show
 from cuprof.store.models import REVISION, Base

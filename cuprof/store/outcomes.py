@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.errors import StoreError
-from cuprof.records import BuildFacts, Check, DeviceFacts, Outcome, Sample, State, Timing
+from cuprof.core.errors import StoreError
+from cuprof.core.records import BuildFacts, Check, DeviceFacts, Outcome, Sample, State, Timing
 from cuprof.store import ranking
 from cuprof.store.models import Run, Samples, SweepTrial, Trial
 from cuprof.store.models import Timing as TimingRow

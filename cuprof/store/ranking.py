@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.records import State
+from cuprof.core.records import State
 from cuprof.store.models import Ranking, Run, SweepTrial, Timing, Trial
 from cuprof.store.rows import among
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.records import Measure, State
+from cuprof.core.records import Measure, State
 from cuprof.store.columns import Whole, canonical, to_json
 from cuprof.store.connection import AS_SENT
 from cuprof.store.models import Base

@@ -7,7 +7,7 @@ import json
 import re
 from typing import NamedTuple
 
-from cuprof.project import bundled
+from cuprof.core.project import bundled
 
 VERSION_TABLE = "cuprof_revision"
 

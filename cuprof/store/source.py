@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection
 
-from cuprof.errors import EmptyStoreError, StoreError
-from cuprof.interrupts import stop_if_deferred
-from cuprof.scratch import ScratchFolder
+from cuprof.core.errors import EmptyStoreError, StoreError
+from cuprof.core.interrupts import stop_if_deferred
+from cuprof.core.scratch import ScratchFolder
 from cuprof.store import migrate
 from cuprof.store.backup import check_pages
 from cuprof.store.connection import checking, database_file, explained, make_engine, parse_url, show

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.records import State
+from cuprof.core.records import State
 from cuprof.store.models import Run, Station, SweepTrial, Trial
 from cuprof.store.processes import Process, this_process
 from cuprof.store.rows import among, insert_row

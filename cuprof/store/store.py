@@ -1,4 +1,4 @@
-"""The store: one database that sweeps are written to; `cuprof.reading` reads it."""
+"""The store: one database that sweeps are written to; `cuprof.results` reads it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine
 
-from cuprof.errors import EmptyStoreError, StoreError, UnreachableStoreError
-from cuprof.interrupts import shielded, stop_if_deferred
+from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreError
+from cuprof.core.interrupts import shielded, stop_if_deferred
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
 from cuprof.store.models import REVISION
 
 if TYPE_CHECKING:
-    from cuprof.records import Trial
+    from cuprof.core.records import Trial
     from cuprof.store.merge import Merged
     from cuprof.store.source import Source
     from cuprof.store.trials import StoredTrial
@@ -186,7 +186,7 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """Yield a connection for the functions of `cuprof.reading`: all of them see one state of the database.
+        """Yield a connection for the functions of `cuprof.results`: all of them see one state of the database.
 
         It keeps nobody from writing. Errors of the database become `StoreError`s of one line.
         """

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.records import FAILED, DeviceFacts, Measure, State, Trial
+from cuprof.core.records import FAILED, DeviceFacts, Measure, State, Trial
 from cuprof.store import ranking, sweeps
 from cuprof.store.counter_models import Profile
 from cuprof.store.models import Problem, Run, SweepTrial, Timing, Variant

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cuprof.family import Arrays
+from cuprof.families import Arrays
 
 
 def by_field(arrays: Arrays) -> dict[str, np.ndarray]:

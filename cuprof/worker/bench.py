@@ -20,12 +20,12 @@ from cuprof.backends.contract import (
     Runnable,
     Session,
 )
-from cuprof.errors import BuildError, TamperedError
-from cuprof.family import Arrays
-from cuprof.family.includes import relocate
+from cuprof.core.errors import BuildError, TamperedError
+from cuprof.core.records import Check, Measure, State
+from cuprof.core.wording import list_first
+from cuprof.families import Arrays
+from cuprof.families.includes import relocate
 from cuprof.plan.memory import signature_bytes
-from cuprof.records import Check, Measure, State
-from cuprof.wording import list_first
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.check import tells_wrong
 from cuprof.worker.integrity import Integrity

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cuprof.backends.contract import DeviceLostError, Runnable
-from cuprof.errors import (
+from cuprof.core.errors import (
     BuildError,
     CuprofError,
     DeviceMemoryError,
@@ -17,9 +17,9 @@ from cuprof.errors import (
     LaunchError,
     MissingDependencyError,
 )
-from cuprof.family import Program, Tolerances, Variant
-from cuprof.family.trace import describe
-from cuprof.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
+from cuprof.core.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
+from cuprof.families import Program, Tolerances, Variant
+from cuprof.families.trace import describe
 from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase

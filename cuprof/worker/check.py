@@ -10,9 +10,9 @@ from itertools import chain
 
 import numpy as np
 
-from cuprof.cores import count_cores
-from cuprof.family import Arrays, Tolerance, Tolerances
-from cuprof.records import Check
+from cuprof.core.cores import count_cores
+from cuprof.core.records import Check
+from cuprof.families import Arrays, Tolerance, Tolerances
 
 CHUNK = 1 << 17
 """Elements looked at in one go, so that the intermediate arrays stay in the processor's cache."""

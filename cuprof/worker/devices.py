@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cuprof.backends.contract import Backend, Runnable
 from cuprof.backends.registry import find_facts, open_backend
-from cuprof.errors import CuprofError, MissingDependencyError
-from cuprof.family.trace import describe
-from cuprof.records import DeviceFacts, Unavailable
+from cuprof.core.errors import CuprofError, MissingDependencyError
+from cuprof.core.records import DeviceFacts, Unavailable
+from cuprof.families.trace import describe
 from cuprof.worker.messages import WorkerSettings
 
 

@@ -7,10 +7,10 @@ from weakref import WeakKeyDictionary
 
 from cuprof.backends.contract import Backend, Runnable
 from cuprof.backends.device_state import StateMonitor
-from cuprof.measure.energy import Edge, EnergyReading, EnergyUnavailableError, Idle, measure_energy, measure_idle
-from cuprof.records import ENERGY_UNAVAILABLE, Timing
+from cuprof.core.records import ENERGY_UNAVAILABLE, Timing
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
+from cuprof.worker.energy import Edge, EnergyReading, EnergyUnavailableError, Idle, measure_energy, measure_idle
 from cuprof.worker.status_page import Phase
 
 MOST_EXECUTIONS = 1000

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from time import monotonic_ns
 
 from cuprof.backends.contract import Draw, Runnable, Tally
-from cuprof.family import Arrays
-from cuprof.measure.seal import Seal
-from cuprof.records import Check, Measure
+from cuprof.core.records import Check, Measure
+from cuprof.families import Arrays
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
+from cuprof.worker.seal import Seal
 
 WANTED = 240
 """Executions of a trial that are compared, if that takes no longer than `MOST_SHARE` of what its samples took: one that

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.family.modules import nested_codes
+from cuprof.families.modules import nested_codes
 
 WATCHED = frozenset(
     {"builtins", "concurrent", "contextlib", "cuprof", "dataclasses", "enum", "gc", "hashlib", "json", "math",

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cuprof.config.model import MeasureConfig
-from cuprof.family import Sample
-from cuprof.family.extension import Extension
+from cuprof.core.point import Point
+from cuprof.core.records import Calibration, DeviceFacts, Measure, Outcome, Trial, Unavailable
+from cuprof.families import Sample
+from cuprof.families.extension import Extension
 from cuprof.plan.model import Selection
-from cuprof.point import Point
-from cuprof.records import Calibration, DeviceFacts, Measure, Outcome, Trial, Unavailable
 
 
 @dataclass(frozen=True)

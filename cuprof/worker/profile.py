@@ -16,14 +16,14 @@ import numpy as np
 
 from cuprof.backends.contract import Backend, DeviceLostError, ReadingOptions, Runnable, Session
 from cuprof.backends.registry import open_backend
-from cuprof.family import Family, Point, Program
-from cuprof.family.extension import extend
-from cuprof.family.fingerprint import source_text
-from cuprof.family.loader import load_family
+from cuprof.families import Family, Point, Program
+from cuprof.families.extension import extend
+from cuprof.families.fingerprint import source_text
+from cuprof.families.loader import load_family
+from cuprof.ncu.progress import Step, write_progress
+from cuprof.ncu.registry import get_profiler
+from cuprof.ncu.task import ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task
 from cuprof.plan.memory import arena_bytes
-from cuprof.profiling.progress import Step, write_progress
-from cuprof.profiling.registry import get_profiler
-from cuprof.profiling.task import ProfilingTask, TaskTrial, find_owner, read_task, wait_for_task
 from cuprof.worker.workload import as_long_as
 
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cuprof.errors import TamperedError
-from cuprof.measure.seal import Seal
-from cuprof.records import DOUBT, Measure, State, Timing
-from cuprof.wording import list_first
+from cuprof.core.errors import TamperedError
+from cuprof.core.records import DOUBT, Measure, State, Timing
+from cuprof.core.wording import list_first
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.energy_meter import EnergyMeter
 from cuprof.worker.messages import Finished
 from cuprof.worker.rounds import Rounds
+from cuprof.worker.seal import Seal
 from cuprof.worker.status_page import Phase
 
 Step = Callable[[Sequence[Candidate]], Iterable[Candidate]]

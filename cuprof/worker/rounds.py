@@ -12,13 +12,13 @@ import numpy as np
 
 from cuprof.backends.contract import Backend, Reading, Runnable
 from cuprof.backends.device_state import StateMonitor
-from cuprof.measure.method import stopping_rule, version
-from cuprof.measure.sampling import Sampler
-from cuprof.records import Measure, Timing
+from cuprof.core.records import Measure, Timing
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import LONG_NS, Candidate
 from cuprof.worker.executions import Executions
 from cuprof.worker.held import Held
+from cuprof.worker.method import stopping_rule, version
+from cuprof.worker.sampling import Sampler
 from cuprof.worker.status_page import Phase
 
 IDLE_NS = 100_000_000

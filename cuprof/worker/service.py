@@ -17,15 +17,15 @@ from time import process_time_ns
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.contract import Backend, Runnable
 from cuprof.backends.registry import get_spec
-from cuprof.child import AHEAD
-from cuprof.errors import CuprofError, DeviceMemoryError, FamilyError
-from cuprof.family import Family
-from cuprof.family.extension import extend
-from cuprof.family.loader import load_family
-from cuprof.family.trace import describe
+from cuprof.core.child import AHEAD
+from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
+from cuprof.core.records import DeviceFacts, Unavailable
+from cuprof.core.wording import list_first
+from cuprof.families import Family
+from cuprof.families.extension import extend
+from cuprof.families.loader import load_family
+from cuprof.families.trace import describe
 from cuprof.plan import plan
-from cuprof.records import DeviceFacts, Unavailable
-from cuprof.wording import list_first
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.excerpt import excerpt
 from cuprof.worker.held import Held

@@ -11,10 +11,9 @@ from cuprof.backends.build_cache import Patience
 from cuprof.backends.contract import Backend, Runnable, Session
 from cuprof.backends.device_state import StateMonitor
 from cuprof.backends.registry import is_host
-from cuprof.family import Family, Program, Variant
-from cuprof.measure.method import reading_options
+from cuprof.core.point import Point
+from cuprof.families import Family, Program, Variant
 from cuprof.plan.memory import arena_bytes
-from cuprof.point import Point
 from cuprof.worker.bench import Bench, BeSeen
 from cuprof.worker.candidate import Candidate, Enter
 from cuprof.worker.energy_meter import EnergyMeter
@@ -22,6 +21,7 @@ from cuprof.worker.executions import Executions
 from cuprof.worker.held import Held
 from cuprof.worker.integrity import Integrity
 from cuprof.worker.messages import Finished, Job, JobTrial
+from cuprof.worker.method import reading_options
 from cuprof.worker.opened import OPENED
 from cuprof.worker.process_state import ProcessState
 from cuprof.worker.rotation import Rotation

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from cuprof.point import Coordinate, Point
+from cuprof.core.point import Coordinate, Point
 from cuprof.worker import messages
 
 MESSAGE_LIMIT_BYTES = 1 << 28

@@ -18,11 +18,11 @@ from cuprof.backends.contract import InputSet
 from cuprof.backends.host_memory import available_bytes
 from cuprof.backends.registry import get_spec
 from cuprof.backends.sealed import Sealed
-from cuprof.errors import FamilyError, FamilyFault
-from cuprof.family import Arrays, Chance, Family, Signature, Tolerance, Tolerances, Variant
-from cuprof.family.trace import blame
-from cuprof.point import Point
-from cuprof.records import Check
+from cuprof.core.errors import FamilyError, FamilyFault
+from cuprof.core.point import Point
+from cuprof.core.records import Check
+from cuprof.families import Arrays, Chance, Family, Signature, Tolerance, Tolerances, Variant
+from cuprof.families.trace import blame
 from cuprof.worker.arrangement import by_field, in_order
 from cuprof.worker.check import NOT_LOOKED_AT, check_tolerance, compare
 from cuprof.worker.messages import Job

@@ -9,7 +9,7 @@ class ProjectSearchPath(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         """Prepend the folder when the application's own configuration is cuprof's."""
-        from cuprof.project import bundled, find_project
+        from cuprof.core.project import bundled, find_project
 
         main = next((entry for entry in search_path.get_path() if entry.provider == "main"), None)
         if main is None or main.path != str(bundled("conf")):

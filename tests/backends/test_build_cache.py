@@ -16,7 +16,7 @@ from cuprof.backends.build_cache import BuildCache, Built, Patience, default_fol
 from cuprof.backends.cuda import nvrtc
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.ptxas import KernelFacts
-from cuprof.errors import BuildError
+from cuprof.core.errors import BuildError
 
 TEXT = 'extern "C" __global__ void k() {}'
 

@@ -1,6 +1,6 @@
 """What every back end promises, held against each that is registered; one without a device here is skipped.
 
-A new back end needs no test of these: it needs the variants of tests/families/backends.
+A new back end needs no test of these: it needs the variants of tests/data/families/backends.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from cuprof.backends.contract import (
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.registry import find_facts, get_spec, list_backends, list_devices, open_backend
 from cuprof.backends.sealed import Sealed
-from cuprof.errors import BuildError, CuprofError, LaunchError
-from cuprof.family import Array, Copy, Family, Fill, Point, Reduced, Signature, Tolerance
-from cuprof.family.fingerprint import source_text
-from cuprof.family.loader import load_family
-from cuprof.measure.sampling import Sampler
-from cuprof.measure.stopping import StoppingRule
+from cuprof.core.errors import BuildError, CuprofError, LaunchError
+from cuprof.core.records import Measure
+from cuprof.families import Array, Copy, Family, Fill, Point, Reduced, Signature, Tolerance
+from cuprof.families.fingerprint import source_text
+from cuprof.families.loader import load_family
 from cuprof.plan.memory import arena_bytes
-from cuprof.records import Measure
 from cuprof.worker.check import compare
+from cuprof.worker.sampling import Sampler
+from cuprof.worker.stopping import StoppingRule
 
 N = 1000
 PROBLEM = Point(n=N)
-FOLDER = Path(__file__).parents[1] / "families" / "backends"
+FOLDER = Path(__file__).parents[1] / "data" / "families" / "backends"
 POISONS = (POISON_BYTE, SECOND_POISON_BYTE, 0)
 
 

@@ -11,9 +11,9 @@ import pytest
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.invoke import bind, load_library
 from cuprof.backends.native import NativeBuild
-from cuprof.errors import BuildError, LaunchError
-from cuprof.family import Invoke
-from cuprof.family.compilers import get_compiler
+from cuprof.core.errors import BuildError, LaunchError
+from cuprof.families import Invoke
+from cuprof.families.compilers import get_compiler
 
 SOURCE = """
 struct Line { float slope; int length; double offset; };

@@ -10,8 +10,8 @@ import pytest
 from cuprof.backends.registry import get_spec, is_host, list_backends
 from cuprof.backends.spec import LaunchLimits
 from cuprof.config.model import DeviceConfig, MeasureConfig
-from cuprof.errors import UnknownNameError
-from cuprof.records import DeviceFacts, Measure
+from cuprof.core.errors import UnknownNameError
+from cuprof.core.records import DeviceFacts, Measure
 
 
 @pytest.mark.parametrize("backend", list_backends())

@@ -5,11 +5,11 @@ import pytest
 
 from benchmarks import aa_ab
 from cuprof.config.model import LimitsConfig, MeasureConfig
+from cuprof.core.errors import CuprofError
+from cuprof.core.records import Measure, Sample, Timing
 from cuprof.engine.runner import JobRunner
-from cuprof.errors import CuprofError
-from cuprof.family import Point
-from cuprof.family.loader import load_family
-from cuprof.records import Measure, Sample, Timing
+from cuprof.families import Point
+from cuprof.families.loader import load_family
 from cuprof.statistics import Judgement, Verdict
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import WorkerSettings
@@ -45,7 +45,7 @@ def test_excluded_samples_do_not_count():
 FAMILY = """
 import time
 import numpy as np
-from cuprof.family import Array, Axis, Family, Signature, Tolerance, Tunable
+from cuprof.families import Array, Axis, Family, Signature, Tolerance, Tunable
 
 family = Family(
     name="pair", title="", axes=(Axis("steps", default=1, low=1, high=9),),

@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks import duels
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
+from cuprof.core.point import Point
+from cuprof.core.project import Project
+from cuprof.core.records import Trial
 from cuprof.engine.duel import Ending
 from cuprof.engine.runner import JobRunner
-from cuprof.point import Point
-from cuprof.project import Project
-from cuprof.records import Trial
 from cuprof.search.duel import Standing
 from cuprof.statistics import Judgement, Verdict
 from cuprof.worker.messages import WorkerSettings

@@ -9,7 +9,7 @@ from benchmarks import agreement, faults, profilers, search_gpu, side_by_side
 from benchmarks.gpu import NoGpuError, require_gpu
 from benchmarks.process import ROOT
 from benchmarks.table import start
-from cuprof.records import DeviceFacts, Unavailable
+from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.worker.devices import DeviceTable
 
 SCRIPTS = (agreement, faults, profilers, search_gpu, side_by_side)

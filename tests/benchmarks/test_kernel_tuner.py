@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.family.loader import load_family
-from cuprof.family.model import Sample
-from cuprof.family.program import Array
-from cuprof.front.frameworks import HOMES
-from cuprof.point import Point
+from cuprof.api.frameworks import HOMES
+from cuprof.core.point import Point
+from cuprof.families.loader import load_family
+from cuprof.families.model import Sample
+from cuprof.families.program import Array
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "kernel_tuner"
 THEIRS = {"vector_add": 26, "matmul": 30, "stencil": 21, "spmv": 37, "pnpoly": 42, "reduction": 50}

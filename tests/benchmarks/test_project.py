@@ -20,10 +20,10 @@ from benchmarks import (
 from benchmarks.space import CONFIGURATIONS, PROJECT, N, copy_project
 from benchmarks.ten_kernels import BUFFERS, LAUNCHES, NAMES, SOURCE
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
-from cuprof.commands.hydra_app import compose
-from cuprof.family import Point
-from cuprof.family.loader import load_family
-from cuprof.project import find_project
+from cuprof.cli.hydra_app import compose
+from cuprof.core.project import find_project
+from cuprof.families import Point
+from cuprof.families.loader import load_family
 
 SCRIPTS = (agreement, faults, forms, known_truth, memory_pauses, profilers, side_by_side, tricks, triton_autotune)
 

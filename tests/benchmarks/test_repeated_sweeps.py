@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.repeated_sweeps import CONTROLS, false_differences, recorded_medians
 from cuprof.comparison import Entry, Options
-from cuprof.point import Point
-from cuprof.records import Measure
+from cuprof.core.point import Point
+from cuprof.core.records import Measure
 from cuprof.statistics import Series
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(

@@ -21,10 +21,10 @@ from benchmarks.space import PROJECT, copy_project
 from benchmarks.table import Row, start
 from benchmarks.wide_project import CASES, Case, Project
 from cuprof.comparison import Entry
-from cuprof.family.loader import load_family
+from cuprof.core.point import Point
+from cuprof.core.records import Measure
+from cuprof.families.loader import load_family
 from cuprof.plan import Selection, plan
-from cuprof.point import Point
-from cuprof.records import Measure
 from cuprof.statistics import Series
 
 TABLE = "x,mode,time_ms,cost_s\n1,a,2.5,0.5\n2,a,,0.25\n4,b,1.25,0.5\n"
@@ -416,7 +416,7 @@ def test_a_search_on_the_gpu_has_its_start_and_its_end_within_its_tenth(
 
 FAMILY = """
 import numpy as np
-from cuprof.family import Array, Axis, Family, Signature, Tolerance, Tunable
+from cuprof.families import Array, Axis, Family, Signature, Tolerance, Tunable
 
 family = Family(
     name="doubled", title="2 x", axes=(Axis("n", default=64, low=1, high=99),),

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.point import Point
-from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, SweepFacts, Timing, Trial
+from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts, Measure, Outcome, Sample, State, SweepFacts, Timing, Trial
 from cuprof.statistics.median import summarise
 from cuprof.store import Store
 from cuprof.store.outcomes import Origin

@@ -10,8 +10,8 @@ from made import HOST, OTHER_GPU, Made, fill
 
 from cuprof.comparison import Comparison, Options, compare, load_sides
 from cuprof.comparison.compare import judge_anew
-from cuprof.errors import SelectionError, UnknownNameError, UsageError
-from cuprof.records import Measure, State
+from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
+from cuprof.core.records import Measure, State
 from cuprof.statistics import Rule, Verdict
 from cuprof.store import Store
 

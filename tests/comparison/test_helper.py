@@ -15,8 +15,8 @@ from made import Made, fill
 from cuprof.comparison import helper, load_sides, sides
 from cuprof.comparison.compare import compare
 from cuprof.comparison.helper import Helper, count_helpful
-from cuprof.errors import UsageError
-from cuprof.records import Measure
+from cuprof.core.errors import UsageError
+from cuprof.core.records import Measure
 from cuprof.store import Store
 
 

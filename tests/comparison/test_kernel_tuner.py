@@ -11,8 +11,8 @@ from made import Made, fill
 
 from cuprof.comparison.compare import Options, compare
 from cuprof.comparison.sides import load_sides
-from cuprof.errors import UsageError
-from cuprof.records import Measure, State
+from cuprof.core.errors import UsageError
+from cuprof.core.records import Measure, State
 from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
 

@@ -21,8 +21,8 @@ from cuprof.comparison.noise import (
     assumed_model,
     noise_between,
 )
-from cuprof.point import Point
-from cuprof.records import DeviceFacts, Measure
+from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts, Measure
 from cuprof.statistics import Contrast, Series, Verdict
 from cuprof.statistics.noise import NoiseModel
 from cuprof.statistics.shift import Shift

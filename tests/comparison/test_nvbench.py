@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from made import Made, fill
 
+from cuprof.cli.terminal.comparison import print_comparison
 from cuprof.comparison import Comparison, Options, compare, load_sides
 from cuprof.comparison.nvbench import read_nvbench
-from cuprof.errors import CuprofError, SelectionError, UsageError
-from cuprof.records import Measure, State
+from cuprof.core.errors import CuprofError, SelectionError, UsageError
+from cuprof.core.records import Measure, State
 from cuprof.statistics import Verdict
 from cuprof.store import Store
-from cuprof.terminal.comparison import print_comparison
 
 
 def state(n: int, *summaries: dict[str, Any], **changes: Any) -> dict[str, Any]:

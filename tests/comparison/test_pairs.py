@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from made import GPU, HOST, OTHER_GPU, Made, fill
 
-from cuprof.commands.compare import main
+from cuprof.cli.compare import main
 from cuprof.comparison import Entry, VariantComparisons
 from cuprof.comparison.pairs import Contender
 from cuprof.comparison.stored import read_entries
-from cuprof.records import Measure, State
+from cuprof.core.records import Measure, State
 from cuprof.statistics import Verdict, contrast
 from cuprof.store import Store
 

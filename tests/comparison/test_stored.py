@@ -14,8 +14,8 @@ from made import Made, fill
 from cuprof.comparison import Entry, Side, compare
 from cuprof.comparison.matching import Match
 from cuprof.comparison.stored import StoredSeries, forget_samples, read_entries, read_samples
-from cuprof.errors import StoreError
-from cuprof.records import Measure
+from cuprof.core.errors import StoreError
+from cuprof.core.records import Measure
 from cuprof.statistics import Series
 from cuprof.statistics.noise import NO_NOISE
 from cuprof.store import Store

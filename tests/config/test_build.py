@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cuprof.config.build import build_config, list_settings
-from cuprof.errors import ConfigError, UnknownNameError
+from cuprof.core.errors import ConfigError, UnknownNameError
 
 MINIMAL: dict[str, Any] = {"family": "reduction"}
 

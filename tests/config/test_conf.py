@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from cuprof.commands.hydra_app import compose
+from cuprof.cli.hydra_app import compose
 from cuprof.config.model import (
     CheckConfig,
     DeviceConfig,
@@ -18,7 +18,7 @@ from cuprof.config.model import (
     StoreConfig,
 )
 from cuprof.config.overrides import GROUPS
-from cuprof.project import bundled
+from cuprof.core.project import bundled
 
 CHOICES = [
     f"{group}={file.stem}"

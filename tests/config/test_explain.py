@@ -1,4 +1,4 @@
-"""Errors of Hydra's in one line of ours; tests/commands/test_hydra_app.py provokes most of them."""
+"""Errors of Hydra's in one line of ours; tests/cli/test_hydra_app.py provokes most of them."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cuprof.config.overrides import MOST_VALUES, split_axes, write_value
-from cuprof.errors import ConfigError
+from cuprof.core.errors import ConfigError
 
 
 def values(override: str) -> object:

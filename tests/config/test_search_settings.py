@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import SearchConfig
-from cuprof.errors import ConfigError
+from cuprof.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5min", 300), ("1.5h", 5400), ("2 min", 120)])

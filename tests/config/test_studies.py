@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cuprof.config.studies import expand_studies
-from cuprof.errors import ConfigError
-from cuprof.project import bundled
+from cuprof.core.errors import ConfigError
+from cuprof.core.project import bundled
 
 FIVE = "experiment=reduction,cuconv,convlab,filter3x3,cnn_layer"
 

@@ -16,17 +16,17 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 
-import cuprof.family
-from cuprof.commands import hydra_app
-from cuprof.commands.hydra_arguments import read_arguments
-from cuprof.commands.main import COMMANDS
+import cuprof.families
+from cuprof.cli import hydra_app
+from cuprof.cli.hydra_arguments import read_arguments
+from cuprof.cli.main import COMMANDS
 from cuprof.config.build import list_settings
-from cuprof.errors import CuprofError
-from cuprof.family.loader import get_family
+from cuprof.core.errors import CuprofError
+from cuprof.core.project import Project
+from cuprof.families.loader import get_family
 from cuprof.plan import Selection
 from cuprof.plan.selection import read_selection
-from cuprof.project import Project
-from cuprof.reading.queries import list_queries, query
+from cuprof.results.queries import list_queries, query
 from cuprof.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -191,8 +191,8 @@ def _is_key(key: str) -> bool:
 def _python_arguments() -> set[str]:
     """Return the arguments of what a family.py is written with: they are written key= as well."""
     names = set()
-    for name in cuprof.family.__all__:
-        each = getattr(cuprof.family, name)
+    for name in cuprof.families.__all__:
+        each = getattr(cuprof.families, name)
         methods = (
             [getattr(each, method) for method in dir(each) if not method.startswith("_")]
             if isinstance(each, type)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.project import Project
+from cuprof.core.project import Project
 from tests.conftest import Result
 from tests.docs.claims import ROOT
 
 TEXT = (ROOT / "docs" / "bring-your-kernel.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL))
 SOURCES = dict(re.findall(r"```cuda\n// (\w+\.cu)\n(.*?)```", TEXT, re.DOTALL))
-READY = ROOT / "tests" / "families" / "forms" / "ready.ptx"
+READY = ROOT / "tests" / "data" / "families" / "forms" / "ready.ptx"
 DEVICE = ("torch", "triton", "cupy", "pyopencl")
 QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.05", "measure.settle_seconds=0", "report=none")
 

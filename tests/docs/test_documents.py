@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
-from cuprof.commands.main import COMMANDS
-from cuprof.family import Family
+from cuprof.cli.main import COMMANDS
+from cuprof.families import Family
 from tests.docs.claims import ROOT, Document, problems
 
 PATHS = [

@@ -13,6 +13,8 @@ import pytest
 
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig, MeasureConfig, SweepConfig
+from cuprof.core.project import Project
+from cuprof.core.records import DeviceFacts, Outcome, Trial
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.checking import check_trials
 from cuprof.engine.enrolment import find_devices
@@ -20,13 +22,11 @@ from cuprof.engine.observer import Observer
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import SweepResult, run_sweep
-from cuprof.project import Project
-from cuprof.reading.queries import query
-from cuprof.records import DeviceFacts, Outcome, Trial
+from cuprof.results.queries import query
 from cuprof.store import Store
 from cuprof.worker.messages import WorkerSettings
 
-FAMILIES = Path(__file__).parents[1] / "families"
+FAMILIES = Path(__file__).parents[1] / "data" / "families"
 QUICK = MeasureConfig(
     modes=("cold",), target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none"
 )

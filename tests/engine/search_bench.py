@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
+from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
 from cuprof.engine.feed import LATER
 from cuprof.engine.planning import Prepared, find_whole_space
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.scores import Scores
 from cuprof.engine.search import SearchFeed
 from cuprof.engine.station import Station
-from cuprof.family.loader import load_family
-from cuprof.measure.method import methods
+from cuprof.families.loader import load_family
 from cuprof.plan import Selection, plan
-from cuprof.point import Point
-from cuprof.reading.earlier import EarlierRun
-from cuprof.records import DeviceFacts, Measure, Outcome, Sample, State, Timing, Trial
+from cuprof.results.earlier import EarlierRun
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import Job, WorkerSettings
+from cuprof.worker.method import methods
 from tests.engine.conftest import FAMILIES
 
 FOLDER = FAMILIES / "searchable"

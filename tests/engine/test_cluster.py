@@ -25,7 +25,7 @@ import sqlalchemy as sa
 
 from tests.conftest import Result
 
-FAMILIES = Path(__file__).parents[1] / "families"
+FAMILIES = Path(__file__).parents[1] / "data" / "families"
 SEED = int(os.environ.get("CUPROF_SEED", "1"))
 VARIANTS = 2
 POSTGRES = Path(__file__).parents[1] / "store"

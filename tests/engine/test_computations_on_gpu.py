@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from cuprof.family.loader import load_family
-from cuprof.project import Project
+from cuprof.core.project import Project
+from cuprof.families.loader import load_family
 
 pytestmark = pytest.mark.gpu
 
-COMPUTATIONS = Path(__file__).parents[1] / "families" / "computations"
+COMPUTATIONS = Path(__file__).parents[1] / "data" / "families" / "computations"
 FIRST = {
     "in_place": "sums", "tolerance": "exact", "order": "exact", "border": "inner[1]", "count": "count[0]",
     "pairs": "kept", "misses": "kept_at", "sparse": "product[5]", "bfloat16": "brain[7]", "float8": "eighth[2048]",
@@ -60,7 +60,7 @@ extern "C" __global__ void relax(float *y, const float *x, float *shifted, int n
 """
 FAMILY = """
 import numpy as np
-from cuprof.family import *
+from cuprof.families import *
 
 array = lambda problem: Array((problem.n,), "float32")
 family = Family(
@@ -139,7 +139,7 @@ def test_tensors_of_types_that_numpy_lacks_are_worked_on_in_place(
 
 def project_rows(project: Project) -> list[tuple[Any, ...]]:
     """Return how many executions of each timing were compared."""
-    from cuprof.reading.queries import query
+    from cuprof.results.queries import query
     from cuprof.store import Store
 
     sql = "SELECT json_extract(details, '$.compared') FROM timing"

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, load_nvrtc
+from cuprof.core.errors import BuildError, MissingDependencyError
+from cuprof.core.records import DeviceFacts, State
 from cuprof.engine.sweep import SweepResult
-from cuprof.errors import BuildError, MissingDependencyError
-from cuprof.family import Family, Point, Program
-from cuprof.family.loader import load_family
+from cuprof.families import Family, Point, Program
+from cuprof.families.loader import load_family
 from cuprof.plan import Selection, plan
-from cuprof.records import DeviceFacts, State
 
-FAULTY = Path(__file__).parents[1] / "families" / "faulty"
+FAULTY = Path(__file__).parents[1] / "data" / "families" / "faulty"
 SOUND = ("cuda_sound_first", "cuda_sound_between", "cuda_sound_last")
 FAULTS: dict[str, tuple[State, str]] = {
     "cuda_illegal_address": (State.LAUNCH_ERROR, r".*ILLEGAL_ADDRESS.*"),

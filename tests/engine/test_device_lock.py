@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from cuprof.core.records import DeviceFacts
 from cuprof.engine import device_lock
 from cuprof.engine.device_lock import DeviceLocks, lock_name
-from cuprof.records import DeviceFacts
 
 HOST = DeviceFacts("cpu", 0, "Test CPU")
 POCL = DeviceFacts("opencl", 0, "Test pocl", "beef", details={"type": "CPU"})
@@ -26,7 +26,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.records import DeviceFacts
+from cuprof.core.records import DeviceFacts
 
 log, name, turns, length = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 locks = DeviceLocks(lambda text: print("note", text, flush=True))
@@ -232,7 +232,7 @@ def test_what_a_lock_file_holds_stays(tmp_path: Path, monkeypatch: pytest.Monkey
 STRANGER = """
 import os, sys
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.records import DeviceFacts
+from cuprof.core.records import DeviceFacts
 os.umask(0o077)
 if int(sys.argv[1]):  # that user may not be able to read what Python imports
     os.setgroups([]); os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))

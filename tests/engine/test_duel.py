@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cuprof.config.model import SearchConfig
+from cuprof.core.records import Outcome, Sample, State, Timing
 from cuprof.engine.duel import Duel, describe_ending, keep_time
-from cuprof.records import Outcome, Sample, State, Timing
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import Job, JobTrial
 from tests.engine.search_bench import COLD, SearchBench

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cuprof.config.model import DeviceConfig, SweepConfig
+from cuprof.core.errors import CuprofError, UsageError
+from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.engine import enrolment
 from cuprof.engine.enrolment import enroll, make_stations
-from cuprof.errors import CuprofError, UsageError
-from cuprof.records import DeviceFacts, Unavailable
 
 BACKENDS = ("cuda", "cpu")
 BROKEN = Unavailable("the worker could not open it: an illegal instruction")

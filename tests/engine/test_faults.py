@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from cuprof.core.records import FAILED, State
 from cuprof.engine.sweep import SweepResult
-from cuprof.records import FAILED, State
 
 SOUND = ("sound_first", "sound_between", "prints", "sound_last")
 SKIPPED = ("lacks_a_module", "imports")

@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import LimitsConfig, MeasureConfig
+from cuprof.core.point import Point
+from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.feed import LATER, LEAST_BLOCK_S, PlannedFeed
 from cuprof.engine.fleet import POLL_S, Fleet
 from cuprof.engine.jobs import find_references
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
-from cuprof.family import Tunable
-from cuprof.point import Point
-from cuprof.records import Outcome, State, Trial
+from cuprof.families import Tunable
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from tests.store.store_samples import make_timing
 
@@ -141,7 +141,7 @@ def test_blocks_share_the_baseline_with_its_defaults_or_what_comes_first() -> No
 
 FAMILY = """
 import numpy as np
-from cuprof.family import Array, Axis, Family, Signature, Tolerance, Tunable
+from cuprof.families import Array, Axis, Family, Signature, Tolerance, Tunable
 
 family = Family(
     name="many",

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from cuprof.core.point import Point
+from cuprof.core.records import Outcome, State
 from cuprof.engine.feed import LATER, PlannedFeed
 from cuprof.engine.fleet import Fleet
 from cuprof.engine.station import Station
-from cuprof.point import Point
-from cuprof.records import Outcome, State
 from cuprof.store.stations import Claim
 from cuprof.worker.messages import Job, JobTrial
 

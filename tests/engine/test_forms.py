@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cuprof.family.compilers import get_compiler
-from cuprof.project import Project
+from cuprof.core.project import Project
+from cuprof.families.compilers import get_compiler
 
-FORMS = Path(__file__).parents[1] / "families" / "forms"
+FORMS = Path(__file__).parents[1] / "data" / "families" / "forms"
 
 
 @pytest.fixture

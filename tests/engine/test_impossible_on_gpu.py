@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.project import Project
+from cuprof.core.project import Project
 from tests.conftest import Result
 
 pytestmark = pytest.mark.gpu
 FAMILY = '''
 import numpy as np
-from cuprof.family import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
+from cuprof.families import Array, Axis, Family, Launch, Program, Signature, Tolerance, Tunable
 
 family = Family(
     name="beyond", title="y = 2x", axes=(Axis("n", default=4096, low=1),),

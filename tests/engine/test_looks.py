@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cuprof.backends.registry import get_spec
+from cuprof.core.records import DeviceFacts
 from cuprof.engine.duel import Duel
 from cuprof.engine.looks import FIRST, SECOND, Looks
-from cuprof.records import DeviceFacts
 from tests.engine.search_bench import COLD, SearchBench
 
 

@@ -19,11 +19,11 @@ import numpy as np
 import psutil
 import pytest
 
-from cuprof.project import Project
+from cuprof.core.project import Project
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 
-FAMILIES = Path(__file__).parents[1] / "families"
+FAMILIES = Path(__file__).parents[1] / "data" / "families"
 TRIALS = int(os.environ.get("CUPROF_TRIALS", "2000"))
 SAMPLES = 10_000
 LIMIT_BYTES = 8 * 1024

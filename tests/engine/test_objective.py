@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import SearchConfig, SweepConfig
+from cuprof.core.errors import ProfilerError, UnknownNameError, UsageError
+from cuprof.core.project import find_project
+from cuprof.core.records import Measure, Outcome, Profile, State, StoredProfile
 from cuprof.engine import objective
 from cuprof.engine.objective import (
     ObjectiveCounters,
@@ -21,10 +24,7 @@ from cuprof.engine.objective import (
     evaluate,
 )
 from cuprof.engine.planning import prepare
-from cuprof.errors import ProfilerError, UnknownNameError, UsageError
-from cuprof.project import find_project
-from cuprof.reading.counters import NewestCounter
-from cuprof.records import Measure, Outcome, Profile, State, StoredProfile
+from cuprof.results.counters import NewestCounter
 from tests.engine.test_profiling import Memory, Toy, ToyCollector, trials
 
 BYTES, OTHER = "dram__bytes_read.sum", "dram__bytes_read.max"

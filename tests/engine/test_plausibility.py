@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from cuprof.core.records import Calibration, Measure, Outcome, Sample, State, Timing, Trial
 from cuprof.engine.plausibility import EMPTY_CALL_NS, EMPTY_LAUNCH_NS, Plausibility
-from cuprof.family import Point
-from cuprof.records import Calibration, Measure, Outcome, Sample, State, Timing, Trial
+from cuprof.families import Point
 from cuprof.statistics.median import summarise
 
 MB = 1 << 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cuprof.config.model import NcuConfig, StoreConfig
+from cuprof.core.records import State, Trial
 from cuprof.engine.preview import preview_profiling, preview_sweep
 from cuprof.ncu.profiler import NsightCompute
-from cuprof.records import State, Trial
 from cuprof.store import Store
 from tests.engine.conftest import Bench, Listener
 

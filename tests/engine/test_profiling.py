@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from cuprof.core.point import Point
+from cuprof.core.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial, Unavailable
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import CollectResult, collect, reason_to_skip
+from cuprof.ncu.contract import BatchResult, Collector, Request
 from cuprof.ncu.profiler import NsightCompute
-from cuprof.point import Point
-from cuprof.profiling.contract import BatchResult, Collector, Request
-from cuprof.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial, Unavailable
 
 COLD = Conditions("cold")
 

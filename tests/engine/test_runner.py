@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import LimitsConfig
+from cuprof.core.records import Outcome, State
 from cuprof.engine import runner as runner_module
 from cuprof.engine.runner import MOST_KILLS, JobRunner
 from cuprof.engine.worker_process import WorkerDiedError
-from cuprof.family import Point
-from cuprof.records import Outcome, State
+from cuprof.families import Point
 from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase, Status
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from cuprof.backends.registry import get_spec, list_backends
+from cuprof.core.point import Point
+from cuprof.core.records import DeviceFacts
 from cuprof.engine.scores import Scores
-from cuprof.point import Point
-from cuprof.records import DeviceFacts
 from tests.engine.search_bench import BEST, SearchBench, Widths, earlier
 
 

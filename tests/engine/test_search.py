@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from cuprof.config.model import LimitsConfig
+from cuprof.core.errors import ConfigError
+from cuprof.core.records import Outcome, State
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.search import SearchFeed
 from cuprof.engine.station import Station
-from cuprof.errors import ConfigError
-from cuprof.records import Outcome, State
 from cuprof.worker.messages import Job, WorkerSettings
 from tests.engine.search_bench import BEST, NoNoise, SearchBench
 

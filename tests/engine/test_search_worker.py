@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from cuprof.analysis.load import load_study
-from cuprof.commands import portfolio
+from cuprof.cli import portfolio
+from cuprof.cli.terminal.status import status_lines
 from cuprof.config.model import MeasureConfig, SearchConfig, SweepConfig
+from cuprof.core.errors import UsageError
+from cuprof.core.project import find_project
+from cuprof.core.records import Outcome, Trial
 from cuprof.engine.runner import JobRunner
 from cuprof.engine.sweep import run_sweep
-from cuprof.errors import UsageError
-from cuprof.project import find_project
-from cuprof.reading.progress import list_progress
-from cuprof.reading.queries import query
-from cuprof.records import Outcome, Trial
+from cuprof.report.load import load_study
+from cuprof.results.progress import list_progress
+from cuprof.results.queries import query
 from cuprof.store import Store
-from cuprof.terminal.status import status_lines
 from cuprof.worker.messages import Job
 from tests.engine.conftest import FAMILIES, Listener
 from tests.engine.search_bench import FOLDER

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from cuprof.config.model import DeviceConfig
+from cuprof.core.project import bundled
+from cuprof.core.records import DeviceFacts, State, Trial
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.project import bundled
-from cuprof.records import DeviceFacts, State, Trial
 from cuprof.store import Store
 
 SIZES = tuple(range(1, 9))

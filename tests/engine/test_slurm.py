@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.reading.queries import query
+from cuprof.results.queries import query
 
-FAMILIES = Path(__file__).parents[1] / "families"
+FAMILIES = Path(__file__).parents[1] / "data" / "families"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "srun")
 CONFIGURATION = """
 ClusterName=cuprof

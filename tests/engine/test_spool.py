@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from cuprof.config.model import StoreConfig
+from cuprof.core.errors import StoreError
 from cuprof.engine import spool
-from cuprof.errors import StoreError
 from cuprof.store import Store
 
 SIZES = tuple(range(1, 9))

@@ -24,9 +24,9 @@ from typing import Any
 import psutil
 import pytest
 
-from cuprof.scratch import remove_dead_folders
+from cuprof.core.scratch import remove_dead_folders
 
-FAMILIES = Path(__file__).parents[1] / "families"
+FAMILIES = Path(__file__).parents[1] / "data" / "families"
 SEED = int(os.environ.get("CUPROF_SEED", "1"))
 SIZES = tuple(range(1, 6))
 TRIALS = 2 * len(SIZES)
@@ -38,9 +38,9 @@ SWEEP = [
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SERVER = """
 import json, os, signal, sys
-from cuprof.commands.main import main
-import cuprof.commands.sweep, cuprof.commands.hydra_app, cuprof.engine.sweep, cuprof.terminal.progress
-import cuprof.analysis.load, cuprof.terminal.results, hydra
+from cuprof.cli.main import main
+import cuprof.cli.sweep, cuprof.cli.hydra_app, cuprof.engine.sweep, cuprof.cli.terminal.progress
+import cuprof.report.load, cuprof.cli.terminal.results, hydra
 for line in sys.stdin:
     pid = os.fork()
     if pid == 0:
@@ -139,7 +139,7 @@ class Forge:
         left = list(self.temporary.iterdir())
         if or_swept and left:
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr("cuprof.scratch.NEWBORN_S", 0.0)  # as if `NEWBORN_S` had gone by
+                patched.setattr("cuprof.core.scratch.NEWBORN_S", 0.0)  # as if `NEWBORN_S` had gone by
                 remove_dead_folders(self.temporary)  # what every start does
             self.swept += len(left)
         assert [path.name for path in self.temporary.iterdir()] == []

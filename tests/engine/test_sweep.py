@@ -14,6 +14,8 @@ import psutil
 import pytest
 
 from cuprof.config.model import LimitsConfig, SearchConfig
+from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
+from cuprof.core.records import Calibration, DeviceFacts, Measure, State, Timing, Unavailable
 from cuprof.engine.calibrator import Calibrator
 from cuprof.engine.enrolment import find_devices
 from cuprof.engine.observer import Observer
@@ -23,8 +25,6 @@ from cuprof.engine.runner import JobRunner
 from cuprof.engine.station import Station
 from cuprof.engine.sweep import run_sweep
 from cuprof.engine.worker_process import START_LIMIT_S, WorkerDiedError, WorkerProcess
-from cuprof.errors import SelectionError, UnknownNameError, UsageError
-from cuprof.records import Calibration, DeviceFacts, Measure, State, Timing, Unavailable
 from cuprof.worker.messages import Calibrated, Describe, Described, WorkerSettings
 
 CALIBRATE = Calibrator.calibrate  # before the tests' benches take a shortcut

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from cuprof.core.records import Measure, Outcome, Sample, State, Timing
 from cuprof.engine import witness as module
 from cuprof.engine.witness import LEAST_NS, MOST_ROUNDS, ROUNDS, Witness
-from cuprof.records import Measure, Outcome, Sample, State, Timing
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import Execute, Executed, Finished, Ready
 

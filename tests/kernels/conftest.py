@@ -12,11 +12,11 @@ import pytest
 
 from cuprof.backends.build_cache import Built
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, load_nvrtc
-from cuprof.errors import MissingDependencyError
-from cuprof.family import Family, Point
-from cuprof.family.includes import expand_includes
-from cuprof.family.loader import load_family
-from cuprof.point import Coordinate
+from cuprof.core.errors import MissingDependencyError
+from cuprof.core.point import Coordinate
+from cuprof.families import Family, Point
+from cuprof.families.includes import expand_includes
+from cuprof.families.loader import load_family
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 FACTS = "compiled kernel"

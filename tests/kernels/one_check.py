@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from cuprof.errors import CuprofError
-from cuprof.family import Family, Point, Variant
-from cuprof.family.fingerprint import source_text
+from cuprof.core.errors import CuprofError
+from cuprof.core.point import Coordinate
+from cuprof.core.records import Check, Outcome, State
+from cuprof.families import Family, Point, Variant
+from cuprof.families.fingerprint import source_text
 from cuprof.plan import Selection, plan
-from cuprof.point import Coordinate
-from cuprof.records import Check, Outcome, State
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.trials import TrialRunner

@@ -7,10 +7,10 @@ import pytest
 from scipy.signal import correlate
 
 from cuprof.backends.opencl.presence import find_devices
-from cuprof.errors import MissingDependencyError
-from cuprof.family import Family, Fill, Launch, Point
-from cuprof.family.loader import load_family
-from cuprof.project import bundled
+from cuprof.core.errors import MissingDependencyError
+from cuprof.core.project import bundled
+from cuprof.families import Family, Fill, Launch, Point
+from cuprof.families.loader import load_family
 from tests.kernels.conftest import CompileVariant
 from tests.kernels.often import seldom
 from tests.kernels.one_check import check_variant

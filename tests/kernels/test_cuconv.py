@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.signal import correlate2d
 
-from cuprof.analysis.experiment import load_experiment
-from cuprof.analysis.published import read_published
 from cuprof.backends.build_cache import Built
-from cuprof.family import Array, Family, Launch, Point
-from cuprof.family.loader import load_family
-from cuprof.project import bundled
+from cuprof.core.project import bundled
+from cuprof.families import Array, Family, Launch, Point
+from cuprof.families.loader import load_family
+from cuprof.report.experiment import load_experiment
+from cuprof.report.published import read_published
 from tests.kernels.often import seldom
 
 CompileVariant = Callable[..., Built]

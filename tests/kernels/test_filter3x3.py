@@ -17,9 +17,9 @@ import pytest
 from scipy.ndimage import correlate
 
 from cuprof.backends.build_cache import Built
-from cuprof.family import Family, Launch, Point
-from cuprof.family.loader import load_family
-from cuprof.project import bundled
+from cuprof.core.project import bundled
+from cuprof.families import Family, Launch, Point
+from cuprof.families.loader import load_family
 from cuprof.worker.check import compare
 from tests.kernels.often import seldom
 from tests.kernels.one_check import check_variant

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cuprof.family import Family, Launch, Point, Program
+from cuprof.families import Family, Launch, Point, Program
 from cuprof.plan.program_check import check_program
 
 STUDY = ("interleaved_divergent", "interleaved_compacted", "sequential", "first_add", "last_warp")

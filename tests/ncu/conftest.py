@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import NcuConfig
+from cuprof.core.point import Point
+from cuprof.core.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
 from cuprof.ncu.executable import NcuExecutable
 from cuprof.ncu.metrics import companions
 from cuprof.ncu.setting import Setting, make_request, settle
-from cuprof.point import Point
-from cuprof.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial
 
 RECORDED = Path(__file__).parent.parent / "data" / "ncu" / "recorded"
 STUDY = (

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.core.errors import ProfilerError
+from cuprof.core.records import DeviceFacts, Outcome, State, Trial, Unavailable
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import CollectResult, collect
-from cuprof.errors import ProfilerError
 from cuprof.ncu.collector import NcuCollector
 from cuprof.ncu.executable import NcuExecutable
 from cuprof.ncu.profiler import PROFILER
 from cuprof.ncu.setting import Setting
-from cuprof.records import DeviceFacts, Outcome, State, Trial, Unavailable
 
 ONE, TWO, CRASH, HANG = "1" * 32, "2" * 32, "c" * 32, "f" * 32
 THROUGH = ["preparing", "launching", "done"]

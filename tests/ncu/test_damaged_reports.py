@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
+from cuprof.core.project import Project
 from cuprof.ncu import report_file
 from cuprof.ncu.report_file import read_report
-from cuprof.project import Project
 
 SEEDS = 200
 BLOCKS = (10, 145, 18954, 49852, 58329, 58402, 58473, 58595, 58648, 58836, 60071)
@@ -23,7 +23,7 @@ BLOCKS = (10, 145, 18954, 49852, 58329, 58402, 58473, 58595, 58648, 58836, 60071
 READ = """
 import sys
 from pathlib import Path
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
 from cuprof.ncu.report_file import read_report
 for path in sorted(Path(sys.argv[1]).glob("*.ncu-rep")):
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
 from cuprof.ncu.executable import get_executable, list_candidates, list_metric_names
 
 

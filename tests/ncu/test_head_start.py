@@ -7,12 +7,12 @@ from pathlib import Path
 import psutil
 
 from cuprof.config.model import NcuConfig
+from cuprof.core.project import Project
+from cuprof.core.records import State
 from cuprof.ncu.batch import run_batch
 from cuprof.ncu.head_start import Batch
 from cuprof.ncu.setting import make_setting
-from cuprof.profiling.task import TASK, TaskOwner, find_owner
-from cuprof.project import Project
-from cuprof.records import State
+from cuprof.ncu.task import TASK, TaskOwner, find_owner
 
 
 def test_a_head_start_that_is_not_needed_leaves_nothing(fake_ncu, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cuprof.commands import ncu_import
+from cuprof.cli import ncu_import
+from cuprof.core.errors import ProfilerError
+from cuprof.core.records import DeviceFacts, State, SweepFacts, Trial
 from cuprof.engine.importing import ImportResult, import_reports
-from cuprof.errors import ProfilerError
 from cuprof.ncu.profiler import PROFILER
-from cuprof.reading.queries import query
-from cuprof.records import DeviceFacts, State, SweepFacts, Trial
+from cuprof.results.queries import query
 from cuprof.store import Store
 
 ONE, TWO, CRASH = "1" * 32, "2" * 32, "c" * 32

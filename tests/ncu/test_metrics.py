@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cuprof.core.project import bundled
 from cuprof.ncu.metrics import CATALOG, companions, get_rule
 from cuprof.ncu.rules import DURATION, derive_rule
-from cuprof.project import bundled
 
 SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")
 

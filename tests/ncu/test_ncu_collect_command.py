@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.commands import ncu_collect
-from cuprof.commands.hydra_app import compose
+from cuprof.cli import ncu_collect
+from cuprof.cli.hydra_app import compose
+from cuprof.core.errors import ProfilerError
+from cuprof.core.project import Project
+from cuprof.core.records import Outcome, State, SweepFacts, Trial
 from cuprof.engine.sweep import SweepResult
-from cuprof.errors import ProfilerError
-from cuprof.project import Project
-from cuprof.reading.queries import query
-from cuprof.records import Outcome, State, SweepFacts, Trial
+from cuprof.results.queries import query
 from cuprof.store import Store
 
 ONE, WRONG = "1" * 32, "0" * 32

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from cuprof.child import child_environment
-from cuprof.commands import ncu_collect
-from cuprof.commands.hydra_app import compose
-from cuprof.errors import ProfilerError
+from cuprof.cli import ncu_collect
+from cuprof.cli.hydra_app import compose
+from cuprof.core.child import child_environment
+from cuprof.core.errors import ProfilerError
+from cuprof.core.project import Project
 from cuprof.ncu.executable import NcuExecutable, get_executable
-from cuprof.project import Project
-from cuprof.reading.queries import query
+from cuprof.results.queries import query
 from cuprof.store import Store
 
 SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")

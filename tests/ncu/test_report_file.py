@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.core.records import LaunchRecord
 from cuprof.ncu.metrics import CATALOG
 from cuprof.ncu.report_file import read_report
-from cuprof.records import LaunchRecord
 
 RAW = ["study_alone", "memory_cold", "memory_hot", "instructions", "sections"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.errors import ProfilerError
+from cuprof.core.errors import ProfilerError
 from cuprof.ncu.report_file import read_report
 from cuprof.ncu.report_frame import NEWEST_VERSION, check_frame, find_options
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.commands.hydra_app import compose
+from cuprof.cli.hydra_app import compose
 from cuprof.config.model import NcuConfig
-from cuprof.errors import ConfigError
+from cuprof.core.errors import ConfigError
+from cuprof.core.project import Project
+from cuprof.core.records import Conditions
 from cuprof.ncu.setting import make_setting
-from cuprof.project import Project
-from cuprof.records import Conditions
 
 SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")
 

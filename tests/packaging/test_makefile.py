@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.project import checkout
+from cuprof.core.project import checkout
 
 ROOT = checkout()
 pytestmark = [

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.errors import ConfigError
-from cuprof.project import BUNDLED, Project, bundled, checkout, find_project
+from cuprof.core.errors import ConfigError
+from cuprof.core.project import BUNDLED, Project, bundled, checkout, find_project
 
 
 def test_the_nearest_marker_upwards_is_the_project(project: Project) -> None:

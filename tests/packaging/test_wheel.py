@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.project import BUNDLED, checkout
+from cuprof.core.project import BUNDLED, checkout
 
 ROOT = checkout()
 pytestmark = pytest.mark.skipif(ROOT is None, reason="not a source checkout")
@@ -59,7 +59,7 @@ def test_the_wheel_carries_the_bundled_folders(wheel: Path) -> None:
     assert "cuprof/_bundled/conf/config.yaml" in names
     assert "cuprof/_bundled/kernels/reduction/family.py" in names
     assert "cuprof/py.typed" in names
-    assert "cuprof/template/kernels/scale/plain.cu" in names
+    assert "cuprof/cli/template/kernels/scale/plain.cu" in names
     assert any(name.startswith("hydra_plugins/cuprof_search_path/") for name in names)
 
 

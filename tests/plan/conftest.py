@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.family import Family
-from cuprof.family.loader import load_family
-from cuprof.records import DeviceFacts, Unavailable
+from cuprof.core.records import DeviceFacts, Unavailable
+from cuprof.families import Family
+from cuprof.families.loader import load_family
 
 FAMILY = '''
 import numpy as np
-from cuprof.family import Array, Axis, Family, Fill, Launch, Program, Signature, Tolerance, Tunable
+from cuprof.families import Array, Axis, Family, Fill, Launch, Program, Signature, Tolerance, Tunable
 
 family = Family(
     name="scale", title="y = 2x", axes=(Axis("n", default=1024, low=1, high=2**40),),

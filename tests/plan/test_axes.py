@@ -1,8 +1,8 @@
 import pytest
 
-from cuprof.errors import SelectionError
-from cuprof.family import Axis, Tunable
-from cuprof.family.model import Variant
+from cuprof.core.errors import SelectionError
+from cuprof.families import Axis, Tunable
+from cuprof.families.model import Variant
 from cuprof.plan.axes import axis_values, match, tunable_values
 
 N = Axis("n", default=4, low=1, high=2**30)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuprof.errors import SelectionError
+from cuprof.core.errors import SelectionError
 from cuprof.plan.expression import MAX_BITS, ExpressionError, evaluate
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuprof.family import (
+from cuprof.core.records import DeviceFacts, Measure
+from cuprof.families import (
     Array,
     Copy,
     Execute,
@@ -26,13 +27,12 @@ from cuprof.family import (
     TensorMap,
     Texture,
 )
-from cuprof.family.compilers import Compiler
-from cuprof.family.fingerprint import contract_text, hash_text, source_text
-from cuprof.family.headers import Headers
-from cuprof.family.loader import load_family
+from cuprof.families.compilers import Compiler
+from cuprof.families.fingerprint import contract_text, hash_text, source_text
+from cuprof.families.headers import Headers
+from cuprof.families.loader import load_family
 from cuprof.plan import Selection, plan, plan_hash
 from cuprof.plan.identity import Identifier, canonical_json, flat_json, headers_of, method_hash, program_json
-from cuprof.records import DeviceFacts, Measure
 
 PROGRAM = Program(
     steps=(Fill("y", 1), Launch("k", (2, 3), (32,), ("x", "y", 5, 0.5, np.int64(7)), 16)),
@@ -77,7 +77,7 @@ def test_is_32_hexadecimal_digits_and_repeatable(scale):
 
 def test_identity_is_the_hash_of_the_documented_text():
     """A change here means that stored trials no longer match: raise IDENTITY_VERSION on purpose."""
-    family = load_family(Path(__file__).parent.parent / "families" / "vector")
+    family = load_family(Path(__file__).parent.parent / "data" / "families" / "vector")
     device = DeviceFacts("cpu", 0, "name", identity={"name": "CPU", "cores": "2"})
     whole = Identifier(family, family.variant("cpu_whole"), device, "0" * 64, "1" * 64)
     shared = (

@@ -1,6 +1,6 @@
 import pytest
 
-from cuprof.family import Array
+from cuprof.families import Array
 from cuprof.plan.memory import format_bytes
 
 

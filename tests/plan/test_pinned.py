@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from cuprof.config.model import MeasureConfig
-from cuprof.family.loader import load_family
-from cuprof.measure.method import methods
+from cuprof.core.records import DeviceFacts
+from cuprof.families.loader import load_family
 from cuprof.plan import Selection, plan
-from cuprof.records import DeviceFacts
+from cuprof.worker.method import methods
 
 ROOT = Path(__file__).parents[2]
 PINNED = json.loads(Path(__file__).with_name("pinned.json").read_text(encoding="utf-8"))

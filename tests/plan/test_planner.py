@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.errors import FamilyError, SelectionError, UnknownNameError
-from cuprof.family import Point
-from cuprof.family.loader import load_family
+from cuprof.core.errors import FamilyError, SelectionError, UnknownNameError
+from cuprof.core.records import DeviceFacts, Unavailable
+from cuprof.families import Point
+from cuprof.families.loader import load_family
 from cuprof.plan import Selection, plan
 from cuprof.plan.memory import scratch_bytes, signature_bytes
-from cuprof.records import DeviceFacts, Unavailable
 from tests.plan.test_identity import identity
 
-FAMILIES = Path(__file__).parent.parent / "families"
+FAMILIES = Path(__file__).parent.parent / "data" / "families"
 CPU = DeviceFacts("cpu", 0, "Example CPU", memory_bytes=2**33, identity={"name": "Example CPU"})
 
 

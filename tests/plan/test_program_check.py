@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cuprof.errors import FamilyError, ImpossibleError
-from cuprof.family import (
+from cuprof.core.errors import FamilyError, ImpossibleError
+from cuprof.families import (
     Array,
     Copy,
     Execute,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))  # for the invented sweeps
+sys.path.insert(0, str(Path(__file__).parent))  # for the invented sweeps
 
 from study_data import make_study, store
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from study_data import Made, add_counters, fill, open_store, reduction
 
-from cuprof.analysis.load import load_study
-from cuprof.project import bundled
+from cuprof.core.project import bundled
 from cuprof.report import write
+from cuprof.report.load import load_study
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")

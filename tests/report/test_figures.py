@@ -7,17 +7,17 @@ import plotly.graph_objects as go
 import pytest
 from study_data import CPU, Made, fill, open_store, reduction
 
-from cuprof.analysis.distribution import MOST_POINTS, thin
-from cuprof.analysis.experiment import STANDARD
-from cuprof.analysis.load import load_study
-from cuprof.analysis.quantities import Scale
-from cuprof.analysis.series import Roof
-from cuprof.project import bundled
-from cuprof.reading.trials import list_trials
-from cuprof.records import Conditions, CounterValue, Profile, State
+from cuprof.core.project import bundled
+from cuprof.core.records import Conditions, CounterValue, Profile, State
+from cuprof.report.distribution import MOST_POINTS, thin
+from cuprof.report.experiment import STANDARD
 from cuprof.report.figure import integer_ticks, label, labels, styles_of
+from cuprof.report.load import load_study
 from cuprof.report.page import study_figures, study_tables
+from cuprof.report.quantities import Scale
 from cuprof.report.roofs import roof_trace
+from cuprof.report.series import Roof
+from cuprof.results.trials import list_trials
 
 
 def by_id(study) -> dict:
@@ -181,7 +181,7 @@ def test_thinning_keeps_the_ends() -> None:
 
 
 def test_standard_is_the_default() -> None:
-    from cuprof.analysis.experiment import Experiment
+    from cuprof.report.experiment import Experiment
 
     assert Experiment("x").figures == (STANDARD,)
 

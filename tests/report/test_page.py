@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from study_data import CPU, GPU, NO_CUDA, STEPS, Made, fill, open_store, reduction
 
-from cuprof.analysis.load import load_study
+from cuprof.cli.terminal.comparison import as_data
 from cuprof.comparison import compare
 from cuprof.comparison.sides import load_sides
-from cuprof.errors import StoreError
-from cuprof.project import bundled
-from cuprof.records import State
+from cuprof.core.errors import StoreError
+from cuprof.core.project import bundled
+from cuprof.core.records import State
 from cuprof.report import page_name, render, write
+from cuprof.report.load import load_study
 from cuprof.report.markdown import to_html
-from cuprof.terminal.comparison import as_data
 
 NASTY = "<script>alert('x')</script>\"'&{{ 7*7 }}%{y}</textarea>日本\u202e"
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from cuprof.errors import SelectionError
+from cuprof.core.errors import SelectionError
 from cuprof.search.portfolio import assign, find_portfolio
 
 

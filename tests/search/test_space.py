@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cuprof.errors import SelectionError
+from cuprof.core.errors import SelectionError
 from cuprof.search.space import Space
 
 

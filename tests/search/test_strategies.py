@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cuprof.errors import UnknownNameError
+from cuprof.core.errors import UnknownNameError
 from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy

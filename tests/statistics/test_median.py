@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from cuprof.records import Sample
+from cuprof.core.records import Sample
 from cuprof.statistics.median import (
     TICK_ERROR,
     interval_rank,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from cuprof.errors import SelectionError
+from cuprof.core.errors import SelectionError
 from cuprof.statistics import Contrast, Noise, Rule, Series, Verdict, contrast, judge
 from cuprof.statistics.shift import Shift
 from cuprof.statistics.sums import Sums

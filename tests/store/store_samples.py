@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from cuprof.point import Point
-from cuprof.records import (
+from cuprof.core.point import Point
+from cuprof.core.records import (
     Advice,
     Artifact,
     BuildFacts,

@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cuprof.errors import StoreError
-from cuprof.point import Point
-from cuprof.records import Advice as AdviceRecord
-from cuprof.records import (
+from cuprof.core.errors import StoreError
+from cuprof.core.point import Point
+from cuprof.core.records import Advice as AdviceRecord
+from cuprof.core.records import (
     Artifact,
     BuildFacts,
     Check,

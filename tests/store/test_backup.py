@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from store_samples import FACTS, make_outcome, make_timing, make_trial
 
-from cuprof.errors import CuprofError, StoreError
-from cuprof.reading.queries import query
+from cuprof.core.errors import CuprofError, StoreError
+from cuprof.results.queries import query
 from cuprof.store import Store, backup
 from cuprof.store.backup import back_up
 from cuprof.store.models import REVISION
@@ -131,7 +131,7 @@ def test_a_database_of_an_earlier_revision_is_copied_as_it_is(tmp_path: Path) ->
 FULL = """
 import sys, resource
 from pathlib import Path
-from cuprof.errors import StoreError
+from cuprof.core.errors import StoreError
 from cuprof.store.backup import back_up
 import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

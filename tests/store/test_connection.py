@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from store_samples import FACTS, make_trial
 
-from cuprof.errors import CuprofError, MissingDependencyError, StoreError, UnreachableStoreError
-from cuprof.reading.queries import query
-from cuprof.reading.trials import list_trials
+from cuprof.core.errors import CuprofError, MissingDependencyError, StoreError, UnreachableStoreError
+from cuprof.results.queries import query
+from cuprof.results.trials import list_trials
 from cuprof.store import Store, connection, migrate
 from cuprof.store.connection import explain, is_unreachable, parse_url
 from cuprof.store.models import Base
@@ -199,7 +199,7 @@ def test_the_environment_may_name_a_servers_host_or_the_folder_of_its_socket(
     postgres,  # type: ignore[no-untyped-def]
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from cuprof.commands.hydra_app import compose
+    from cuprof.cli.hydra_app import compose
 
     folder = postgres.make_database("environment").rpartition("=")[2]
     for name, value in {"PGHOST": folder, "PGUSER": "postgres", "PGDATABASE": "environment"}.items():

@@ -9,9 +9,9 @@ import pytest
 from store_samples import ARTIFACT, FACTS, make_counter, make_outcome, make_profile, make_timing, make_trial
 from stored_records import get_profile
 
-from cuprof.errors import StoreError
-from cuprof.reading.queries import query
-from cuprof.records import Conditions, Profile, State, StoredProfile
+from cuprof.core.errors import StoreError
+from cuprof.core.records import Conditions, Profile, State, StoredProfile
+from cuprof.results.queries import query
 from cuprof.store import Store
 
 READ, TIME, GRID = "dram__bytes_read.sum", "gpu__time_duration.sum", "launch__grid_dim_z"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cuprof.project import bundled
+from cuprof.core.project import bundled
 from cuprof.store import Store
 from cuprof.store.migrate import VERSION_TABLE
 

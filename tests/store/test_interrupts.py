@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from store_samples import FACTS, make_outcome, make_timing, make_trial
 
-from cuprof.interrupts import heard
+from cuprof.core.interrupts import heard
 from cuprof.store import Store
 from tests.interrupter import Interrupter
 

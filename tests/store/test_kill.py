@@ -13,8 +13,8 @@ from pathlib import Path
 
 from store_samples import FACTS, METHOD, make_trial
 
-from cuprof.reading.queries import query
-from cuprof.records import Measure
+from cuprof.core.records import Measure
+from cuprof.results.queries import query
 from cuprof.store import Store
 
 TRIALS = 400
@@ -22,7 +22,7 @@ SERVER = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
 from store_samples import FACTS, METHOD, make_outcome, make_timing, make_trial
-from cuprof.records import Measure
+from cuprof.core.records import Measure
 from cuprof.store import Store
 
 def write():

@@ -25,14 +25,14 @@ from store_samples import (
 )
 from throwaway_postgres import Server
 
+from cuprof.core.errors import StoreError
+from cuprof.core.records import State
 from cuprof.engine.merging import merge_database
-from cuprof.errors import StoreError
-from cuprof.reading.sweeps import get_sweep
-from cuprof.records import State
+from cuprof.results.sweeps import get_sweep
 from cuprof.store import Store
 from cuprof.store.merge import PARTS
 from cuprof.store.models import REVISION, Base
-from tests.commands.damage import damage
+from tests.cli.damage import damage
 
 OLD = Path(__file__).parents[1] / "data" / "db"
 TRIALS = [make_trial(variant, n) for variant in ("interleaved", "last_warp") for n in (2**10, 2**11)]

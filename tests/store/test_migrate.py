@@ -28,10 +28,10 @@ from store_samples import FACTS
 from stored_records import get_outcome
 
 import cuprof.store.counter_models  # noqa: F401  (its tables belong to the same metadata)
-from cuprof.errors import StoreError
-from cuprof.project import bundled
-from cuprof.reading.queries import query
-from cuprof.records import Artifact, Energy, Measure
+from cuprof.core.errors import StoreError
+from cuprof.core.project import bundled
+from cuprof.core.records import Artifact, Energy, Measure
+from cuprof.results.queries import query
 from cuprof.store import Store, migrate
 from cuprof.store import schema as schema_module
 from cuprof.store import store as store_module
@@ -39,7 +39,7 @@ from cuprof.store.connection import make_engine, parse_url
 from cuprof.store.counters import save_artifact
 from cuprof.store.models import REVISION, Base
 from cuprof.store.schema import View
-from tests.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
+from tests.core.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
 _numbers = itertools.count()
 OLD = Path(__file__).parents[1] / "data" / "db"

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 from store_samples import FACTS, make_outcome, make_trial
 
-from cuprof.reading.queries import query
-from cuprof.records import State
+from cuprof.core.records import State
+from cuprof.results.queries import query
 from cuprof.store import Store, outcomes
 from cuprof.store.models import Sweep
 from cuprof.store.processes import Process

@@ -22,10 +22,10 @@ from store_samples import (
 )
 from stored_records import get_outcome, list_trials
 
-from cuprof.errors import StoreError
-from cuprof.point import Point
-from cuprof.reading.queries import query
-from cuprof.records import Check, Measure, Outcome, State
+from cuprof.core.errors import StoreError
+from cuprof.core.point import Point
+from cuprof.core.records import Check, Measure, Outcome, State
+from cuprof.results.queries import query
 from cuprof.store import Store, StoredTrial, sweeps
 from cuprof.store.counter_models import Metric
 from cuprof.store.rows import upsert

@@ -15,8 +15,8 @@ import psutil
 import pytest
 from store_samples import FACTS
 
-from cuprof.errors import UsageError
-from cuprof.reading.queries import query
+from cuprof.core.errors import UsageError
+from cuprof.results.queries import query
 from cuprof.store import Store
 from cuprof.store.processes import HOSTS_OWN, Process, this_host, this_process
 

@@ -20,8 +20,8 @@ from store_samples import (
     make_trial,
 )
 
-from cuprof.reading.queries import query
-from cuprof.records import Measure, Outcome, State, Trial
+from cuprof.core.records import Measure, Outcome, State, Trial
+from cuprof.results.queries import query
 from cuprof.store import Store, counters, outcomes, ranking
 from cuprof.store.outcomes import Origin
 

@@ -10,9 +10,9 @@ from benchmarks import tricks
 from benchmarks.trick_records import BASELINES, FAMILY, HONEST, OK, PROBES, STALE, TRICKS, Shown, Trick
 from benchmarks.trick_sweeps import Judgement, list_unsound
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
-from cuprof.family import Point
-from cuprof.family.loader import load_family
-from cuprof.records import State
+from cuprof.core.records import State
+from cuprof.families import Point
+from cuprof.families.loader import load_family
 
 US = 1e3
 

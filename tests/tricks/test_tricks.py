@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.trick_records import HONEST, STALE, Trick, load_records
 from cuprof.backends.opencl.presence import find_devices
-from cuprof.errors import MissingDependencyError
+from cuprof.core.errors import MissingDependencyError
 
 QUICK = ("clock_replaced", "thread_handed", "check_replaced")
 """Of the tricks that take a sweep of their own, those in the ordinary tests."""

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from cuprof.backends.contract import DeviceLostError
-from cuprof.errors import BuildError, DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
-from cuprof.records import FAILED, State
+from cuprof.core.errors import BuildError, DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.core.records import FAILED, State
 from cuprof.worker.candidate import Candidate
 from cuprof.worker.status_page import Phase
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cuprof.family import Tolerance
-from cuprof.records import Check
+from cuprof.core.records import Check
+from cuprof.families import Tolerance
 from cuprof.worker import check as module
 from cuprof.worker.check import compare, tells_wrong
 

@@ -13,18 +13,18 @@ import pytest
 
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.config.model import MeasureConfig
-from cuprof.errors import FamilyError, FamilyFault
-from cuprof.family import Array, Chance, Family, Point, Signature, Tolerance
-from cuprof.family.fingerprint import contract_text
-from cuprof.family.loader import load_family
-from cuprof.family.validation import check_family
-from cuprof.records import OF_FAMILY, Measure, Outcome, State
+from cuprof.core.errors import FamilyError, FamilyFault
+from cuprof.core.records import OF_FAMILY, Measure, Outcome, State
+from cuprof.families import Array, Chance, Family, Point, Signature, Tolerance
+from cuprof.families.fingerprint import contract_text
+from cuprof.families.loader import load_family
+from cuprof.families.validation import check_family
 from cuprof.worker.arrangement import by_field, in_order
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.trials import TrialRunner
 from cuprof.worker.workload import Workload
 
-FAMILY = Path(__file__).parents[1] / "families" / "computations"
+FAMILY = Path(__file__).parents[1] / "data" / "families" / "computations"
 QUICK = MeasureConfig(target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none")
 METHODS = {Measure.COLD: "c" * 16, Measure.HOT: "h" * 16}
 SAID = {

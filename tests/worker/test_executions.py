@@ -15,8 +15,8 @@ import pytest
 
 from cuprof.backends.contract import Draw, InputSet, Reading, Tally
 from cuprof.backends.sealed import Sealed
-from cuprof.family import Array, Point, Signature, Tolerance
-from cuprof.records import Check, Measure
+from cuprof.core.records import Check, Measure
+from cuprof.families import Array, Point, Signature, Tolerance
 from cuprof.worker import executions as module
 from cuprof.worker.bench import Bench
 from cuprof.worker.candidate import Candidate

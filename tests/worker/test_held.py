@@ -14,8 +14,8 @@ from cuprof.backends.cpu import caches
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.session import CpuSession
 from cuprof.config.model import MeasureConfig
-from cuprof.family import Arrays, Point, Signature
-from cuprof.records import Measure, State
+from cuprof.core.records import Measure, State
+from cuprof.families import Arrays, Point, Signature
 from cuprof.worker.held import Held
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.trials import TrialRunner

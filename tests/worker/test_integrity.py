@@ -18,8 +18,8 @@ import pytest
 
 from cuprof.backends.contract import Session
 from cuprof.backends.cpu.session import CpuSession
-from cuprof.family import Tolerance
-from cuprof.records import State
+from cuprof.core.records import State
+from cuprof.families import Tolerance
 from cuprof.worker import check, executions, integrity
 from cuprof.worker.bench import Bench
 from cuprof.worker.integrity import Integrity
@@ -214,7 +214,7 @@ class Script:
         return self.verify(outputs)
 
 
-@pytest.mark.parametrize("home", ["cuprof.front.computation", __name__])
+@pytest.mark.parametrize("home", ["cuprof.api.computation", __name__])
 def test_a_method_that_judges_is_put_back_with_the_function_that_it_calls(known: Integrity, monkeypatch, home) -> None:
     def verify(outputs: list[float]) -> bool:
         return all(each < limit(1) for each in outputs)

@@ -11,10 +11,7 @@ import pytest
 
 from cuprof import family
 from cuprof.config.model import MeasureConfig
-from cuprof.family import Point
-from cuprof.family.extension import Extension
-from cuprof.plan import Selection
-from cuprof.records import (
+from cuprof.core.records import (
     BuildFacts,
     Calibration,
     Check,
@@ -27,6 +24,9 @@ from cuprof.records import (
     Trial,
     Unavailable,
 )
+from cuprof.families import Point
+from cuprof.families.extension import Extension
+from cuprof.plan import Selection
 from cuprof.statistics.median import summarise
 from cuprof.worker import messages
 from cuprof.worker.messages import (

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from cuprof.backends.cpu.backend import CpuBackend
-from cuprof.family.extension import Extension, copy_family
-from cuprof.point import Point
-from cuprof.profiling.progress import Step, read_progress
-from cuprof.profiling.task import ProfilingTask, TaskTrial, write_task
+from cuprof.core.point import Point
+from cuprof.families.extension import Extension, copy_family
+from cuprof.ncu.progress import Step, read_progress
+from cuprof.ncu.task import ProfilingTask, TaskTrial, write_task
 from cuprof.worker import profile
 
-VECTOR = Path(__file__).parents[1] / "families" / "vector"
+VECTOR = Path(__file__).parents[1] / "data" / "families" / "vector"
 ONE, TWO, THREE = "1" * 32, "2" * 32, "3" * 32
 
 

@@ -19,9 +19,9 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.session import CpuRunnable, CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.config.model import MeasureConfig
+from cuprof.core.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
 from cuprof.engine.witness import Witness
-from cuprof.family import Point
-from cuprof.records import ENERGY_UNAVAILABLE, Check, Measure, Outcome, State, Timing
+from cuprof.families import Point
 from cuprof.worker import bench, workload
 from cuprof.worker.bench import LATE, BeSeen
 from cuprof.worker.candidate import Candidate

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import MeasureConfig
-from cuprof.records import Measure
+from cuprof.core.records import Measure
 from cuprof.worker.held import Held
 from cuprof.worker.rounds import IDLE_NS, Rounds
 

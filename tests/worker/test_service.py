@@ -14,15 +14,15 @@ import pytest
 from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig
-from cuprof.family import Family, Program, Signature, Variant
-from cuprof.point import Point
+from cuprof.core.point import Point
+from cuprof.families import Family, Program, Signature, Variant
 from cuprof.worker import devices, service
 from cuprof.worker.messages import Describe, Described, Job, JobTrial, Open, WorkerSettings
 from cuprof.worker.status_page import Phase, StatusPage
 from cuprof.worker.wire import Wire
 from cuprof.worker.workload import Workload
 
-FAMILY = Path(__file__).parents[1] / "families" / "backends"
+FAMILY = Path(__file__).parents[1] / "data" / "families" / "backends"
 LONG_S = 60.0
 
 
@@ -99,7 +99,7 @@ def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, m
 
 CHEATS = """
 import numpy as np
-from cuprof.family import Array, Axis, Family, Launch, Program, Signature, Tolerance
+from cuprof.families import Array, Axis, Family, Launch, Program, Signature, Tolerance
 
 def right(x):
     return 2 * x

@@ -19,17 +19,17 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.backends.device_state import DeviceState
 from cuprof.config.model import MeasureConfig
-from cuprof.errors import BuildError, DeviceMemoryError
-from cuprof.family import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
-from cuprof.family.loader import load_family
-from cuprof.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
+from cuprof.core.errors import BuildError, DeviceMemoryError
+from cuprof.core.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
+from cuprof.families import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
+from cuprof.families.loader import load_family
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.rotation import Rotation
 from cuprof.worker.status_page import NO_TRIAL, Phase
 from cuprof.worker.trials import TrialRunner
 from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS, Workload
 
-FAULTY = Path(__file__).parents[1] / "families" / "faulty"
+FAULTY = Path(__file__).parents[1] / "data" / "families" / "faulty"
 QUICK = MeasureConfig(
     modes=("cold",), target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none"
 )

@@ -15,18 +15,18 @@ import psutil
 import pytest
 
 from cuprof.config.model import MeasureConfig
+from cuprof.core.errors import LaunchError, MissingDependencyError
+from cuprof.core.records import DeviceFacts, Measure, State, Unavailable
 from cuprof.engine import launch, worker_process
 from cuprof.engine.worker_process import LOG_TAIL_BYTES, WorkerDiedError, WorkerProcess
-from cuprof.errors import LaunchError, MissingDependencyError
-from cuprof.family import Point
-from cuprof.family.loader import load_family
-from cuprof.records import DeviceFacts, Measure, State, Unavailable
+from cuprof.families import Point
+from cuprof.families.loader import load_family
 from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import Describe, Described, Execute, Finished, Job, JobDone, JobTrial, Ready, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase
 
-FAULTY = Path(__file__).parents[1] / "families" / "faulty"
+FAULTY = Path(__file__).parents[1] / "data" / "families" / "faulty"
 QUICK = MeasureConfig(
     modes=("cold",), target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none"
 )

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from cuprof.config.model import MeasureConfig
-from cuprof.errors import FamilyFault
-from cuprof.family import Arrays, Family, Point, Tolerance, Variant
-from cuprof.records import Measure
+from cuprof.core.errors import FamilyFault
+from cuprof.core.records import Measure
+from cuprof.families import Arrays, Family, Point, Tolerance, Variant
 from cuprof.worker import workload
 from cuprof.worker.messages import Job
 from cuprof.worker.workload import COMPARED_SETS, UNSEEN_SETS, Workload

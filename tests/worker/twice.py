@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuprof.family import Array, Axis, Family, Signature, Tolerance
+from cuprof.families import Array, Axis, Family, Signature, Tolerance
 
 
 def make_twice(n: int) -> Family:

@@ -20,9 +20,9 @@ from cuprof.backends.cpu.processor import cache_bytes, cpu_name
 from cuprof.backends.cpu.session import CpuRunnable, CpuSession
 from cuprof.backends.cpu.spec import SPEC
 from cuprof.backends.host_memory import available_bytes
-from cuprof.cores import count_cores
-from cuprof.family import Arrays, Signature
-from cuprof.records import Calibration, DeviceFacts
+from cuprof.core.cores import count_cores
+from cuprof.core.records import Calibration, DeviceFacts
+from cuprof.families import Arrays, Signature
 
 CALIBRATION_READINGS = 10
 READING_LIMIT_NS = 1_000_000_000

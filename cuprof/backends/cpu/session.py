@@ -29,11 +29,11 @@ from cuprof.backends.cpu.compilations import Compilations
 from cuprof.backends.guarded import GuardedArray
 from cuprof.backends.invoke import bind, load_library
 from cuprof.backends.native import NativeBuild
-from cuprof.errors import BuildError
-from cuprof.family import Arrays, Invoke, Program, Reduced, Signature, Variant
-from cuprof.family.program import as_scalar
-from cuprof.point import Point
-from cuprof.records import BuildFacts, Measure
+from cuprof.core.errors import BuildError
+from cuprof.core.point import Point
+from cuprof.core.records import BuildFacts, Measure
+from cuprof.families import Arrays, Invoke, Program, Reduced, Signature, Variant
+from cuprof.families.program import as_scalar
 
 EARLY = 64
 """So many elements of a result are read before all of it is copied: who has a tenth of it still to write is seen with a
@@ -46,7 +46,7 @@ class CpuRunnable:
 
     call: Callable[[], object]
     deliver: Callable[[], object] | None = None
-    """Brings results that it returned into the outputs; see `cuprof.family.Call`."""
+    """Brings results that it returned into the outputs; see `cuprof.families.Call`."""
     build: BuildFacts = field(default_factory=BuildFacts)
     steps: int = 1
     launch_phases: int = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuprof.backends.spec import BackendSpec
-from cuprof.records import Measure
+from cuprof.core.records import Measure
 
 SPEC = BackendSpec(
     name="cpu",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.errors import LaunchError
+from cuprof.core.errors import LaunchError
 
 POINTER_BYTES = 8
 SIZED = {4: "np.int32, np.uint32 or np.float32", 8: "np.int64, np.uint64 or np.float64", 2: "np.int16 or np.float16"}

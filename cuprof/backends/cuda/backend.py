@@ -20,9 +20,9 @@ from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.session import CudaSession
 from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.device_state import find_other_processes
-from cuprof.errors import BuildError
-from cuprof.family import Arrays, Program, Signature, Variant
-from cuprof.records import Calibration, DeviceFacts, Measure
+from cuprof.core.errors import BuildError
+from cuprof.core.records import Calibration, DeviceFacts, Measure
+from cuprof.families import Arrays, Program, Signature, Variant
 
 FMA_BLOCKS, FMA_THREADS, FMA_STEPS, FMA_CHAINS = 8, 256, 4096, 4
 """Blocks a multiprocessor, threads a block, steps a thread, and independent chains a step of the arithmetic's rate."""

@@ -19,9 +19,9 @@ from cuprof.backends.cuda.loading import load_program
 from cuprof.backends.cuda.refill import copying
 from cuprof.backends.cuda.steps import StepBinder
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
-from cuprof.errors import LaunchError
-from cuprof.family import Launch, Point, Program, Reduced, Repeat, Signature, Variant
-from cuprof.records import BuildFacts
+from cuprof.core.errors import LaunchError
+from cuprof.core.records import BuildFacts
+from cuprof.families import Launch, Point, Program, Reduced, Repeat, Signature, Variant
 
 STEPS_OF_A_CALL = 8
 """What a call is taken to enqueue, since nobody knows."""
@@ -50,7 +50,7 @@ class CudaRunnable:
     reduced: Mapping[str, Reduced] = field(default_factory=dict)
     """Outputs that are left in parts."""
     deliver: Callable[[], object] | None = None
-    """Puts on the current stream what brings results that it returned into the outputs; see `cuprof.family.Call`."""
+    """Puts on the current stream what brings results that it returned into the outputs; see `cuprof.families.Call`."""
 
     @property
     def build(self) -> BuildFacts:

@@ -9,9 +9,9 @@ from cuprof.backends.cuda.images import check_image
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.cuda.triton import TritonBuild
 from cuprof.backends.native import NativeBuild
-from cuprof.errors import BuildError
-from cuprof.family import Invoke, Launch, Program, Signature, Variant
-from cuprof.family.sources import IMAGES, TRITON, to_bytes
+from cuprof.core.errors import BuildError
+from cuprof.families import Invoke, Launch, Program, Signature, Variant
+from cuprof.families.sources import IMAGES, TRITON, to_bytes
 
 
 def list_builds(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> dict[str, Build]:

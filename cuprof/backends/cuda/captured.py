@@ -9,8 +9,8 @@ from typing import Any
 
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call
-from cuprof.errors import LaunchError
-from cuprof.records import BuildFacts
+from cuprof.core.errors import LaunchError
+from cuprof.core.records import BuildFacts
 
 
 def read_resources(device: CudaDevice, function: Callable[[], object]) -> BuildFacts | None:

@@ -17,8 +17,8 @@ import numpy as np
 from cuprof.backends.contract import Tally
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import PackedLaunch
-from cuprof.family import Array, Arrays, Launch, Tolerance, Tolerances
-from cuprof.records import Check
+from cuprof.core.records import Check
+from cuprof.families import Array, Arrays, Launch, Tolerance, Tolerances
 
 C_TYPES = {
     "float32": "float",

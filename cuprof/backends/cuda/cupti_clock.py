@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuprof.backends.cuda.cupti_records import get_records
 from cuprof.backends.cuda.frame_check import MARK
-from cuprof.errors import LaunchError, MissingDependencyError
+from cuprof.core.errors import LaunchError, MissingDependencyError
 
 OWN_PREFIX = "cuprof_"
 """Kernels of the timing apparatus (device_kernels.cu) start with this and are no part of an execution."""

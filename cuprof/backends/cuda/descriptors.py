@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.cuda.driver import call, load_driver
-from cuprof.errors import LaunchError
-from cuprof.family import Array, TensorMap, Texture
+from cuprof.core.errors import LaunchError
+from cuprof.families import Array, TensorMap, Texture
 
 TENSOR_TYPES = {
     "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "int32": "INT32", "uint64": "UINT64", "int64": "INT64",

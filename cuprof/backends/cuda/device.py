@@ -17,8 +17,8 @@ from cuprof.backends.cuda.limits import SAID, Limits
 from cuprof.backends.cuda.nvrtc import NvrtcBuild, pick_arch
 from cuprof.backends.cuda.runtimes import SharedRuntimes
 from cuprof.backends.cuda.timing import CudaTimer
-from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
-from cuprof.family.program import is_extended
+from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.families.program import is_extended
 
 LIMITS = (
     "STACK_SIZE", "PRINTF_FIFO_SIZE", "MALLOC_HEAP_SIZE", "MAX_L2_FETCH_GRANULARITY", "PERSISTING_L2_CACHE_SIZE",

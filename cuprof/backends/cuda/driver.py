@@ -17,8 +17,8 @@ import numpy as np
 
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda.limits import TOO_MANY
-from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
-from cuprof.family import Launch
+from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError, MissingDependencyError
+from cuprof.families import Launch
 
 CONTEXT_LOST = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, *range(900, 908), 999})
 """CUresult codes that leave the context unusable ("the process must be terminated", CUDA Driver API, CUresult), and

@@ -9,8 +9,8 @@ from cuprof.backends.cuda.nvrtc import nvrtc_version
 from cuprof.backends.cuda.presence import require_device
 from cuprof.backends.cuda.spec import SPEC
 from cuprof.backends.device_state import ask, find_nvml
-from cuprof.family.requirements import get_version
-from cuprof.records import DeviceFacts
+from cuprof.core.records import DeviceFacts
+from cuprof.families.requirements import get_version
 
 
 def find_facts(index: int | None = None) -> DeviceFacts:

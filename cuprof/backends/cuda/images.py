@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cuprof.errors import BuildError
+from cuprof.core.errors import BuildError
 
 FATBIN = 0xBA55ED50
 PTX_KIND = 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.cuda.driver import PackedLaunch, call, load_driver
-from cuprof.family import Launch
+from cuprof.families import Launch
 
 CHECKSUM_THREADS = 512
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cuprof.errors import ImpossibleError
-from cuprof.excess import compare
-from cuprof.family import Launch
+from cuprof.core.errors import ImpossibleError
+from cuprof.core.excess import compare
+from cuprof.families import Launch
 
 TOO_MANY = frozenset({701, 720, 912})
 """CUresult codes by which a device refuses a launch for its size: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,

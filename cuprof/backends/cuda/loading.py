@@ -15,10 +15,10 @@ from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.invoke import load_library
 from cuprof.backends.ptxas import KernelFacts, read_resources
-from cuprof.errors import BuildError, LaunchError
-from cuprof.family import Program, Signature, Variant
-from cuprof.family.headers import REMEDY, find_headers
-from cuprof.family.sources import to_bytes
+from cuprof.core.errors import BuildError, LaunchError
+from cuprof.families import Program, Signature, Variant
+from cuprof.families.headers import REMEDY, find_headers
+from cuprof.families.sources import to_bytes
 
 RELOCATABLE = frozenset({"-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
 """Options with which a cubin has to be linked before it is loaded; kernels that launch kernels need that."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from cuprof.backends.build_cache import Built
 from cuprof.backends.ptxas import read_resources, refusal
-from cuprof.errors import BuildError, MissingDependencyError
-from cuprof.family.headers import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
+from cuprof.core.errors import BuildError, MissingDependencyError
+from cuprof.families.headers import INSTALL, REMEDY, explain_absence, find_headers, uses_headers
 
 STANDARD_OPTIONS = ("-std=c++17", "-default-device", "--ptxas-options=-v", "-lineinfo")
 """Given to every compilation: resource figures in the log, and line numbers for profilers."""

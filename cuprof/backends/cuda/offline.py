@@ -8,8 +8,8 @@ from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.cuda.builds import list_builds
 from cuprof.backends.cuda.loading import demangle, plain_name
 from cuprof.backends.cuda.nvrtc import list_archs
-from cuprof.errors import BuildError, UsageError
-from cuprof.family import Program, Signature, Variant
+from cuprof.core.errors import BuildError, UsageError
+from cuprof.families import Program, Signature, Variant
 
 CACHE = BuildCache()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cuprof.backends.device_state import find_nvml
 from cuprof.backends.spec import ListedDevice
-from cuprof.errors import CuprofError, MissingDependencyError
+from cuprof.core.errors import CuprofError, MissingDependencyError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cuprof.backends.cuda.device import CudaDevice
 from cuprof.backends.cuda.driver import call
-from cuprof.family import Arrays
+from cuprof.families import Arrays
 
 THREADS = 512
 BLOCKS_A_MULTIPROCESSOR = 4

@@ -29,9 +29,9 @@ from cuprof.backends.cuda.guards import DeviceGuards
 from cuprof.backends.cuda.refill import DeviceRefill
 from cuprof.backends.cuda.timing import Surroundings
 from cuprof.backends.cuda.transfers import Transfers
-from cuprof.errors import DeviceMemoryError
-from cuprof.family import Arrays, Point, Program, Signature, Tolerances, Variant
-from cuprof.records import Check, Measure
+from cuprof.core.errors import DeviceMemoryError
+from cuprof.core.records import Check, Measure
+from cuprof.families import Arrays, Point, Program, Signature, Tolerances, Variant
 
 LATE_S = 0.003
 """For so long a checking execution waits for what threads may still launch."""

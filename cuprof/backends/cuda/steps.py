@@ -17,9 +17,9 @@ from cuprof.backends.cuda.limits import Needs, check_launch
 from cuprof.backends.cuda.loading import Loaded
 from cuprof.backends.invoke import bind
 from cuprof.backends.ptxas import most_of
-from cuprof.family import Array, Copy, Fill, Invoke, Launch, Repeat, TensorMap, Texture
-from cuprof.family.program import Argument, Step, as_scalar
-from cuprof.records import BuildFacts
+from cuprof.core.records import BuildFacts
+from cuprof.families import Array, Copy, Fill, Invoke, Launch, Repeat, TensorMap, Texture
+from cuprof.families.program import Argument, Step, as_scalar
 
 STATIC_LIMIT_BYTES = 48 * 1024
 """More shared memory a block than this has to be asked for."""

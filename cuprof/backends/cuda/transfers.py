@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.cuda.device import CudaDevice
-from cuprof.family import Array, Arrays
+from cuprof.families import Array, Arrays
 
 Copies = list[tuple[int, int, int]]
 """Target address, source address, bytes."""

@@ -26,12 +26,12 @@ import numpy as np
 
 from cuprof.backends.build_cache import MOST_THREADS, Built
 from cuprof.backends.cuda.triton_compiler import SAID
-from cuprof.child import child_command, child_environment
-from cuprof.errors import BuildError
-from cuprof.family import Array, Launch
-from cuprof.family.program import as_scalar
-from cuprof.family.requirements import get_version
-from cuprof.scratch import ScratchFolder
+from cuprof.core.child import child_command, child_environment
+from cuprof.core.errors import BuildError
+from cuprof.core.scratch import ScratchFolder
+from cuprof.families import Array, Launch
+from cuprof.families.program import as_scalar
+from cuprof.families.requirements import get_version
 
 TYPES = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "bool": "i1",
@@ -53,7 +53,7 @@ class TritonBuild:
     """One kernel at one choice of constants.
 
     Args:
-        text: of the file and of those it imports (`cuprof.family.sources`).
+        text: of the file and of those it imports (`cuprof.families.sources`).
         arguments: type of each argument of the launch, "" for one that is the constant 1 to Triton; and whether it is
             a multiple of 16, as Triton tells kernels apart by.
         values: what `@triton.heuristics` may ask of the arguments: whole numbers and floats, None for buffers.

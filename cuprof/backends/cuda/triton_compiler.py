@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from cuprof.family.configurations import find_kernel, import_kernels
-from cuprof.family.sources import write_python
+from cuprof.families.configurations import find_kernel, import_kernels
+from cuprof.families.sources import write_python
 
 ORDER_BYTES, WAKING_BYTES = 4096, 4096
 SAID = "said"

@@ -14,8 +14,8 @@ from cuprof.backends.device_state import find_other_processes, find_uuid
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.session import OpenClRunnable, OpenClSession
 from cuprof.backends.opencl.spec import SPEC
-from cuprof.family import Arrays, Signature
-from cuprof.records import Calibration, DeviceFacts
+from cuprof.core.records import Calibration, DeviceFacts
+from cuprof.families import Arrays, Signature
 
 FUNCTION_BITS = 3
 """NVIDIA's "slot" holds the PCI device number above the function's three bits."""

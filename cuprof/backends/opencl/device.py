@@ -12,8 +12,8 @@ from typing import Any
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.opencl.presence import find_devices, import_pyopencl
 from cuprof.backends.opencl.timing import OpenClTimer
-from cuprof.errors import BuildError, CuprofError, DeviceMemoryError, LaunchError, MissingDependencyError
-from cuprof.family import Program
+from cuprof.core.errors import BuildError, CuprofError, DeviceMemoryError, LaunchError, MissingDependencyError
+from cuprof.families import Program
 
 NO_DEVICE_REMEDY = (
     "for the CPU: apt install pocl-opencl-icd; for an NVIDIA GPU: "

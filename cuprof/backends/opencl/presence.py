@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cuprof.backends.spec import ListedDevice
-from cuprof.errors import MissingDependencyError
+from cuprof.core.errors import MissingDependencyError
 
 OPENCL_VENDORS = Path("/etc/OpenCL/vendors")
 

@@ -23,12 +23,12 @@ from cuprof.backends.contract import (
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
 from cuprof.backends.ptxas import most_of, read_resources
-from cuprof.errors import ImpossibleError, LaunchError
-from cuprof.excess import compare
-from cuprof.family import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
-from cuprof.family.program import Step, as_scalar
-from cuprof.point import Point
-from cuprof.records import BuildFacts, Measure
+from cuprof.core.errors import ImpossibleError, LaunchError
+from cuprof.core.excess import compare
+from cuprof.core.point import Point
+from cuprof.core.records import BuildFacts, Measure
+from cuprof.families import Array, Arrays, Copy, Fill, Launch, Program, Reduced, Signature, Variant
+from cuprof.families.program import Step, as_scalar
 
 Enqueue = Callable[[Sequence[Any]], Any]
 """Enqueue one step after the given events and return its event."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuprof.backends.spec import BackendSpec, NoiseSource
-from cuprof.records import Measure
+from cuprof.core.records import Measure
 from cuprof.search.usual_block import UsualBlock
 
 SPEC = BackendSpec(

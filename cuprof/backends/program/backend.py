@@ -14,9 +14,9 @@ from cuprof.backends.program.spec import SPEC
 from cuprof.backends.registry import find_facts, open_backend
 from cuprof.backends.registry import list_devices as list_devices_of
 from cuprof.backends.spec import ListedDevice
-from cuprof.errors import CuprofError
-from cuprof.family import Arrays, Program, Signature, Variant
-from cuprof.records import Calibration, DeviceFacts
+from cuprof.core.errors import CuprofError
+from cuprof.core.records import Calibration, DeviceFacts
+from cuprof.families import Arrays, Program, Signature, Variant
 
 
 class ProgramBackend(Backend[ProgramRunnable]):

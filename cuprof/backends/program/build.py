@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cuprof.backends.native import NativeBuild
-from cuprof.family.headers import find_headers
+from cuprof.families.headers import find_headers
 
 TOOLKIT = Path("/usr/local/cuda/include")
 """Where headers are that NVIDIA's packages for Python may leave out."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.program.build import TOOLKIT, own_build
-from cuprof.errors import MissingDependencyError
-from cuprof.family.headers import find_headers
+from cuprof.core.errors import MissingDependencyError
+from cuprof.families.headers import find_headers
 
 INSTALL = "pip install nvidia-cuda-cupti, or set CUDA_HOME to a CUDA toolkit"
 

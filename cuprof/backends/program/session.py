@@ -24,11 +24,11 @@ from cuprof.backends.program.build import own_build
 from cuprof.backends.program.kernel_clock import KernelClock, busy_ns
 from cuprof.backends.ptxas import most_of
 from cuprof.backends.spec import MARK_VARIABLE
-from cuprof.errors import LaunchError
-from cuprof.family import Array, Arrays, Execute, File, Program, Signature, Variant
-from cuprof.family.sources import to_bytes
-from cuprof.point import Point
-from cuprof.records import BuildFacts, Measure
+from cuprof.core.errors import LaunchError
+from cuprof.core.point import Point
+from cuprof.core.records import BuildFacts, Measure
+from cuprof.families import Array, Arrays, Execute, File, Program, Signature, Variant
+from cuprof.families.sources import to_bytes
 
 NUMBER = re.compile(r"[-+]?(?:inf\b|nan\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.IGNORECASE)
 ENDINGS = {"raw": "bin", "npy": "npy", "text": "txt"}

@@ -18,9 +18,9 @@ from cuprof.backends.cpu.backend import CpuBackend
 from cuprof.backends.cpu.caches import Caches
 from cuprof.backends.cpu.processor import DEFAULT_CACHE_BYTES, cache_bytes
 from cuprof.backends.cpu.session import CpuSession
-from cuprof.cores import count_cores
-from cuprof.family import Array, Point, Signature, Variant
-from cuprof.records import Measure
+from cuprof.core.cores import count_cores
+from cuprof.core.records import Measure
+from cuprof.families import Array, Point, Signature, Variant
 
 SIGNATURE = Signature({"x": Array((4,), "float32")}, {"y": Array((4,), "float32")})
 DTYPES = ("float16", "float32", "float64", "complex64", "int8", "int32", "int64", "uint8", "bool")

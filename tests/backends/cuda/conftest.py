@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cuprof.backends.cuda.nvrtc import load_nvrtc
-from cuprof.errors import MissingDependencyError
+from cuprof.core.errors import MissingDependencyError
 
 
 @pytest.fixture

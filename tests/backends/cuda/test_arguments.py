@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cuprof.backends.cuda.arguments import check_arguments, find_parameter_names
-from cuprof.errors import LaunchError
+from cuprof.core.errors import LaunchError
 
 ADDRESS = 0x7F00_0000_0000
 SOURCE = """

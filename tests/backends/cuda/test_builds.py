@@ -13,13 +13,13 @@ from cuprof.backends.cuda.images import check_image
 from cuprof.backends.cuda.loading import Loaded, demangle, plain_name
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
 from cuprof.backends.native import NativeBuild
-from cuprof.errors import BuildError
-from cuprof.family import Family, Invoke, Launch, Program, Variant
-from cuprof.family.fingerprint import source_text
-from cuprof.family.loader import load_family
-from cuprof.point import Point
+from cuprof.core.errors import BuildError
+from cuprof.core.point import Point
+from cuprof.families import Family, Invoke, Launch, Program, Variant
+from cuprof.families.fingerprint import source_text
+from cuprof.families.loader import load_family
 
-FORMS = Path(__file__).parents[2] / "families" / "forms"
+FORMS = Path(__file__).parents[2] / "data" / "families" / "forms"
 PROBLEM = Point(n=4096)
 
 

@@ -12,7 +12,7 @@ from cuprof.backends.contract import InputSet, ReadingOptions
 from cuprof.backends.cuda import comparison as cuda_compare
 from cuprof.backends.cuda.device import as_bits
 from cuprof.backends.sealed import Sealed
-from cuprof.family import Array, Signature, Tolerance
+from cuprof.families import Array, Signature, Tolerance
 from cuprof.worker.check import NOT_LOOKED_AT, compare
 
 pytestmark = pytest.mark.gpu

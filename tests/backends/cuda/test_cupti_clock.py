@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cuprof.backends.cuda.cupti_clock import CuptiClock
-from cuprof.errors import LaunchError
+from cuprof.core.errors import LaunchError
 
 
 def clock_of(*records: tuple[str, int, int]) -> CuptiClock:

@@ -12,9 +12,9 @@ import pytest
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda import driver as cuda_driver
 from cuprof.backends.cuda.driver import CONTEXT_LOST, PackedLaunch, call
-from cuprof.errors import DeviceMemoryError, ImpossibleError, LaunchError
-from cuprof.family import Launch
-from cuprof.family.program import as_scalar
+from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError
+from cuprof.families import Launch
+from cuprof.families.program import as_scalar
 
 ONE = Launch("k", (1,))
 

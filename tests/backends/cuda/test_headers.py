@@ -8,8 +8,8 @@ import pytest
 
 from cuprof.backends.build_cache import BuildCache
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
-from cuprof.errors import BuildError
-from cuprof.family.headers import STANDARD, Headers, find_headers
+from cuprof.core.errors import BuildError
+from cuprof.families.headers import STANDARD, Headers, find_headers
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
 DEFINES = {"K": 'extern "C" __global__ void'}

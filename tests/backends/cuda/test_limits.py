@@ -4,8 +4,8 @@ import pytest
 
 from cuprof.backends.cuda.limits import Limits, Needs, check_launch
 from cuprof.backends.cuda.nvrtc import NvrtcBuild
-from cuprof.errors import ImpossibleError
-from cuprof.family import Launch
+from cuprof.core.errors import ImpossibleError
+from cuprof.families import Launch
 
 H200 = Limits(threads=1024, registers=65536, shared_bytes=232448)
 

@@ -16,7 +16,7 @@ from cuprof.backends.cuda.nvrtc import (
     read_resources,
 )
 from cuprof.backends.ptxas import KernelFacts
-from cuprof.errors import BuildError, ImpossibleError
+from cuprof.core.errors import BuildError, ImpossibleError
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
 

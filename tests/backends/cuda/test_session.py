@@ -19,9 +19,9 @@ from cuprof.backends.cuda.driver import call, load_driver
 from cuprof.backends.cuda.timing import LAUNCH_PHASES
 from cuprof.backends.guarded import GUARD_BYTES
 from cuprof.backends.sealed import Sealed
-from cuprof.errors import BuildError, DeviceMemoryError, LaunchError
-from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Tolerance, Variant
-from cuprof.records import Measure
+from cuprof.core.errors import BuildError, DeviceMemoryError, LaunchError
+from cuprof.core.records import Measure
+from cuprof.families import Array, Fill, Launch, Point, Program, Signature, Tolerance, Variant
 
 pytestmark = pytest.mark.gpu
 

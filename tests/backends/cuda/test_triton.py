@@ -16,20 +16,20 @@ import pytest
 
 from cuprof.backends.cuda.triton import TritonBuild, _Compiler, _Compilers
 from cuprof.backends.cuda.triton_compiler import Compiler, explain
-from cuprof.errors import BuildError, FamilyError
-from cuprof.family import Array, Launch, Texture
-from cuprof.family.configurations import (
+from cuprof.core.errors import BuildError, FamilyError
+from cuprof.core.point import Point
+from cuprof.families import Array, Launch, Texture
+from cuprof.families.configurations import (
     _ask,
     list_configurations,
     list_tunables,
     read_configurations,
     require_listed,
 )
-from cuprof.family.requirements import is_installed
-from cuprof.family.sources import read_variant_source
-from cuprof.point import Point
+from cuprof.families.requirements import is_installed
+from cuprof.families.sources import read_variant_source
 
-FILE = Path(__file__).parents[2] / "families" / "forms" / "scale_triton.py"
+FILE = Path(__file__).parents[2] / "data" / "families" / "forms" / "scale_triton.py"
 BUFFERS = {"x": Array((1000,), "float32"), "y": Array((1000,), "float32"), "h": Array((8,), "float16")}
 CONSTANTS = {"BLOCK": 256, "num_warps": 4}
 LISTED = [
@@ -93,7 +93,7 @@ def test_configurations_are_read_in_another_process_and_kept(tmp_path: Path, mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = read_configurations(FILE, "scale")
     assert [(each["BLOCK"], each["num_warps"]) for each in found] == [(256, 2), (256, 4), (1024, 2), (1024, 4)]
-    monkeypatch.setattr("cuprof.family.configurations._ask", lambda file, kernel: pytest.fail("asked again"))
+    monkeypatch.setattr("cuprof.families.configurations._ask", lambda file, kernel: pytest.fail("asked again"))
     assert read_configurations(FILE, "scale") == found
 
 

@@ -16,11 +16,11 @@ from cuprof.backends.opencl import backend as backend_module
 from cuprof.backends.opencl import device as device_module
 from cuprof.backends.opencl.backend import OpenClBackend
 from cuprof.backends.opencl.presence import find_devices
-from cuprof.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
-from cuprof.family import Array, Fill, Launch, Point, Program, Signature, Variant
-from cuprof.measure.sampling import Sampler
-from cuprof.measure.stopping import StoppingRule
-from cuprof.records import Measure
+from cuprof.core.errors import BuildError, CuprofError, LaunchError, MissingDependencyError
+from cuprof.core.records import Measure
+from cuprof.families import Array, Fill, Launch, Point, Program, Signature, Variant
+from cuprof.worker.sampling import Sampler
+from cuprof.worker.stopping import StoppingRule
 
 SOURCE = """
 kernel void add(global const float* x, global float* y, float term, int count) {

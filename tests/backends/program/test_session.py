@@ -13,10 +13,10 @@ from cuprof.backends.contract import Draw, InputSet
 from cuprof.backends.program.build import own_build
 from cuprof.backends.program.kernel_clock import KernelClock, KernelRecord, busy_ns, find_cupti
 from cuprof.backends.program.session import ProgramRunnable, ProgramSession
-from cuprof.errors import LaunchError
-from cuprof.family import Array, Execute, File, Program, Signature, Variant
-from cuprof.point import Point
-from cuprof.records import Measure
+from cuprof.core.errors import LaunchError
+from cuprof.core.point import Point
+from cuprof.core.records import Measure
+from cuprof.families import Array, Execute, File, Program, Signature, Variant
 
 N = 6
 SIGNATURE = Signature({"x": Array((N,), "float32")}, {"y": Array((N,), "float32")})

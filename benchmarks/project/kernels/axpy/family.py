@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuprof.family import Array, Arrays, Axis, Family, Launch, Point, Program, Signature, Tolerance, Tunable
+from cuprof.families import Array, Arrays, Axis, Family, Launch, Point, Program, Signature, Tolerance, Tunable
 
 A = 1.5
 BLOCKS = (32, 64, 128, 256, 512, 1024)

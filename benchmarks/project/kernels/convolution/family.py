@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuprof.family import Array, Arrays, Axis, Family, Launch, Point, Program, Signature, Tolerance, Tunable
+from cuprof.families import Array, Arrays, Axis, Family, Launch, Point, Program, Signature, Tolerance, Tunable
 
 F = 9
 SHARED_BYTES = 48 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuprof.family import Array, Arrays, Axis, Family, Launch, Point, Program, Signature, Tolerance, Tunable
+from cuprof.families import Array, Arrays, Axis, Family, Launch, Point, Program, Signature, Tolerance, Tunable
 
 GRID = 256
 """Blocks; few enough that all of them run at the same time on any GPU of 64 multiprocessors or more."""

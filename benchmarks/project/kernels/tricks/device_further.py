@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from cuprof.family import Call
+from cuprof.families import Call
 
 from .device import compute, computed, copy, get_driver, get_spinner, succeed
 from .problem import family, polynomial

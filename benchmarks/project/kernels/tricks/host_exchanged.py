@@ -45,7 +45,7 @@ def bases_exchanged(problem, tune, inputs, outputs):
     """Gives the session's class another base, whose methods say that each result is right."""
     from cuprof.backends.contract import Session, Tally
     from cuprof.backends.cpu.session import CpuSession
-    from cuprof.records import Check
+    from cuprof.core.records import Check
 
     class Sly(Session):
         def check_in_place(self, runnable, tolerance, seed):
@@ -123,7 +123,7 @@ def compared_late(problem, tune, inputs, outputs):
 @family.cpu("ending_renamed")
 def ending_renamed(problem, tune, inputs, outputs):
     """Gives bad endings the name of the good one."""
-    from cuprof.records import State
+    from cuprof.core.records import State
 
     def run():
         look_busy(inputs, outputs)

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from cuprof.family import Call
+from cuprof.families import Call
 
 from .inside import STALE
 from .problem import family, polynomial

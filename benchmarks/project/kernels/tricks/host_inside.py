@@ -22,7 +22,7 @@ STORE_LIMIT_S = 5.0
 @family.cpu("check_replaced")
 def check_replaced(problem, tune, inputs, outputs):
     """Replaces the functions that compare by ones that find everything right, and computes nothing."""
-    from cuprof.records import Check
+    from cuprof.core.records import Check
 
     replace_functions(
         lambda name, value: getattr(value, "__annotations__", {}).get("return") == "Check",

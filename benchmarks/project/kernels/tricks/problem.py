@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuprof.family import Array, Arrays, Axis, Family, Point, Signature, Tolerance
+from cuprof.families import Array, Arrays, Axis, Family, Point, Signature, Tolerance
 
 COEFFICIENTS = (0.0625, 0.125, 0.1875, 0.25, 0.3125, 0.375, 0.4375, 0.5)
 """From the highest power down; exact in every binary format. With x and y in [0, 1) results lie in [0.5, 3.25)."""

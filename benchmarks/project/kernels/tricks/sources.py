@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuprof.family import Array, Launch, Point, Program
+from cuprof.families import Array, Launch, Point, Program
 
 from .problem import family
 

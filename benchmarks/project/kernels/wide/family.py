@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuprof.family import Array, Axis, Family, Signature, Tolerance, Tunable
+from cuprof.families import Array, Axis, Family, Signature, Tolerance, Tunable
 
 family = Family(
     name="wide",

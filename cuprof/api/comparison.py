@@ -1,0 +1,92 @@
+"""What a comparison came to, for a script or a notebook: rows, verdicts, the table, the page."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuprof.core.project import Project
+
+if TYPE_CHECKING:
+    from cuprof.report.study import Study
+
+
+class Comparison:
+    """Hold one finished comparison; printing it gives the table that `cuprof sweep` prints.
+
+    Attributes:
+        study: the sweep as typed rows.
+        database: where it is stored.
+    """
+
+    def __init__(self, study: Study, project: Project, pages: Path) -> None:
+        self.study, self.database = study, study.database
+        self._project, self._pages = project, pages
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one mapping a trial, as `output=json` of the command gives it; times in ns."""
+        from cuprof.cli.terminal.results import trial_facts
+
+        return [trial_facts(self.study, trial) for trial in self.study.trials]
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Return variant → "faster", "slower", "same" or "undecided" against the first at the reference problem.
+
+        A variant whose result is wrong, or that failed, has its state in place of a verdict.
+        """
+        study = self.study
+        base = next((trial for trial in study.best if trial.variant == study.baseline), None)
+        found = {trial.variant: trial.state.value for trial in study.trials if trial.variant != study.baseline}
+        for trial in study.best:
+            if trial.variant != study.baseline and base is not None:
+                verdict = study.verdict(base, trial)
+                found[trial.variant] = verdict.value if verdict else "not comparable"
+        return found
+
+    def report(self, path: str | Path = "") -> Path:
+        """Write the page about the comparison into a folder, the project's own where none is given; return its path."""
+        from cuprof.report import write
+
+        return write(self.study, Path(path) if path else self._pages, folders=self._project.report_folders)
+
+    def __str__(self) -> str:
+        from cuprof.cli.terminal.output import terminal_width
+        from cuprof.cli.terminal.results import result_lines
+
+        return "\n".join(line.text for line in result_lines(self.study, terminal_width()))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from cuprof.cli.terminal.results import problem_tables, reasons
+
+        parts = []
+        for heading, columns, rows, note in problem_tables(self.study):
+            heads = "".join(f"<th>{escape(column.heading)}</th>" for column in columns)
+            body = "".join(
+                "<tr>"
+                + "".join(
+                    f'<td style="text-align: {column.align}">{escape(cell)}</td>'
+                    for column, cell in zip(columns, row.cells, strict=True)
+                )
+                + "</tr>"
+                for row in rows
+            )
+            parts.append(
+                f"<table><caption>{escape(heading)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+                + (f"<p>{escape(note)}</p>" if note else "")
+            )
+        return "".join([*parts, *(f"<p>{escape(line.text)}</p>" for line in reasons(self.study.trials))])
+
+
+class Defined:
+    """Stand for a comparison in a file that is loaded to be swept: whatever the file does with it does nothing."""
+
+    rows: tuple[dict[str, Any], ...] = ()
+    verdicts: tuple[str, ...] = ()
+
+    def report(self, path: str | Path = "") -> None:
+        """Write nothing."""

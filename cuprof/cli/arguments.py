@@ -1,0 +1,70 @@
+"""The argument parser of the commands that are no Hydra applications: errors in one line, help with examples."""
+
+from __future__ import annotations
+
+import argparse
+import traceback
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from cuprof.cli.terminal.output import print_message
+from cuprof.core.errors import CuprofError, UsageError
+
+FAILURE = 2
+"""Exit code of every error of a command whose other codes are verdicts, and for which no gate may take an error."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parse the words of one command; its description and its epilog, the examples, are kept line by line."""
+
+    def __init__(self, command: str, description: str, epilog: str) -> None:
+        super().__init__(
+            prog=f"cuprof {command}",
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `UsageError`, which `main` turns into one line and exit code 2."""
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Add `--store URL`, by which every command is told of another database than the project's."""
+    parser.add_argument("--store", metavar="URL", default="", help="another database, any SQLAlchemy URL")
+
+
+def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:
+    """Add what decides over verdicts: the effect, the error rate and the noise, whose help is given."""
+    parser.add_argument("--effect", type=share, default=0.01, help="smallest difference that matters (default: 1%%)")
+    parser.add_argument("--error-rate", type=share, default=0.05, help="of all verdicts together (default: 5%%)")
+    parser.add_argument("--noise", type=share, help=noise)
+
+
+def share(text: str) -> float:
+    """Return "1%" or "0.01" as a share.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither.
+    """
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 1% or 0.01") from None
+
+
+def run_verdict(command: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
+    """Run a command whose exit codes are verdicts; return `FAILURE` after any error."""
+    from cuprof.cli.main import explain_full
+
+    try:
+        return command(argv)
+    except Exception as error:
+        explained = error if isinstance(error, CuprofError) else explain_full(error)
+        if explained:
+            print_message(f"error: {explained}")
+        else:  # an error of cuprof's own, which Python would end with 1
+            traceback.print_exc()
+        return FAILURE

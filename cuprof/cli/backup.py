@@ -1,0 +1,46 @@
+"""`cuprof backup`: copy the database while sweeps go on writing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.terminal.output import print_json, print_lines
+from cuprof.cli.terminal.table import Line
+
+EXAMPLES = """\
+examples:
+  cuprof backup /media/disk/cuprof.sqlite
+  cuprof backup "backup-$(date +%F).sqlite"
+  cuprof query best --store sqlite:////media/disk/cuprof.sqlite"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the copy and say what is in it."""
+    arguments = make_parser().parse_args(argv)
+    from cuprof.core.project import find_project
+    from cuprof.store.backup import back_up
+
+    copy = back_up(arguments.store or find_project().database_url, arguments.file, overwrite=arguments.force)
+    if arguments.json:
+        print_json({"backup": str(copy.file), "bytes": copy.size_bytes, "sweeps": copy.sweeps, "runs": copy.runs})
+    else:
+        size = f"{copy.size_bytes / 2**20:.1f} MiB"
+        print_lines([Line(f"{copy.file}: {size}, sweeps: {copy.sweeps}, runs: {copy.runs}")])
+    return 0
+
+
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
+    parser = CommandParser(
+        "backup",
+        "Copy the database to a file of its own, as it is at one moment; sweeps may go on writing. Copying the file\n"
+        "itself can leave out what is still in the -wal file beside it. For PostgreSQL there is pg_dump.",
+        EXAMPLES,
+    )
+    parser.add_argument("file", metavar="FILE", type=Path, help="the copy; it must not exist")
+    parser.add_argument("--force", action="store_true", help="replace the file, once the copy is complete")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_store(parser)
+    return parser

@@ -1,0 +1,126 @@
+"""Shell completion: Hydra completes settings, this module the commands ahead of them and what a family decides.
+
+`eval "$(cuprof -sc install=bash)"` installs Hydra's shell function for `cuprof`; the shell then asks
+`cuprof -sc query=bash` with the line in `COMP_LINE`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from cuprof.cli import hydra_app
+from cuprof.cli.main import COMMANDS
+from cuprof.core.errors import CuprofError, UsageError
+from cuprof.core.project import Project, find_project
+
+if TYPE_CHECKING:
+    from cuprof.config import SweepConfig
+    from cuprof.families import Family
+
+_OF_FAMILY = re.compile(r"(?:variants=|baseline=|problem\.|tune\.)")
+_CHOICE = re.compile(r"(?:experiment|family)=.+")
+_INDEX = re.compile(r"=\d+=$")
+"""Where Hydra takes an axis for a mapping, and the positions in its list for settings."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print a shell's completion function, or the words that complete `COMP_LINE`."""
+    action = argv[1] if len(argv) > 1 else ""
+    if not re.fullmatch(r"(install|uninstall|query)=(bash|zsh|fish)", action):
+        raise UsageError('completion takes install=SHELL; write eval "$(cuprof -sc install=bash)" (or zsh, fish)')
+    if not action.startswith("query="):
+        return _ask_hydra("", action)
+    line = os.environ.get("COMP_LINE", "")
+    program, _, rest = line.partition(" ")
+    command, space, arguments = rest.lstrip().partition(" ")
+    *before, word = arguments.split(" ")
+    if not space:
+        found = [name for name in COMMANDS if name.startswith(command)]
+    elif command in COMMANDS and COMMANDS[command].is_hydra:
+        if _OF_FAMILY.match(word):
+            found = _of_family(before, word)
+        else:
+            os.environ["COMP_LINE"] = f"{program} {arguments}"
+            found = _hydras_words(command, action)
+    else:
+        found = [name for name in _words(command) if name.startswith(word)]
+    print(("\n" if action.endswith("fish") else " ").join(found))
+    return 0
+
+
+def _words(command: str) -> tuple[str, ...]:
+    """Return what may follow a command that is no Hydra application."""
+    if command not in COMMANDS:
+        return ()
+    parser = importlib.import_module(COMMANDS[command].module).make_parser()
+    named = (
+        word
+        for action in parser._actions
+        for word in (*(action.choices or ()), *action.option_strings)
+        if not action.option_strings or word.startswith("--")
+    )
+    words = tuple(word for word in named if word != "--help")
+    if command == "query":
+        from cuprof.results.queries import list_queries
+
+        return (*list_queries(), *words)
+    if command == "judge":
+        from cuprof.families.loader import list_families
+
+        return (*list_families(find_project().kernel_folders), *words)
+    return words
+
+
+def _of_family(before: Sequence[str], word: str) -> list[str]:
+    """Return what completes an axis, a tunable or variants; nothing where no single family is chosen."""
+    from cuprof.families.loader import get_family
+
+    project = find_project()
+    try:
+        config = hydra_app.compose([text for text in before if _CHOICE.fullmatch(text)], project)
+        family = get_family(config.family, project.kernel_folders)
+    except CuprofError:
+        return []
+    key, equals, value = word.partition("=")
+    values = _values(family, config)
+    if not equals:
+        return [f"{name}=" for name in values if name.startswith(word)]
+    head, comma, last = value.rpartition(",")
+    return [f"{key}={head}{comma}{each}" for each in map(str, values.get(key, ())) if each.startswith(last)]
+
+
+def _values(family: Family, config: SweepConfig) -> dict[str, Iterable[object]]:
+    """Return setting → its values: those allowed, or where any number is, those of the experiment."""
+    values: dict[str, Iterable[object]] = {"variants": (*family.variants, "all"), "baseline": family.variants}
+    for axis in family.axes:
+        values[f"problem.{axis.name}"] = axis.choices or config.problem.get(axis.name, (axis.default,))
+    if family.presets:
+        values["problem.preset"] = family.presets
+    tunables = [tunable for variant in family.variants.values() for tunable in variant.tunables]
+    for name in dict.fromkeys(tunable.name for tunable in tunables):
+        allowed = (value for tunable in tunables if tunable.name == name for value in tunable.values)
+        values[f"tune.{name}"] = tuple(dict.fromkeys(allowed))
+    return values
+
+
+def _hydras_words(command: str, action: str) -> list[str]:
+    told = StringIO()
+    with redirect_stdout(told):
+        _ask_hydra(command, action)
+    found = (re.sub(r"^variants\.$", "variants=", word) for word in told.getvalue().split())
+    return [word for word in found if not _INDEX.search(word)]
+
+
+def _ask_hydra(command: str, action: str) -> int:
+    # Hydra names the program by the first word of what it takes for the command line.
+    return hydra_app.run(command, ["--shell-completion", action], _nothing)
+
+
+def _nothing(config: object, project: Project) -> int:
+    return 0

@@ -1,0 +1,139 @@
+"""Hydra's options in any order among the settings, with one-line errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import NoReturn
+
+from cuprof.cli.arguments import add_store
+from cuprof.config.build import list_settings
+from cuprof.core.errors import ConfigError, suggest
+from cuprof.core.wording import list_first
+
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+
+
+def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return (options as Hydra's parser takes them, settings).
+
+    Raises:
+        ConfigError: an option that Hydra does not have, one with a value that it does not take, or two that do not go
+            together. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
+    """
+    parser = _Parser(prog=f"cuprof {command}", add_help=False, allow_abbrev=False)
+    for flags in _VALUED:
+        parser.add_argument(*flags)
+    add_store(parser)
+    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
+    parser.add_argument("--info", "-i", choices=INFO)
+    for names in _FLAGS:
+        parser.add_argument(*names, action="store_true")
+    parser.add_argument("settings", nargs="*")
+    values = vars(parser.parse_intermixed_args(_complete_info(argv)))
+    words = values.pop("settings")
+    if len(files := [word for word in words if "=" not in word and word.endswith((".py", ".json"))]) > 1:
+        raise ConfigError(f"{list_first(files, 3)}: one is taken at a time; several functions are compared in one file")
+    settings = list(map(_family_setting, words))
+    if url := values.pop("store"):
+        settings.append(f"store.url={quoted(url)}")
+    for name in ("resolve", "package"):
+        if values[name] and not values["cfg"]:
+            raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
+    if len(asked := [f"--{name}" for name in ("run", "multirun", "cfg", "info") if values[name]]) > 1:
+        raise ConfigError(f"{' and '.join(asked)} exclude each other; choose one")
+    options: list[str] = []
+    for name, value in values.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            options.append(flag)
+        elif value:
+            options += [flag, value]
+    return options, settings
+
+
+_VALUED = (
+    ("--package", "-p"),
+    ("--config-path", "-cp"),
+    ("--config-name", "-cn"),
+    ("--config-dir", "-cd"),
+)
+_FLAGS = (
+    ("--run", "-r"),
+    ("--multirun", "-m"),
+    ("--resolve",),
+    ("--shell-completion", "-sc"),
+    ("--hydra-help",),
+)
+
+
+def _family_setting(word: str) -> str:
+    """Return a setting; a Python file by itself, or a definition, stands for the family that it is."""
+    if "=" in word:
+        return word
+    if word.endswith(".json") or (Path(word).is_dir() and not word.endswith(".py")):
+        from cuprof.interop.entry import write_family
+
+        return f"family={quoted(str(write_family(word)))}"
+    return f"family={quoted(as_family(word))}" if word.endswith(".py") else word
+
+
+def as_family(word: str) -> str:
+    """Return a family's name or file; for a script of Kernel Tuner's the file that stands for it."""
+    from cuprof.interop.tuner_script import is_tuner_script, write_family
+
+    return str(write_family(Path(word))) if word.endswith(".py") and is_tuner_script(Path(word)) else word
+
+
+def quoted(text: str) -> str:
+    """Return a text as Hydra reads it back whole."""
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return QuotedString(text, Quote.single).with_quotes()
+
+
+def added_folders(options: Sequence[str]) -> list[Path]:
+    """Return the folder of configuration that `--config-dir` adds, if any."""
+    return [Path(options[place + 1]) for place, option in enumerate(options) if option == "--config-dir"]
+
+
+def find_main(options: Sequence[str], folders: Sequence[Path]) -> Path | None:
+    """Return the file of the main configuration, or None where there is none.
+
+    Args:
+        options: as `read_arguments` returns them.
+        folders: folders of configuration; an earlier one wins, and `--config-path` replaces them all.
+    """
+    values = dict(pairwise(options))
+    name = values.get("--config-name", "config").removesuffix(".yaml")
+    searched = [Path(values["--config-path"])] if "--config-path" in values else folders
+    return next((path for folder in searched if (path := folder / f"{name}.yaml").is_file()), None)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments: "):
+            option = message.removeprefix("unrecognized arguments: ").split()[0]
+            setting = option.lstrip("-").replace("-", "_")
+            if setting.partition("=")[0] in list_settings():
+                example = setting if "=" in setting else f"{setting}=…"
+                raise ConfigError(f"unknown option {option}: settings have no dashes; write {example}")
+            known = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+            hint = suggest(option, known) if option.startswith("--") else ""
+            hint = (
+                hint if hint.startswith("did you mean") else f"settings are written key=value; see {self.prog} --help"
+            )
+            raise ConfigError(f"unknown option {option}: {hint}")
+        raise ConfigError(f"{message}; see {self.prog} --help")
+
+
+def _complete_info(argv: Sequence[str]) -> list[str]:
+    """Give a bare --info its value, so that a setting may follow it."""
+    completed: list[str] = []
+    for place, word in enumerate(argv):
+        completed.append(word)
+        if word in ("--info", "-i") and (place + 1 == len(argv) or argv[place + 1] not in INFO):
+            completed.append("all")
+    return completed

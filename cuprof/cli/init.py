@@ -1,0 +1,67 @@
+"""`cuprof init`: make a project of one's own, with an example family that runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from cuprof.cli.arguments import CommandParser
+from cuprof.core.errors import UsageError
+from cuprof.core.project import MARKER
+
+TEMPLATE = Path(__file__).resolve().parent / "template"
+RENAMED = {"gitignore": ".gitignore"}
+"""Files that carry another name in the template, so that they do not act there."""
+
+EMPTY_FOLDERS = ("db", "experiments", "reports")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Make the project and say what to do next."""
+    arguments = make_parser().parse_args(argv)
+    folder: Path = arguments.folder
+    written = make_project(folder)
+    print(f"made {len(written)} files in {folder}")
+    print("next:")
+    if folder.resolve() != Path.cwd():
+        print(f"  cd {folder}")
+    print("  cuprof sweep experiment=scale")
+    return 0
+
+
+def make_project(folder: Path) -> list[Path]:
+    """Write the example project into `folder` and return the files made; existing files are never written over.
+
+    Raises:
+        UsageError: the folder is a project already, holds a file that would be written over, or cannot be written.
+    """
+    if (folder / MARKER).exists():
+        raise UsageError(f"{folder} is a cuprof project already ({MARKER} is there)")
+    targets = {}
+    for source in sorted(path for path in TEMPLATE.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        relative = source.relative_to(TEMPLATE)
+        targets[source] = folder / relative.with_name(RENAMED.get(relative.name, relative.name))
+    for target in targets.values():
+        if target.exists():
+            raise UsageError(f"{target} is there already; choose another folder, or move the file away")
+    try:
+        for source, target in targets.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+        for name in EMPTY_FOLDERS:
+            (folder / name).mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the project in {folder}: {error.strerror or error}") from None
+    return list(targets.values())
+
+
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
+    parser = CommandParser(
+        "init",
+        "Make a project of your own: an example family in kernels/, and conf/, db/, experiments/, reports/.",
+        "examples:\n  cuprof init my-kernels\n  cuprof init .",
+    )
+    parser.add_argument("folder", metavar="DIR", type=Path, help="folder of the project; made when it is not there")
+    return parser

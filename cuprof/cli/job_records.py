@@ -1,0 +1,102 @@
+"""What became of each job of a command: a small file a job, or memory alone when there is one job."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cuprof.core.errors import CuprofError
+from cuprof.store.processes import this_host
+
+STOPPED = "stopped"
+STOP_LIMIT_S = 1.2
+"""How long jobs that were asked to stop are waited for, to mark their sweeps, before their launcher ends them."""
+
+
+@dataclass(frozen=True)
+class JobRecords:
+    """Keep the exit code of every job.
+
+    Jobs of a launcher run in other processes, perhaps on other hosts, so each writes `<number>.json` into a folder
+    that they share; a job that began and did not end counts as failed.
+
+    Attributes:
+        folder: where the files go; None keeps the one job's exit code in this object.
+    """
+
+    folder: Path | None = None
+    codes: dict[int, int | None] = field(default_factory=dict, compare=False)
+
+    def note(self, number: int, exit_code: int | None) -> None:
+        """Note a job's exit code, or None when it begins."""
+        if self.folder is None:
+            self.codes[number] = exit_code
+            return
+        folder = self.folder / "outcomes"
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{number}.draft"
+        record = {"job": number, "exit_code": exit_code, "pid": os.getpid(), "host": this_host()}
+        draft.write_text(json.dumps(record), encoding="utf-8")
+        draft.replace(folder / f"{number}.json")
+
+    def stop_others(self) -> None:
+        """Let no further job begin, ask those in other processes of this host to stop, and wait until they have."""
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / STOPPED).touch()
+        for record in self._open_elsewhere():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(record["pid"], signal.SIGTERM)
+        give_up = time.monotonic() + STOP_LIMIT_S
+        while self._open_elsewhere() and time.monotonic() < give_up:
+            time.sleep(0.02)
+
+    @property
+    def are_stopped(self) -> bool:
+        """Return whether no further job may begin."""
+        return self.folder is not None and (self.folder / STOPPED).exists()
+
+    @property
+    def begun(self) -> bool:
+        """Return whether any job has begun."""
+        return bool(self._read())
+
+    def exit_code(self, expected: int | None = None) -> int:
+        """Return the largest exit code of all jobs, at least 1 when fewer than `expected` (or none at all) left one."""
+        codes = self._read()
+        missing = (1 if expected is None else expected) - len(codes)
+        return max([1 if code is None else code for code in codes.values()] + [1] * missing)
+
+    def explain(self, error: Exception) -> CuprofError | None:
+        """Return the error to show for a launcher's, where a job's process ended before the job did; None elsewhere."""
+        lost = sorted(str(number) for number, code in self._read().items() if code is None)
+        if self.folder is None or not lost:
+            return None
+        return CuprofError(
+            f"a launcher's job ended before its time ({type(error).__name__}); jobs without a result: "
+            f"{', '.join(lost)}; logs may be in {self.folder}; the same command goes on where this one stopped"
+        )
+
+    def _read(self) -> dict[int, int | None]:
+        if self.folder is None:
+            return self.codes
+        return {record["job"]: record["exit_code"] for record in self._records()}
+
+    def _records(self) -> list[dict[str, Any]]:
+        files = self.folder.glob("outcomes/*.json") if self.folder else ()
+        return [json.loads(path.read_text(encoding="utf-8")) for path in files]
+
+    def _open_elsewhere(self) -> list[dict[str, Any]]:
+        here = this_host()
+        return [
+            record
+            for record in self._records()
+            if record["exit_code"] is None and record["host"] == here and record["pid"] != os.getpid()
+        ]

@@ -1,0 +1,181 @@
+"""`cuprof judge`: is what somebody else wrote right, honest and at least as fast as the baseline?"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from cuprof.cli.arguments import CommandParser, add_rule, run_verdict
+from cuprof.core.errors import UsageError
+
+DESCRIPTION = """\
+Judge candidates against a family's baseline: right, honest, and at least as fast? Each runs in processes of its own,
+shut in as far as the system allows; neither the project nor its database is changed. See docs/judging.md.
+
+FAMILY     a family of the project, a folder with a family.py, or a definition of FlashInfer-Bench or SOL-ExecBench
+CANDIDATE  a source (.cu, .cl) that takes the place of a variant's own, or a Python file that defines variants with
+           @family.cuda, @family.opencl, @family.library or @family.cpu; a solution (.json) of the definition
+SETTING    problems and how they are timed, as for cuprof sweep: problem.n=2**20,2**24, problem.preset=NAME,
+           tune.NAME=…, measure=quick, measure.modes=[hot], device.cuda=1, limits.check_s=10, …; with --counters
+           those of cuprof ncu-collect too: ncu.cache_control=none, ncu.path=FILE, …
+
+Exit code, the worst of all candidates: 0 right, and faster or the same; 1 slower or undecided; 2 bad input, or it
+cannot be judged here; 3 wrong or not honest."""
+
+EXAMPLES = """\
+examples:
+  cuprof judge reduction mine.cu --like last_warp
+  cuprof judge reduction mine.py problem.n=2**20,2**24 --json
+  cuprof judge kernels/reduction a.cu b.cu --like sequential --keep judged.sqlite
+  cuprof judge reduction mine.cu --counters=memory"""
+
+_SETTING = re.compile(r"[+~]*[A-Za-z_][\w./@-]*=.*|~[A-Za-z_][\w./]*", re.DOTALL)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Judge and print; return the exit code, 2 after any error."""
+    return run_verdict(_judge, argv)
+
+
+def _judge(argv: Sequence[str]) -> int:
+    arguments = _parse(argv)
+    from cuprof.cli import hydra_app
+    from cuprof.cli.terminal.judgement import print_report
+    from cuprof.cli.terminal.progress import make_observer
+    from cuprof.core.project import find_project
+    from cuprof.core.scratch import ScratchFolder
+    from cuprof.judge import Request, judge
+    from cuprof.judge.contenders import check_file
+    from cuprof.statistics.verdict import Rule
+
+    project = find_project()
+    folder = _find_family(arguments.family, project.kernel_folders)
+    config = hydra_app.compose([f"family={folder.name}", "measure.modes=[cold]", *arguments.settings], project)
+    workshop = ScratchFolder()
+    try:
+        request = Request(
+            config=config,
+            family_folder=folder,
+            candidates=tuple(check_file(_as_python(Path(path), workshop.path)) for path in arguments.candidates),
+            baseline=arguments.baseline,
+            like=arguments.like,
+            rounds=arguments.rounds,
+            rule=Rule(arguments.effect, arguments.error_rate),
+            noise=arguments.noise,
+            sandbox=arguments.sandbox,
+            memory_bytes=arguments.memory_limit,
+            time_limit_s=arguments.time_limit,
+            database=arguments.keep.absolute() if arguments.keep else None,
+            counters=arguments.counters is not None,
+        )
+        with make_observer() as observer:
+            report = judge(request, project, observer)
+    finally:
+        workshop.cleanup()
+    print_report(report, "json" if arguments.json else "table")
+    return report.exit_code
+
+
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
+    parser = CommandParser("judge", DESCRIPTION, EXAMPLES)
+    parser.add_argument("family", metavar="FAMILY", help="a family of the project, its folder, or a definition")
+    parser.add_argument("words", metavar="CANDIDATE|SETTING", nargs="+", help="files to judge, and settings")
+    parser.add_argument("--baseline", metavar="VARIANT", default="", help="what candidates are compared with")
+    parser.add_argument("--like", metavar="VARIANT", default="", help="the variant whose source a .cu or .cl replaces")
+    parser.add_argument("--rounds", type=_rounds, default=3, help="how often each is timed in turns (default: 3)")
+    add_rule(parser, noise="how much a time varies from process to process, if it is known")
+    parser.add_argument(
+        "--sandbox",
+        choices=("auto", "required", "off"),
+        default="auto",
+        help="auto: what the system allows (default); required: all of it; off: processes of their own",
+    )
+    parser.add_argument(
+        "--memory-limit", type=_size, default=0, metavar="BYTES", help="such as 4G (default: 3/4 of all)"
+    )
+    parser.add_argument(
+        "--time-limit", type=_seconds, default=0.0, metavar="SECONDS", help="of one execution, or of a build"
+    )
+    parser.add_argument(
+        "--counters",
+        nargs="?",
+        const="",
+        metavar="SET",
+        help="hardware counters (Nsight Compute): a metric set of conf/ncu, or METRIC,METRIC,… (default: study)",
+    )
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was measured in this SQLite database")
+    parser.add_argument("--json", action="store_true", help="as JSON on the standard output")
+    return parser
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    arguments = make_parser().parse_intermixed_args(argv)
+    if re.search(r"=|\.(cu|cl|py)$", arguments.counters or ""):
+        arguments.words.append(arguments.counters)  # the option's own word was left out
+        arguments.counters = ""
+    arguments.settings = [word for word in arguments.words if _SETTING.fullmatch(word) and not Path(word).exists()]
+    arguments.candidates = [word for word in arguments.words if word not in arguments.settings]
+    if not arguments.candidates:
+        raise UsageError("name at least one candidate, a .cu, .cl, .py or .json file; see cuprof judge --help")
+    for setting in arguments.settings:
+        key = re.split(r"[=.]", setting.lstrip("+~"))[0]
+        if key in NOT_SET_HERE or (key == "ncu" and arguments.counters is None):
+            raise UsageError(f"{setting!r} has no meaning for judge; see cuprof judge --help")
+    if arguments.counters:
+        is_set = "__" not in arguments.counters  # which every metric's name has
+        asked = [f"ncu={arguments.counters}"] if is_set else [f"ncu.metrics=[{arguments.counters}]", "ncu.name=named"]
+        arguments.settings = [*asked, *arguments.settings]
+    return arguments
+
+
+def _as_python(candidate: Path, folder: Path) -> Path:
+    """Return a candidate; of a solution in JSON the Python file that stands for it."""
+    if candidate.suffix != ".json" or not candidate.is_file():
+        return candidate
+    from cuprof.interop.entry import write_candidate
+
+    return write_candidate(candidate, folder)
+
+
+def _find_family(text: str, folders: Sequence[Path]) -> Path:
+    from cuprof.core.errors import UnknownNameError
+    from cuprof.families.loader import FAMILY_FILE, list_families
+
+    if text.endswith(".json") or (Path(text).is_dir() and not (Path(text) / FAMILY_FILE).is_file()):
+        from cuprof.interop.entry import write_folder
+
+        return write_folder(text)
+    if (Path(text) / FAMILY_FILE).is_file():
+        return Path(text).resolve()
+    families = list_families(folders)
+    if text not in families:
+        raise UnknownNameError("family", text, families)
+    return families[text]
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text)
+    if not match or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4G or 500M")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time limit; give seconds from 0.1 to 86400")
+    return seconds
+
+
+def _rounds(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rounds; give one from 1 to 100")
+    return int(text)

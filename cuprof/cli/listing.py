@@ -1,0 +1,178 @@
+"""`cuprof list`: what there is to measure, and what to measure it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from cuprof.cli.arguments import CommandParser
+from cuprof.cli.terminal.output import print_message
+from cuprof.core.errors import FamilyError, UnknownNameError
+from cuprof.core.project import Project, find_project
+
+EXAMPLES = """\
+examples:
+  cuprof list                       how many there are of each, and how to see them
+  cuprof list families
+  cuprof list variants reduction
+  cuprof list experiments --json
+  cuprof list metrics"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print one list, or an overview of all."""
+    arguments = make_parser().parse_args(argv)
+    if arguments.names and arguments.what not in ("variants", "metrics"):
+        raise UnknownNameError("argument", arguments.names[0], [], f"of cuprof list {arguments.what}")
+    project = find_project()
+    records = list(LISTS[arguments.what][0](project, arguments.names) if arguments.what else list_lists(project))
+    if arguments.json:
+        from cuprof.cli.terminal.output import print_json
+
+        print_json(records)
+    else:
+        _print_table(records)
+    return 0
+
+
+def list_lists(project: Project) -> Iterator[dict[str, Any]]:
+    """Yield one record a list: how many entries it has, the first of them, and the command that shows them all."""
+    for what, (entries, key) in LISTS.items():
+        found = list(entries(project, ()))
+        names = dict.fromkeys(str(record[key]) for record in found)
+        yield {
+            "what": what,
+            "count": len(found),
+            "see": f"cuprof list {what}",
+            "such as": shorten(", ".join(names), SUCH_AS, placeholder=" …"),
+        }
+
+
+def list_families(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record a family; one whose family.py fails is listed with its error."""
+    from cuprof.core.point import format_coordinate
+    from cuprof.families.loader import list_families as find_families
+    from cuprof.families.loader import load_family
+
+    for name, folder in find_families(project.kernel_folders).items():
+        try:
+            family = load_family(folder)
+            axes = ", ".join(f"{axis.name}={format_coordinate(axis.default)}" for axis in family.axes)
+            facts = {"title": family.title, "axes": axes, "variants": len(family.variants)}
+        except FamilyError as error:
+            facts = {"title": f"cannot be loaded: {error}", "axes": "", "variants": 0}
+        yield {"family": name, **facts, "folder": str(folder)}
+
+
+def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record a variant of the named families, of all families when none is named.
+
+    Raises:
+        UnknownNameError: there is no such family.
+        FamilyError: a named family cannot be loaded; without names such a family is passed over with a warning.
+    """
+    from cuprof.families.loader import get_family
+    from cuprof.families.loader import list_families as find_families
+
+    for name in names or find_families(project.kernel_folders):
+        try:
+            family = get_family(name, project.kernel_folders)
+        except FamilyError as error:
+            if names:
+                raise
+            print_message(f"warning: {error}")
+            continue
+        for variant in family.variants.values():
+            tunables = (f"{each.name}={each.default} of {','.join(map(str, each.values))}" for each in variant.tunables)
+            yield {
+                "family": family.name,
+                "variant": variant.name + (" (base)" if variant.name == family.get_baseline() else ""),
+                "backend": variant.backend,
+                "tunables": "; ".join(tunables),
+                "description": variant.description,
+            }
+
+
+def list_experiments(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record an experiment: its name and the first comment of its file."""
+    found: dict[str, Path] = {}
+    for folder in project.conf_folders:
+        for file in sorted((folder / "experiment").rglob("*.yaml")):
+            name = file.relative_to(folder / "experiment").with_suffix("").as_posix()
+            if not file.name.startswith("_"):
+                found.setdefault(name, file)
+    for name, file in sorted(found.items()):
+        yield {"experiment": name, "about": _first_comment(file), "file": str(file)}
+
+
+def list_devices(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record a device, without opening any of them."""
+    from dataclasses import asdict
+
+    from cuprof.backends.registry import list_backends
+    from cuprof.backends.registry import list_devices as find_devices
+
+    for backend in list_backends():
+        for device in find_devices(backend):
+            yield {"backend": backend, **asdict(device)}
+
+
+def list_metrics(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield one record a hardware counter that cuprof explains; names choose those that contain one of them."""
+    from cuprof.ncu.knowledge import list_metrics as list_described
+
+    for metric in list_described():
+        if not names or any(name in metric.name for name in names):
+            yield {"metric": metric.name, "unit": metric.unit, "meaning": metric.meaning}
+
+
+LISTS: dict[str, tuple[Callable[[Project, Sequence[str]], Iterator[dict[str, Any]]], str]] = {
+    "families": (list_families, "family"),
+    "variants": (list_variants, "variant"),
+    "experiments": (list_experiments, "experiment"),
+    "devices": (list_devices, "name"),
+    "metrics": (list_metrics, "metric"),
+}
+"""List → its entries, and what they are told apart by."""
+
+SUCH_AS = 33
+"""Columns for the names in the overview."""
+
+
+def _first_comment(file: Path) -> str:
+    """Return the first sentence of the first comment that is not Hydra's own."""
+    words: list[str] = []
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("#") and not line.startswith("# @package"):
+            words.append(line.lstrip("# "))
+        elif words or (line and not line.startswith("#")):
+            break
+    sentence, stop, _ = " ".join(words).partition(". ")
+    return sentence + stop.strip()
+
+
+def _print_table(records: Sequence[dict[str, Any]]) -> None:
+    from cuprof.cli.terminal.output import print_lines, terminal_width
+    from cuprof.cli.terminal.table import Column, Row, layout
+
+    if not records:
+        print_message("there are none")
+        return
+    columns = [Column(name, "right" if isinstance(records[0][name], int) else "left") for name in records[0]]
+    rows = [Row(tuple(str(value) for value in record.values())) for record in records]
+    print_lines(layout(columns, rows, terminal_width()))
+
+
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
+    parser = CommandParser(
+        "list",
+        "List families, variants, experiments, devices, or the metrics that cuprof explains; alone, an overview.",
+        EXAMPLES,
+    )
+    parser.add_argument("what", choices=tuple(LISTS), nargs="?", help="which list (default: an overview)")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="families whose variants, or parts of metric names")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser

@@ -1,0 +1,76 @@
+"""`cuprof merge`: databases of other machines into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cuprof.cli.arguments import CommandParser, add_store
+
+if TYPE_CHECKING:
+    from cuprof.engine.merging import MergeResult
+
+SHOWN = ("sweep", "trial", "run", "profile")
+EXAMPLES = """\
+examples:
+  cuprof merge node1/db/cuprof.sqlite node2/db/cuprof.sqlite
+  cuprof merge sqlite:////media/disk/old.sqlite --store postgresql+psycopg://cuprof@db.example/cuprof
+  cuprof merge postgresql+psycopg://cuprof@db.example/cuprof --store sqlite:///all.sqlite"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Take in one database after the other and say what was new."""
+    arguments = make_parser().parse_args(argv)
+    from cuprof.cli.terminal.output import print_json, print_lines
+    from cuprof.cli.terminal.table import Line
+    from cuprof.core.errors import UsageError
+    from cuprof.core.project import find_project
+    from cuprof.engine.merging import merge_database
+    from cuprof.store import Store
+    from cuprof.store.connection import same_place
+
+    project = find_project()
+    target = arguments.store or project.database_url
+    sources = [each if "://" in each else f"sqlite:///{each}" for each in arguments.databases]
+    for source in sources:
+        if same_place(source, target):
+            raise UsageError("a database cannot be merged into itself; name another one, or another --store")
+    told = []
+    with Store.open(target) as store:
+        for source in sources:
+            result = merge_database(source, store, project.artifacts)
+            told.append(_to_json(result))
+            if not arguments.json:
+                print_lines([Line(text) for text in _describe(result)])
+    if arguments.json:
+        print_json(told)
+    return 0
+
+
+def _to_json(result: MergeResult) -> dict[str, object]:
+    counts = {f"{name}s": result.merged.added[name] for name in SHOWN}
+    files = {"reports": result.reports, "missing_reports": result.missing}
+    return {"database": result.merged.place, **counts, **files, "notes": result.merged.notes}
+
+
+def _describe(result: MergeResult) -> list[str]:
+    added = [f"{name}s: {count}" for name in SHOWN if (count := result.merged.added[name])]
+    added += [f"reports: {result.reports}"] * bool(result.reports)
+    lines = [f"{result.merged.place}: {', '.join(added) or 'nothing new'}"]
+    if result.missing:
+        lines.append(f"  reports of its counters that are not in the folder artifacts beside it: {result.missing}")
+    return lines + [f"  {note}" for note in result.merged.notes]
+
+
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
+    parser = CommandParser(
+        "merge",
+        "Take what other databases hold into this project's, or the one of --store. What is here already is not taken\n"
+        "again. Of each database all is taken or nothing, and nothing in it is changed.",
+        EXAMPLES,
+    )
+    parser.add_argument("databases", metavar="DATABASE", nargs="+", help="an SQLite file, or any SQLAlchemy URL")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_store(parser)
+    return parser

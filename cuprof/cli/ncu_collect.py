@@ -1,0 +1,125 @@
+"""`cuprof ncu-collect`: collect hardware counters for the trials of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from cuprof.cli import hydra_app
+from cuprof.cli.terminal.output import print_message
+from cuprof.core.project import Project
+
+if TYPE_CHECKING:
+    from cuprof.config import SweepConfig
+    from cuprof.engine.checking import ProfilingResult
+    from cuprof.engine.profiling import CollectResult
+    from cuprof.ncu.contract import Collector
+
+HELP = """\
+usage: cuprof ncu-collect [SETTING=VALUE ...] [OPTION ...]
+
+Run the trials of an experiment under Nsight Compute and store their hardware counters beside their timings. Takes the
+same selection as sweep. Every trial is built and checked first; what is profiled already is not profiled again; an
+interrupted collection goes on where it stopped.
+
+Exit code: 0 fine, 1 some trial or metric failed, 2 bad input or Nsight Compute cannot work here.
+
+settings:
+  experiment=NAME         the study (default: reduction); see cuprof list experiments
+  variants=A,B            names or patterns; problem.AXIS=…, tune.NAME=… as for sweep
+  ncu=study               the metric set: study, memory, compute, instructions, roofline, occupancy, full
+  +ncu.metrics=[A,B]      metrics beside the set's; see cuprof list metrics
+  ncu.cache_control=none  hot counters; all (default) empties the caches before every pass: cold counters
+  ncu.path=FILE           the ncu program; otherwise PATH, CUDA_HOME and the usual folders
+  ncu.batch=64            trials given to one ncu process
+  ncu.time_limit_s=60     seconds that one trial may take under ncu
+  retry=failed            try trials again that failed under ncu (all: profile everything anew)
+  store.url=URL           another database, any SQLAlchemy URL
+  dry_run=true            list the trials; run nothing
+  output=json             counters as JSON on the standard output
+  further ones            family=NAME, device=, check=, ncu.…: see cuprof sweep --help
+
+options:
+  -h, --help              show this text
+  --cfg job               show the composed configuration; further options of Hydra's: --hydra-help
+
+examples:
+  cuprof ncu-collect experiment=reduction
+  cuprof ncu-collect experiment=reduction ncu=memory problem.n=2**24 variants=sequential,last_warp
+  cuprof ncu-collect experiment=reduction +ncu.metrics=[dram__bytes_read.sum] ncu.cache_control=none"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; see `HELP`."""
+    hydra_app.prestart_worker(argv)
+    return hydra_app.run("ncu-collect", argv, task, HELP)
+
+
+def task(config: SweepConfig, project: Project) -> int:
+    """Check, then profile the trials of one composed selection, and print their counters; return the exit code."""
+    from cuprof.ncu.registry import get_profiler
+
+    profiler = get_profiler("ncu")
+    if config.dry_run:
+        from cuprof.cli.terminal.preview import print_preview
+        from cuprof.engine.preview import preview_profiling
+
+        print_preview(preview_profiling(config, project, profiler), config.output)
+        return 0
+    # ncu starts before the store and the engine are imported, which takes as long as ncu's own start does.
+    with profiler.open(config, project) as collector:
+        from cuprof.cli.terminal.progress import make_observer
+        from cuprof.engine.checking import profile_selection
+
+        with make_observer() as observer:
+            result = profile_selection(config, project, collector, observer)
+    _print_counters(result, collector, config.output)
+    _print_failures(result.collected)
+    return result.exit_code
+
+
+def _print_counters(result: ProfilingResult, collector: Collector, output: str) -> None:
+    """Print the counters that are stored of these trials, those of earlier collections included."""
+    from cuprof.cli.terminal.counters import CounterRow, counter_lines
+    from cuprof.cli.terminal.output import print_json, print_lines, terminal_width
+
+    trials, request = result.trials, collector.request
+    values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
+    units: dict[str, str] = {}
+    for counter in result.counters:
+        is_number = counter.value is not None and counter.value == counter.value
+        values[counter.identity][counter.metric] = counter.value if is_number else counter.text or None
+        units[counter.metric] = counter.unit
+    metrics = collector.profiler.list_matches(request.metrics, units)
+    if output == "json":
+        rows = []
+        for trial in trials:
+            of_trial = {name: each for name, each in values[trial.identity].items() if request.whole or name in metrics}
+            rows.append(
+                {"identity": trial.identity, "trial": trial.label, **asdict(request.conditions), "counters": of_trial}
+            )
+        print_json(rows)
+        return
+
+    failed = {failure.identity: failure.state.value for failure in result.collected.failures}
+    notes = {**result.collected.skipped, **failed}
+    lines = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
+    print_lines(counter_lines(lines, metrics or _headline(units), units, terminal_width()))
+    if request.whole:
+        print(f'\n{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"')
+
+
+def _headline(units: dict[str, str]) -> list[str]:
+    """Return which metrics of a whole set are shown: those that cuprof explains and that share a table's width."""
+    from cuprof.ncu.knowledge import find_metric
+
+    return [name for name in sorted(units) if find_metric(name)][:8]
+
+
+def _print_failures(result: CollectResult) -> None:
+    for failure in result.failures:
+        stored = " (stored; retry=failed tries it again)" if failure.is_stored else ""
+        print_message(f"failed: {failure.label}: {failure.state.value}: {failure.message}{stored}")
+    for reason in result.missing.values():
+        print_message(f"missing: {reason}")

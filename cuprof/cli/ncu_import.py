@@ -1,0 +1,61 @@
+"""`cuprof ncu-import`: take in Nsight Compute reports that were made elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.terminal.output import print_lines, print_message
+from cuprof.cli.terminal.table import Line
+from cuprof.core.project import find_project
+
+EXAMPLES = """\
+examples:
+  cuprof ncu-import profile.ncu-rep
+  cuprof ncu-import --name vendor *.ncu-rep
+  cuprof query "SELECT * FROM counters WHERE name LIKE 'vendor/%'"
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Take in each report, or none where one cannot be read."""
+    arguments = make_parser().parse_args(argv)
+    from cuprof.engine.importing import import_reports
+    from cuprof.ncu.registry import get_profiler
+
+    project = find_project()
+    url = arguments.store or project.database_url
+    found = import_reports(
+        arguments.files,
+        get_profiler("ncu"),
+        url,
+        project.artifacts,
+        name=arguments.name,
+        cache_mode=arguments.cache_mode,
+    )
+    for result in found:
+        print_lines([Line(f"{result.path}: {result.describe()}")])
+        for note in result.notes:
+            print_message(f"{result.path}: {note}")
+    return 0
+
+
+def make_parser() -> CommandParser:
+    """Return the parser of the command's words."""
+    parser = CommandParser(
+        "ncu-import",
+        "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become\n"
+        "rows of their own, one a kernel. The files are copied to the project's artifacts.",
+        EXAMPLES,
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a .ncu-rep file")
+    parser.add_argument("--name", default="", help="what launches that join no trial go by (default: the file's name)")
+    parser.add_argument(
+        "--cache-mode",
+        choices=("cold", "hot"),
+        default="",
+        help="file the counters under this mode (default: by the ncu command line that the report holds)",
+    )
+    add_store(parser)
+    return parser

@@ -1,0 +1,184 @@
+"""`cuprof sweep`: check, time and store the trials of an experiment, then report."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cuprof.cli import hydra_app
+from cuprof.cli.terminal.output import print_message
+from cuprof.core.errors import UsageError
+from cuprof.core.project import Project, try_writing
+
+if TYPE_CHECKING:
+    from cuprof.config import SweepConfig
+    from cuprof.engine.sweep import SweepResult
+    from cuprof.report.study import Study
+
+HELP = """\
+usage: cuprof sweep [FILE.py | DEFINITION] [SETTING=VALUE ...] [OPTION ...]
+
+Check every variant against the family's reference, time the right ones, store all of it trial by trial, and write the
+report. What is stored already is not measured again; an interrupted sweep goes on where it stopped.
+
+FILE.py is a file that calls cuprof.compare, or Kernel Tuner's tune_kernel; it needs no project and no family.
+DEFINITION is a definition.json of FlashInfer-Bench or SOL-ExecBench, or its folder. See docs/bring-your-kernel.md.
+
+Exit code: 0 fine, 1 some trial failed, 2 bad input.
+
+settings:
+  experiment=NAME        the study to run (default: reduction); see cuprof list experiments; all_studies runs all five
+  family=NAME            a family without a study: all of its variants at the axes' defaults; see cuprof list families
+  variants=A,B           names or patterns (cuda_*, !cpu_*); all by default; see cuprof list variants
+  baseline=NAME          the variant that others are compared with; the study's or the family's by default
+  problem.AXIS=V,W       values of a problem axis; arithmetic such as 2**24 and range(10,20) work
+  problem.preset=NAME    a named problem of the family
+  tune.NAME=V,W          values of a tunable; tune=all takes every value of all that are not named
+  measure=quick          how to time: default, quick, precise, hot
+  check=fixed            what results are checked with: fresh random inputs (default), or the same each time
+  device=cpu             which devices take part: auto, cpu, cuda
+  device.cuda=all        GPUs that share the sweep: all, or some (0,1,3)
+  node=0,1               so many jobs that share the sweep, for a launcher of Hydra's
+  store.url=URL          another database, any SQLAlchemy URL (store=postgres: by PGHOST, PGUSER, …)
+  search=surrogate       try a part of all configurations, chosen by what was seen; then compare the best:
+                         docs/search.md; search.budget=5min, search.trials=300 or search.fraction=0.1
+  report=none            no page; report.path=DIR: another folder for it
+  ncu.enabled=true       profile under Nsight Compute afterwards; ncu=SET and more: cuprof ncu-collect --help
+  retry=failed           try failed trials again (all: measure everything anew)
+  dry_run=true           list the trials and what is stored; run nothing
+  output=json            results as JSON on the standard output
+
+single settings of these groups, written GROUP.NAME=VALUE; --cfg job shows what each is set to:
+  measure  modes, target, confidence, min_samples, max_samples, max_seconds, patience_seconds, warmup, flush,
+           interleave, rotation, blocking, host_memory, graph, energy, energy_seconds, timer, settle_seconds,
+           clock_tolerance
+  check    seed
+  device   backends, cuda, opencl, cpu_threads
+  limits   build_s, check_s, trial_s: seconds that a step of a trial may take; isolate: a process
+           of its own for each library's and CPU variant
+  ncu      enabled, name, path, metrics, extra_metrics, set, sections, cache_control, clock_control, replay, batch,
+           time_limit_s
+  report   enabled, path, sweep (of cuprof report)
+  search   name, budget, trials, fraction, objective, finalists, effect, error_rate, seed
+
+A list on variants, problem.* or tune.* is an axis of one job, and one on device.cuda shares it among GPUs. A list on
+any other setting makes jobs of their own, run by Hydra's launcher (hydra/launcher=joblib).
+
+options:
+  -h, --help             show this text
+  --cfg job              show the composed configuration
+  --info                 show where it comes from
+  -m, --multirun         run lists as jobs
+  -cd, --config-dir DIR  add a folder of configuration
+  -cn, --config-name N   another main configuration
+  -p, --package P        with --cfg: only this part
+  --hydra-help           Hydra's own options
+
+examples:
+  cuprof sweep
+  cuprof sweep my_kernels.py problem.n=2**16,2**24
+  cuprof sweep experiment=reduction problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
+  cuprof sweep experiment=reduction measure=quick dry_run=true
+  cuprof sweep experiment=all_studies measure=quick
+  cuprof sweep family=reduction search=surrogate search.budget=2min
+  cuprof sweep experiment=reduction device.cuda=0,1
+  cuprof sweep experiment=reduction node=0,1 hydra/launcher=joblib"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; see `HELP`."""
+    hydra_app.prestart_worker(argv)
+    return hydra_app.run("sweep", argv, task, HELP)
+
+
+def task(config: SweepConfig, project: Project) -> int:
+    """Run one composed sweep, print its results and write its page; return the exit code."""
+    if config.report.sweep is not None:
+        raise UsageError(
+            f"report.sweep={config.report.sweep} is for cuprof report: the page that a sweep ends with is its own; "
+            "leave the setting out"
+        )
+    if config.dry_run:
+        from cuprof.cli.terminal.preview import print_preview
+        from cuprof.engine.preview import preview_sweep
+
+        print_preview(preview_sweep(config, project), config.output)
+        return 0
+    if config.report.enabled:
+        _check_writable(config.report.folder(project))  # found before anything is measured
+    from cuprof.cli.terminal.progress import make_observer
+    from cuprof.engine.sweep import run_sweep
+
+    if config.ncu.enabled:
+        from cuprof.ncu.registry import get_profiler
+
+        get_profiler("ncu").check(config, project)  # what cannot work is found before anything is timed
+    with make_observer() as observer:
+        result = run_sweep(config, project, observer, partial(_import_ahead, config.report.enabled))
+    code = result.exit_code
+    try:
+        if config.ncu.enabled:
+            from cuprof.cli.ncu_collect import task as profile
+
+            code = max(code, profile(config, project))
+    finally:  # what was timed is stored and shown, whatever becomes of the counters
+        _show_results(config, project, result)
+    for fault in result.faults:
+        print_message(f"failed: {fault}")
+    return code
+
+
+def _import_ahead(with_page: bool) -> None:
+    """Import what the results are read, compared and written with: half a second that would follow the last trial."""
+    for name in (
+        "cuprof.report.load",
+        "scipy.special",
+        "cuprof.cli.terminal.results",
+        *(["cuprof.report"] if with_page else []),
+    ):
+        importlib.import_module(name)
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        try_writing(folder)
+    except OSError as error:
+        raise UsageError(
+            f"the page's folder {folder} cannot be written: {error.strerror}; set another report.path, or report=none"
+        ) from None
+
+
+def _show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
+    """Write the page of a sweep, then print its results and the page's path.
+
+    Of sweeps side by side that differ (jobs of a launcher) the newest has the page's name, as in `cuprof report`, and
+    the others' pages have their numbers besides; jobs of one sweep write one page.
+    """
+    from cuprof.cli.terminal.results import print_results
+    from cuprof.store.store import wait_for
+
+    study, number = wait_for(partial(_read_study, project, result))
+    page = None
+    try:
+        if config.report.enabled:
+            from cuprof.report import page_name, write
+
+            folder, name = config.report.folder(project), page_name(study, number)
+            page = write(study, folder, name=name, folders=project.report_folders)
+    finally:  # the results are shown, whatever becomes of the page
+        print_results(study, config.output, page)
+
+
+def _read_study(project: Project, result: SweepResult) -> tuple[Study, int | None]:
+    """Return what is stored of a sweep, and its number where a newer one has the page's name."""
+    from cuprof.report.load import load_study
+    from cuprof.results.sweeps import is_newest
+    from cuprof.store import Store
+
+    with Store.open(result.url, create=False, read_only=True) as store:
+        study = load_study(store, sweep_id=result.sweep_id, folders=project.experiment_folders)
+        with store.snapshot() as connection:
+            return study, None if is_newest(connection, study.sweep) else result.sweep_id

@@ -1,0 +1,288 @@
+"""Progress on the standard error: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Collection
+from html import escape
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from cuprof.cli.terminal.marks import is_expected, mark_of
+from cuprof.cli.terminal.stream import styled
+from cuprof.cli.terminal.text import format_duration, format_time
+from cuprof.core.records import FAILED, Measure, Outcome, State, Summary, Trial
+from cuprof.core.visible import visible
+from cuprof.core.wording import count, describe_tried
+from cuprof.engine.observer import Observer
+from cuprof.statistics.median import is_mere_range
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PHASES = {
+    "start": "starting",
+    "inputs": "making inputs for",
+    "build": "building",
+    "check": "checking",
+    "time": "timing",
+    "calibrate": "measuring the device before",
+    "profile": "profiling",
+}
+
+
+def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress | NotebookProgress:
+    """Return the observer that fits the stream (default: standard error), to be used as a context manager."""
+    if stream is None and "ipykernel" in sys.modules:
+        return NotebookProgress()
+    stream = stream or sys.stderr
+    if stream and stream.isatty():
+        from rich.console import Console
+
+        console = Console(file=styled(stream))
+        if not console.is_dumb_terminal:
+            return LiveProgress(console)
+    return PlainProgress(stream)
+
+
+class _Progress(Observer):
+    """Count trials, each of a search once, and estimate the time left; `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = clock()
+        self.planned: int | None = 0
+        self._looked, self._again = set[str](), set[str]()
+        self.reused = self.done = self.failed = self.expected_wrong = self.elsewhere = 0
+        self.skipped = self.impossible = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the stream as it was found."""
+
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
+        """Begin to count."""
+        self.planned, self.reused, self._begun = planned, len(stored), self._clock()
+        self._looked = set(stored)
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Count the trial, or that a search looks at it again."""
+        if self.is_again(outcome):
+            self._again.add(outcome.identity)
+        else:
+            self.done += 1
+            self._looked.add(outcome.identity)
+        as_expected = is_expected(outcome.state, trial.expected)
+        self.expected_wrong += as_expected
+        self.failed += outcome.state in FAILED and not as_expected
+        self.skipped += outcome.state is State.SKIPPED
+        self.impossible += outcome.state is State.IMPOSSIBLE
+
+    def is_again(self, outcome: Outcome) -> bool:
+        """Return whether a search has looked at the trial before."""
+        return self.planned is None and outcome.identity in self._looked
+
+    def done_elsewhere(self, count: int) -> None:
+        """Count what other processes that share the sweep have done."""
+        self.elsewhere += count
+
+    @property
+    def place(self) -> int:
+        """Return how many trials are settled, whoever did them."""
+        return self.reused + self.done + self.elsewhere
+
+    @property
+    def so_far(self) -> str:
+        """Return the place among all, "7/40", or alone where nobody knows how many there will be."""
+        return f"{self.place:{len(str(self.planned))}}/{self.planned}" if self.planned else str(self.place)
+
+    @property
+    def left(self) -> str:
+        """Return the time left at the pace of the trials that ran, empty before the first of them and at the end."""
+        measured, left = self.done + self.elsewhere - self.skipped, (self.planned or 0) - self.place
+        seconds = (self._clock() - self._begun) / measured * left if measured > 0 and left > 0 else 0.0
+        return f"{format_duration(seconds)} left" if seconds else ""
+
+    def summarize(self, sweep_id: int) -> str:
+        """Return one line about the whole sweep."""
+        measured = self.done - self.skipped - self.impossible - self.failed - self.expected_wrong
+        is_search = self.planned is None
+        parts = [describe_tried(self.done, len(self._again)) if is_search else f"{measured} measured"]
+        others = {
+            "stored before": self.reused,
+            "by other processes": self.elsewhere,
+            "wrong as expected": self.expected_wrong,
+            "failed": self.failed,
+            "impossible": self.impossible,
+            "skipped": self.skipped,
+        }
+        parts += [f"{number} {what}" for what, number in others.items() if number]
+        return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
+
+
+class PlainProgress(_Progress):
+    """Write a line a finished trial."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self._stream = stream
+
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
+        """Say how much there is to do."""
+        super().started(planned, stored)
+        if planned:
+            self.note(count(planned, "trial") + (f", {len(stored)} of them stored already" if stored else ""))
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Write the trial's line: place, state, label, time or message, time left or that a search looked again."""
+        remark = "looked at again" if self.is_again(outcome) else ""
+        super().trial_finished(trial, outcome)
+        remark = remark or self.left
+        tail = f"  [{remark}]" if remark else ""
+        self.note(f"[{self.so_far}] {_line(trial, outcome)}{tail}")
+
+    def note(self, text: str) -> None:
+        """Write one line."""
+        print(visible(text, keep=""), file=self._stream, flush=True)
+
+    def finished(self, sweep_id: int) -> None:
+        """Write the summary."""
+        self.note(self.summarize(sweep_id))
+
+
+class LiveProgress(_Progress):
+    """Keep one line with what runs now, how many are done and the time left; failures and notes scroll above it."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+        from rich.table import Column
+        from rich.text import Text
+
+        class Doing(ProgressColumn):
+            """Gives way on a narrow terminal, with the bar, as columns that may wrap do; this one is cut instead."""
+
+            def render(self, task: Task) -> Text:
+                return Text(task.description, no_wrap=True, overflow="ellipsis")
+
+        super().__init__(clock)
+        self._console = console
+        self._bar = Progress(
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[left]}"),
+            Doing(),
+            console=console,
+            transient=True,
+            redirect_stdout=False,  # what others print is escaped, which styled text is not
+            redirect_stderr=False,
+        )
+        self._task: Any = None
+
+    def close(self) -> None:
+        """Take the live line away."""
+        self._bar.stop()
+
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
+        """Show the line."""
+        super().started(planned, stored)
+        self._task = self._bar.add_task("planning", total=planned or None, completed=len(stored), left="")
+        self._bar.start()
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        """Show what runs now."""
+        self._update(description=visible(f"{PHASES.get(phase, phase)} {trial.label}", keep=""))
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Advance; a failure leaves a line, and so does a result that is wrong as expected."""
+        super().trial_finished(trial, outcome)
+        self._update(completed=self.place, left=self.left)
+        if outcome.state in FAILED:
+            self.note(_line(trial, outcome))
+
+    def note(self, text: str) -> None:
+        """Write one line above the live one."""
+        self._console.print(visible(text, keep=""), markup=False, highlight=False, soft_wrap=True)
+
+    def finished(self, sweep_id: int) -> None:
+        """Replace the live line by the summary."""
+        self.close()
+        self.note(self.summarize(sweep_id))
+
+    def _update(self, **fields: Any) -> None:
+        if self._task is not None:
+            self._bar.update(self._task, **fields)
+
+
+class NotebookProgress(_Progress):
+    """Show a bar in a notebook's cell, and below it what runs now, failures and notes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        from importlib import import_module
+
+        super().__init__(clock)
+        shown = import_module("IPython.display")
+        self._html, self._doing, self._lines = shown.HTML, "planning", list[str]()
+        self._handle = shown.display(self._html(self._text()), display_id=True)
+
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
+        """Show how much there is to do."""
+        super().started(planned, stored)
+        self._show()
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        """Show what runs now."""
+        self._doing = f"{PHASES.get(phase, phase)} {trial.label}"
+        self._show()
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Advance; a failure leaves a line."""
+        super().trial_finished(trial, outcome)
+        if outcome.state in FAILED:
+            self._lines.append(_line(trial, outcome))
+        self._show()
+
+    def note(self, text: str) -> None:
+        """Add one line."""
+        self._lines.append(text)
+        self._show()
+
+    def finished(self, sweep_id: int) -> None:
+        """Put the summary in the place of what runs."""
+        self._doing = self.summarize(sweep_id)
+        self._show()
+
+    def _show(self) -> None:
+        self._handle.update(self._html(self._text()))
+
+    def _text(self) -> str:
+        place = f"{self.so_far} " + (f"({self.left}) " if self.left else "")
+        bar = f'<progress value="{self.place}" max="{self.planned or 1}"></progress> {place}'
+        lines = "".join(f"<br>{escape(visible(line, keep=''))}" for line in self._lines)
+        return f"<div>{bar}{escape(visible(self._doing, keep=''))}{lines}</div>"
+
+
+def _line(trial: Trial, outcome: Outcome) -> str:
+    return f"{mark_of(outcome.state, trial.expected)} {trial.label}: {_result(outcome)}"
+
+
+def _result(outcome: Outcome) -> str:
+    if outcome.state is not State.OK:
+        return outcome.message or outcome.state.value
+    for measure in (Measure.COLD, Measure.HOT, Measure.TOTAL):
+        for timing in outcome.timings:
+            if timing.measure is measure:
+                return f"{format_time(timing.summary.median_ns)} {_sureness(timing.summary)} {measure.value}"
+    return "ok"
+
+
+def _sureness(summary: Summary) -> str:
+    """Return the half width of the median's interval, or how many samples where they are too few for one."""
+    if is_mere_range(summary.count, summary.confidence):
+        return f"({count(summary.count, 'sample')})"
+    half = (summary.high_ns - summary.low_ns) / 2 / summary.median_ns if summary.median_ns else 0.0
+    return f"±{half:.1%}"

@@ -1,1 +1,0 @@
-"""The commands: one module each, with `main(argv) -> exit code`; `cuprof.commands.main` finds them."""

@@ -1,0 +1,1 @@
+"""What every other room uses: errors, records, project folders, interrupts and child processes."""

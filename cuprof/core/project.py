@@ -1,0 +1,152 @@
+"""Where things are: the bundled folders, and the folders of the project that somebody works in."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cuprof.core.errors import ConfigError
+
+MARKER = "cuprof.toml"
+"""The file at the top of a project; `cuprof init` writes it. It may hold `database = "<SQLAlchemy URL>"`."""
+
+BUNDLED = ("conf", "kernels", "experiments", "db", "reports")
+"""The folders that travel with cuprof: at the top of a checkout, under cuprof/_bundled in a wheel."""
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Project:
+    """Name the folders of one project; lists put the user's own folder first and the bundled one behind it.
+
+    Attributes:
+        root: absolute path of the project's folder.
+        database: SQLAlchemy URL from the project's marker file, or empty.
+    """
+
+    root: Path
+    database: str = ""
+
+    @property
+    def kernel_folders(self) -> tuple[Path, ...]:
+        """Return the folders that hold families, a folder each."""
+        return self._folders("kernels")
+
+    @property
+    def conf_folders(self) -> tuple[Path, ...]:
+        """Return the folders that hold Hydra configuration."""
+        return self._folders("conf")
+
+    @property
+    def experiment_folders(self) -> tuple[Path, ...]:
+        """Return the folders that hold studies (published numbers, findings)."""
+        return self._folders("experiments")
+
+    @property
+    def report_folders(self) -> tuple[Path, ...]:
+        """Return the folders that hold page templates."""
+        return self._folders("reports")
+
+    @property
+    def database_url(self) -> str:
+        """Return the URL of the project's database: the marker file's, else an SQLite file in db/."""
+        return self.database or f"sqlite:///{self.root / 'db' / 'cuprof.sqlite'}"
+
+    @property
+    def made_families(self) -> Path:
+        """Return the folder of families that cuprof itself has written."""
+        return self.root / "db" / "families"
+
+    @property
+    def reports_out(self) -> Path:
+        """Return the folder that generated pages go to."""
+        return self.root / "reports" / "out"
+
+    @property
+    def artifacts(self) -> Path:
+        """Return the folder that keeps files which belong to database rows."""
+        return self.root / "db" / "artifacts"
+
+    @property
+    def jobs(self) -> Path:
+        """Return the folder in which the launcher of several jobs keeps its files."""
+        return self.root / "db" / "jobs"
+
+    def _folders(self, name: str) -> tuple[Path, ...]:
+        own, shipped = self.root / name, bundled(name)
+        if own.is_dir() and own.resolve() != shipped.resolve():
+            return own, shipped
+        return (shipped,)
+
+
+def find_project(start: Path | None = None) -> Project:
+    """Return the project that `start` (default: the current folder) lies in.
+
+    That is the nearest folder upwards with a `cuprof.toml`; in a source checkout the checkout; else `start` itself.
+
+    Raises:
+        ConfigError: the marker file is not valid TOML, or holds something unknown.
+    """
+    start = (start or Path.cwd()).resolve()
+    for folder in (start, *start.parents):
+        if (folder / MARKER).is_file():
+            return Project(folder, _read_database(folder / MARKER, folder))
+        if folder == checkout():
+            return Project(folder)
+    return Project(start)
+
+
+def checkout() -> Path | None:
+    """Return the source checkout that this package is imported from, or None when it is installed from a wheel."""
+    root = _PACKAGE.parent
+    return root if (root / "pyproject.toml").is_file() and (root / "conf").is_dir() else None
+
+
+def bundled(name: str) -> Path:
+    """Return the folder of that name (one of `BUNDLED`) that travels with cuprof."""
+    if name not in BUNDLED:
+        raise ValueError(f"no bundled folder {name!r}; there are {', '.join(BUNDLED)}")
+    root = checkout()
+    return root / name if root else _PACKAGE / "_bundled" / name
+
+
+def user_cache() -> Path:
+    """Return cuprof's folder in the user's cache folder (XDG Base Directory Specification)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuprof"
+
+
+def try_writing(folder: Path) -> None:
+    """Raise OSError where the folder, or the nearest one above it that exists, takes no file.
+
+    A file is tried, since permissions say nothing to root; the folder itself is left to be made by who needs it.
+    """
+    path = folder.absolute()
+    existing = next(each for each in (path, *path.parents) if each.exists())
+    with tempfile.TemporaryFile(dir=existing):
+        pass
+
+
+def _read_database(marker: Path, root: Path) -> str:
+    text = marker.read_text(encoding="utf-8")
+    if not text.strip():
+        return ""
+    import tomllib
+
+    try:
+        settings: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{marker} is not valid TOML: {error}") from None
+    unknown = sorted(set(settings) - {"database"})
+    if unknown:
+        raise ConfigError(f'{marker} holds an unknown key {unknown[0]!r}; it may hold database = "<SQLAlchemy URL>"')
+    database = settings.get("database", "")
+    if not isinstance(database, str):
+        raise ConfigError(f'{marker}: database must be a text such as "sqlite:///db/cuprof.sqlite"')
+    scheme, separator, path = database.partition(":///")
+    if scheme == "sqlite" and separator and path and not path.startswith("/"):
+        return f"sqlite:///{root / path}"
+    return database

@@ -1,0 +1,457 @@
+"""The records that travel from worker to engine to store: plain, frozen, without devices or databases.
+
+Durations are nanoseconds, sizes bytes, clocks MHz, powers watts, wherever a name does not say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from cuprof.core.point import Point
+
+
+class State(StrEnum):
+    """What became of a trial."""
+
+    OK = "ok"
+    WRONG_RESULT = "wrong_result"
+    IMPLAUSIBLE = "implausible"
+    COMPILE_ERROR = "compile_error"
+    LAUNCH_ERROR = "launch_error"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed_out"
+    IMPOSSIBLE = "impossible"
+    SKIPPED = "skipped"
+    PLANNED = "planned"
+
+
+FAILED = frozenset(
+    {State.WRONG_RESULT, State.IMPLAUSIBLE, State.COMPILE_ERROR, State.LAUNCH_ERROR, State.CRASHED, State.TIMED_OUT}
+)
+"""The states that count as a failure of the trial itself (a skipped trial is none)."""
+
+NOT_RUN = frozenset({State.IMPOSSIBLE, State.SKIPPED})
+"""The states of what the device cannot run, and of what could not run here and now."""
+
+
+OF_FAMILY = "family"
+"""Phase of a trial that was skipped since a function of its family failed: the sweep's failure, and no variant's."""
+
+
+class Measure(StrEnum):
+    """Name what a duration is a duration of."""
+
+    COLD = "cold"  # kernel time, the inputs not in the L2 cache
+    HOT = "hot"  # kernel time a repetition in a batch, caches as the previous repetition left them
+    TOTAL = "total"  # host clock: inputs to the device, kernels, results back
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """Describe a device and the software that drives it.
+
+    Args:
+        backend: the back end's name.
+        index: ordinal among the devices of this back end.
+        name: the vendor's name of the model.
+        uuid: the physical device's, empty where there is none.
+        memory_bytes: total device memory.
+        identity: the facts that make timings comparable (name, compute capability, driver, library versions); hashed
+            into every trial's identity. Nothing in it names a host or one physical card.
+        details: further facts for people (SM count, L2 bytes, clocks, host).
+    """
+
+    backend: str
+    index: int
+    name: str
+    uuid: str = ""
+    memory_bytes: int = 0
+    identity: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Say why a back end or a variant cannot run here, and the command that mends it."""
+
+    reason: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One variant at one problem with one choice of tunables on one device.
+
+    Args:
+        identity: content identity, 32 hexadecimal digits (cuprof.plan.identity says of what).
+        label: "family/variant · problem · tunables", for people.
+        device: None where no device of the variant's back end is there.
+        source_text: the variant's source with its local includes expanded, or its Python functions' text.
+        source_hash: SHA-256 of `source_text`, 64 hexadecimal digits.
+        unavailable: why the trial cannot run on this machine, or None.
+        threads: those of its largest block, or group of work-items; None where that is not known before it runs.
+    """
+
+    identity: str
+    family: str
+    variant: str
+    backend: str
+    kind: str
+    problem: Point
+    tunables: Point
+    label: str
+    device: DeviceFacts | None = None
+    source_text: str = ""
+    source_hash: str = ""
+    description: str = ""
+    origin: str = ""
+    expected: str = "right"
+    order: int = 0
+    useful_bytes: int | None = None
+    flops: int | None = None
+    unavailable: Unavailable | None = None
+    threads: int | None = None
+
+    def at(
+        self, tunables: Point, identity: str, label: str, unavailable: Unavailable | None, threads: int | None
+    ) -> Trial:
+        """Return the trial at other tunables, in a quarter of the time of `dataclasses.replace`."""
+        made = object.__new__(Trial)
+        fields = vars(made)
+        fields.update(vars(self))
+        fields["tunables"], fields["identity"], fields["label"] = tunables, identity, label
+        fields["unavailable"], fields["threads"] = unavailable, threads
+        return made
+
+
+@dataclass(frozen=True)
+class BuildFacts:
+    """What the compiler said of the kernel with the largest footprint in a program."""
+
+    registers: int | None = None
+    shared_bytes: int | None = None
+    spill_bytes: int | None = None
+    cached: bool = False
+    build_ns: int = 0
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Compare one result with the reference.
+
+    Args:
+        passed: every element is finite where the reference is, and within tolerance.
+        error: the largest |result - reference| / allowed; above 1 is wrong, NaN or infinite where nothing can be said.
+        error_absolute: the largest |result - reference| in the output's unit.
+        error_relative: ‖result - reference‖₂ / ‖reference‖₂.
+        message: for a wrong result, where and what: "sum[0] = 8386560.5, expected 8388608.25 ± 0.31 (…reason…)".
+        seed: seed of the inputs.
+    """
+
+    passed: bool
+    error: float
+    error_absolute: float
+    error_relative: float
+    message: str = ""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed execution.
+
+    Args:
+        round: number of the randomised round it was taken in; samples of one round are paired in comparisons.
+        duration_ns: after the documented correction.
+        sm_clock_mhz: SM clock measured beside the sample, or None.
+        excluded: why the sample is left out of the summary, or empty.
+    """
+
+    round: int
+    duration_ns: float
+    sm_clock_mhz: float | None = None
+    excluded: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Describe the samples that count.
+
+    `low_ns` and `high_ns` bound the median at the level `confidence` (order statistics, no assumption on the
+    distribution): the one that was asked for, or of samples too few for that their range and the level it has.
+    """
+
+    count: int
+    excluded: int
+    median_ns: float
+    low_ns: float
+    high_ns: float
+    confidence: float
+    mean_ns: float
+    stdev_ns: float
+    min_ns: float
+    max_ns: float
+    q1_ns: float
+    q3_ns: float
+
+
+@dataclass(frozen=True)
+class Energy:
+    """What one execution takes from the device's supply.
+
+    Args:
+        energy_j: joules of one execution, the device's idle consumption included.
+        mean_w: mean power over the loop of executions that was measured.
+        idle_w: mean power without work, taken once in each rotation of trials.
+    """
+
+    energy_j: float
+    mean_w: float
+    idle_w: float
+
+
+DOUBT = "doubt"
+"""Key in a timing's details: why it cannot be believed."""
+
+ENERGY_UNAVAILABLE = "energy_unavailable"
+"""Key in a timing's details: why there is no energy although it was asked for."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One measure of one trial.
+
+    Args:
+        method: hash of the settings and the version of the measuring method; timings of different methods are
+            never mixed.
+        stopped_by: "interval" (narrow enough), "samples" (the most allowed), "time" (a time bound, also one below the
+            least samples) or "excluded" (too many left out; where all were, they count all the same).
+        details: what the method adds (correction_ns, batch size, flush, throttled samples, …).
+        rotation: equal for timings whose samples of the same round were taken side by side; empty: of none.
+        energy: of an execution, where it was asked for and the device tells.
+    """
+
+    measure: Measure
+    method: str
+    samples: tuple[Sample, ...]
+    summary: Summary
+    stopped_by: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    rotation: str = ""
+    energy: Energy | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one execution of a trial came to.
+
+    Args:
+        message: for anything but "ok", one line that says what happened.
+        log: longer text behind the message (compiler log, traceback, worker's stderr).
+        opened: absolute paths of data files that the variant opened while it prepared.
+    """
+
+    identity: str
+    state: State
+    message: str = ""
+    log: str = ""
+    phase: str = ""
+    check: Check | None = None
+    build: BuildFacts | None = None
+    timings: tuple[Timing, ...] = ()
+    started_at: float = 0.0
+    """Seconds since the epoch, UTC."""
+    duration_ns: int = 0
+    opened: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was measured of a device in a sweep.
+
+    Args:
+        read_bandwidth: bytes a second of reading a buffer far larger than the caches, the roof of the reports.
+        event_overhead_ns: what a pair of timing events adds to a kernel's duration (cuda).
+        details: further figures (copy bandwidth, empty-kernel time, idle power).
+    """
+
+    backend: str
+    read_bandwidth: float | None = None
+    event_overhead_ns: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SweepFacts:
+    """What is known of a sweep when it starts.
+
+    Args:
+        plan_hash: hash of everything that decides the trials and the methods; the same command again has the same.
+        configuration: the composed configuration, plain data.
+        git: commit, branch, dirty; empty outside a repository.
+    """
+
+    name: str
+    experiment: str
+    family: str
+    baseline: str
+    plan_hash: str
+    command_line: str
+    configuration: Mapping[str, Any]
+    host: str
+    git: Mapping[str, Any]
+    software: Mapping[str, str]
+    purpose: str = "timing"
+    """"timing", or "profiling" where trials were only checked before they went under a profiler."""
+    started_at: float = 0.0
+    """When it began, seconds since the epoch, where another database knows it already; 0.0: now."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Name a kept profiler report.
+
+    Args:
+        path: where it lies; relative to the artifacts folder where it is inside it, else absolute.
+        sha256: of its contents, 64 hexadecimal digits; one artifact a content.
+        tool_version: the version of Nsight Compute that wrote it.
+        command: the arguments it was made with, empty for imported reports.
+    """
+
+    path: str
+    sha256: str
+    size_bytes: int = 0
+    kind: str = "ncu-rep"
+    tool_version: str = ""
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CounterValue:
+    """One metric of one launch, under Nsight Compute's own name and in its own unit.
+
+    Args:
+        value: None where Nsight gave no number.
+        rollup: rule by which values of several launches become the trial's ("sum", "max", "mean:METRIC", …).
+        meaning: one sentence for people, empty where unknown.
+        instances: per-instance values by instance name (opcode → executed), empty where there are none.
+        text: the value of a metric that is no number.
+    """
+
+    metric: str
+    value: float | None
+    unit: str = ""
+    rollup: str = ""
+    meaning: str = ""
+    instances: Mapping[str, float] = field(default_factory=dict)
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One piece of advice of a rule of Nsight Compute about one launch.
+
+    Args:
+        rule: identifier of the rule ("SOLBottleneck").
+        severity: "ok", "optimization", "warning" or "error".
+        speedup: the estimated speedup in percent where Nsight gives one.
+    """
+
+    rule: str
+    severity: str
+    text: str
+    title: str = ""
+    section: str = ""
+    speedup: float | None = None
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """One kernel launch that a profiler saw.
+
+    Args:
+        ordinal: position among the launches of its trial, from 0.
+        kernel: demangled name.
+        details: further facts of the launch (occupancy limits, context, stream, position in the report).
+    """
+
+    ordinal: int
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    registers: int | None = None
+    shared_static_bytes: int | None = None
+    shared_dynamic_bytes: int | None = None
+    duration_ns: float | None = None
+    counters: tuple[CounterValue, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Say how launches were profiled; counters taken under different conditions are never compared.
+
+    Args:
+        cache_mode: "cold" (caches flushed before every pass) or "hot".
+        clock_control: Nsight Compute's --clock-control ("none", "base"), empty where it is not known.
+        replay: Nsight Compute's --replay-mode ("kernel", "application"), empty where it is not known.
+    """
+
+    cache_mode: str
+    clock_control: str = ""
+    replay: str = ""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What profiling one trial once came to, or one group of foreign launches taken in under a name.
+
+    Args:
+        identity: the trial's identity, or None for launches that belong to no trial.
+        name: the trial's label, or the name that foreign launches were given.
+        state: "ok", or as for trials: "crashed", "timed_out", "launch_error" (also: no kernel in the range), "skipped".
+        conditions: how the launches were profiled.
+        metric_set: name of the set that was asked for ("study").
+        metrics: every metric asked for by name, and "set:NAME" or "section:NAME" for those asked for as a whole;
+            decides what need not be collected again.
+        missing: metrics asked for that the chip does not have → why.
+        rolled: the trial's values, one a metric, rolled up from `launches`; `instances` likewise.
+    """
+
+    identity: str | None
+    name: str
+    state: State
+    conditions: Conditions
+    message: str = ""
+    log: str = ""
+    metric_set: str = ""
+    metrics: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    artifact: Artifact | None = None
+    launches: tuple[LaunchRecord, ...] = ()
+    rolled: tuple[CounterValue, ...] = ()
+    started_at: float = 0.0
+    """Seconds since the epoch, UTC."""
+    duration_ns: int = 0
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """What is stored of profiling a trial for certain metrics.
+
+    Args:
+        state: "ok" where every metric was asked for and its launches are stored, else that of the newest failure.
+        missing: of the metrics asked for those that the chip does not have → why.
+    """
+
+    state: State
+    message: str = ""
+    missing: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,61 @@
+"""What a `family.py` is written with."""
+
+from cuprof.core.point import Point
+from cuprof.families.call import Call
+from cuprof.families.model import (
+    Arrays,
+    Axis,
+    Chance,
+    Family,
+    Sample,
+    Scalar,
+    Signature,
+    Tolerance,
+    Tolerances,
+    Tunable,
+    Variant,
+    Verdict,
+)
+from cuprof.families.program import (
+    Array,
+    Copy,
+    Execute,
+    File,
+    Fill,
+    Invoke,
+    Launch,
+    Program,
+    Reduced,
+    Repeat,
+    TensorMap,
+    Texture,
+)
+
+__all__ = [
+    "Array",
+    "Arrays",
+    "Axis",
+    "Call",
+    "Chance",
+    "Copy",
+    "Execute",
+    "Family",
+    "File",
+    "Fill",
+    "Invoke",
+    "Launch",
+    "Point",
+    "Program",
+    "Reduced",
+    "Repeat",
+    "Sample",
+    "Scalar",
+    "Signature",
+    "TensorMap",
+    "Texture",
+    "Tolerance",
+    "Tolerances",
+    "Tunable",
+    "Variant",
+    "Verdict",
+]

@@ -1,0 +1,172 @@
+"""What `@triton.autotune` lists for a kernel, as tunables and the rule that only the listed ones go together.
+
+The file is imported by a process of its own: planning needs no Triton in its process, and a configuration list that
+depends on the device sees the device. What it said is kept on disk for as long as the file and Triton stay the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cuprof.core.child import child_environment
+from cuprof.core.errors import FamilyError
+from cuprof.core.point import Coordinate, Point
+from cuprof.core.project import user_cache
+from cuprof.families.requirements import get_version, is_installed
+from cuprof.families.sources import read_variant_source
+
+DEFAULTS: dict[str, Coordinate | None] = {"num_ctas": 1, "maxnreg": None}
+"""Options that become no tunable where every configuration leaves them at this."""
+PATIENCE_S = 120
+MARK = "configurations: "
+
+Configurations = Sequence[Mapping[str, Coordinate]]
+
+
+def read_configurations(file: Path, kernel: str) -> Configurations:
+    """Return the configurations that a kernel of a file is tuned over; none where Triton is not installed.
+
+    Raises:
+        FamilyError: the file cannot be imported, has no such kernel, one that no `@triton.autotune` decorates, or one
+            that `list_configurations` refuses.
+    """
+    if not is_installed("triton"):
+        return ()
+    text = read_variant_source(file, file.parent)
+    key = hashlib.sha256(json.dumps([text, kernel, get_version("triton"), sys.version]).encode()).hexdigest()
+    kept = user_cache() / "triton" / f"{key}.json"
+    try:
+        found: Configurations = json.loads(kept.read_text())
+    except (OSError, ValueError):
+        found = _ask(file, kernel)
+        try:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(found))
+        except OSError:
+            pass
+    return found
+
+
+def list_tunables(configurations: Configurations) -> dict[str, tuple[Coordinate, ...]]:
+    """Return the values of each parameter in the order in which the configurations name them, the default first."""
+    names = dict.fromkeys(name for each in configurations for name in each)
+    values = {name: tuple(dict.fromkeys(each[name] for each in configurations if name in each)) for name in names}
+    return {name: found for name, found in values.items() if found != (DEFAULTS.get(name, ...),)}
+
+
+def require_listed(configurations: Configurations) -> Callable[[Point], str | None]:
+    """Return what says why tunables are no configuration of the list, or None where they are one."""
+
+    @cache
+    def list_values(names: tuple[str, ...]) -> set[tuple[Coordinate | None, ...]]:
+        return {tuple([each.get(name) for name in names]) for each in configurations}
+
+    def explain(tunables: Point) -> str | None:
+        if tuple(tunables.values()) in list_values(tuple(tunables)):
+            return None
+        return f"not among the {len(configurations)} configurations of @triton.autotune"
+
+    return explain
+
+
+def _ask(file: Path, kernel: str) -> Configurations:
+    command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()", str(file), kernel]
+    # Files in place of pipes, whose end would be that of whatever the file starts.
+    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as said:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=said,
+                env=child_environment(),
+                timeout=PATIENCE_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise FamilyError(f"{file}: importing it for {kernel}'s configurations took over {PATIENCE_S} s") from None
+        out.seek(0)
+        said.seek(0)
+        answers = [line for line in out if line.startswith(MARK)]
+        lines = said.read().strip().splitlines() or [f"its process ended with exit code {done.returncode}"]
+    if not answers:
+        raise FamilyError(f"{file}: the configurations of {kernel} cannot be read: {lines[-1]}")
+    found: Configurations = json.loads(answers[-1].removeprefix(MARK))
+    return found
+
+
+def import_kernels(file: Path) -> Any:
+    """Import a Python file of Triton kernels as a package's module, so that it may import files beside it."""
+    package = importlib.util.spec_from_loader("_cuprof_triton", loader=None)
+    assert package is not None
+    sys.modules[package.name] = parent = importlib.util.module_from_spec(package)
+    parent.__path__ = [str(file.parent)]
+    name = f"{package.name}.{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def find_kernel(module: Any, kernel: str) -> list[Any]:
+    """Return a kernel with what decorates it, the outermost first, the `@triton.jit` function last.
+
+    Raises:
+        ValueError: the module has no kernel of this name.
+    """
+    layers = list_layers(getattr(module, kernel, None))
+    if not layers:
+        names = [name for name, value in vars(module).items() if hasattr(value, "fn")]
+        raise ValueError(f"there is no @triton.jit function {kernel}; there are {', '.join(names) or 'none'}")
+    return layers
+
+
+def list_layers(function: Any) -> list[Any]:
+    """Return a Triton function with what decorates it, the outermost first; nothing for any other one."""
+    layers: list[Any] = []
+    while type(function).__module__.partition(".")[0] == "triton" and hasattr(function, "fn"):
+        layers.append(function)
+        function = function.fn
+    return layers
+
+
+def list_configurations(layers: Sequence[Any]) -> Configurations:
+    """Return what `@triton.autotune` among the layers tries; nothing without it.
+
+    Raises:
+        FamilyError: one of them has a hook, which nothing here runs, or a value that no tunable has.
+    """
+    configs: Sequence[Any] = next((layer.configs for layer in layers if hasattr(layer, "configs")), [])
+    if any(each.pre_hook is not None for each in configs):
+        instead = "leave it out, and do what it does in the kernel, or by setup="
+        raise FamilyError(f"a configuration of @triton.autotune has a pre_hook, which is not run here; {instead}")
+    found = [each.all_kwargs() for each in configs]
+    for name, value in (pair for each in found for pair in each.items()):
+        if not isinstance(value, int | float | str):
+            taken = "numbers, texts, True and False are taken"
+            raise FamilyError(f"a configuration of @triton.autotune has {name}={value!r}; {taken}")
+    return found
+
+
+def main() -> None:
+    """Print the configurations of a kernel as JSON."""
+    file, kernel = sys.argv[1:]
+    module = import_kernels(Path(file))
+    try:
+        found = list_configurations(find_kernel(module, kernel))
+    except (FamilyError, ValueError) as error:
+        sys.exit(str(error))
+    if not found:
+        sys.exit(f"no @triton.autotune decorates {kernel}; state tunables= instead")
+    sys.stdout.write(f"\n{MARK}{json.dumps(found)}\n")

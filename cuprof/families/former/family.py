@@ -1,0 +1,3 @@
+"""The name of `cuprof.families` until 0.1."""
+
+from cuprof.families import *  # noqa: F403

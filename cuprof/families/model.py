@@ -1,0 +1,385 @@
+"""Families and variants: what the author of a `family.py` writes.
+
+from cuprof.families import Axis, Family, Tolerance, Array, Launch, Program, Signature, Tunable
+
+family = Family(name="scale", title="y = 2x", axes=(Axis("n", default=2**20, low=1, high=2**30),),
+                signature=..., generate=..., reference=..., tolerance=..., useful_bytes=...)
+
+@family.cuda("plain", source="plain.cu", tunables=(Tunable("block", (64, 128, 256), default=128),))
+def plain(problem, tune):
+    \"\"\"One thread an element.\"\"\"
+    blocks = -(-problem.n // tune.block)
+    return Program(steps=(Launch("scale", (blocks,), (tune.block,), ("x", "y", problem.n)),))
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from cuprof.core.errors import FamilyError, UnknownNameError
+from cuprof.core.point import Coordinate, Point
+from cuprof.families.configurations import list_tunables, read_configurations, require_listed
+from cuprof.families.constraints import Constraint, read_constraint
+from cuprof.families.program import Argument, Array, Program
+
+if TYPE_CHECKING:
+    # Planning and composing need no NumPy, and it takes longer to import than everything else here.
+    import numpy as np
+
+Arrays: TypeAlias = "Mapping[str, np.ndarray]"
+Tolerances: TypeAlias = "Tolerance | Mapping[str, Tolerance]"
+"""One for all outputs, or one for each by its name ("points.x" for one field of a struct)."""
+Kind = Literal["kernel", "library", "cpu"]
+ProgramMaker = Callable[[Point, Point], Program]
+CallMaker = Callable[[Point, Point, Mapping[str, Any], Mapping[str, Any]], Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Describe one problem axis: an integer range (`low`…`high`, inclusive) or a set of `choices`."""
+
+    name: str
+    default: Coordinate
+    low: int | None = None
+    high: int | None = None
+    choices: tuple[Coordinate, ...] = ()
+    description: str = ""
+
+    @property
+    def is_integer(self) -> bool:
+        """Return whether the axis takes whole numbers (and so accepts arithmetic such as 2**24)."""
+        return isinstance(self.default, int) and not isinstance(self.default, bool)
+
+    def domain(self) -> str:
+        """Return what is allowed, as text for an error or a listing."""
+        if self.choices:
+            return "one of " + ", ".join(map(str, self.choices))
+        if self.low is not None and self.high is not None:
+            return f"a whole number from {self.low} to {self.high}"
+        bound = "" if self.low is None else f" from {self.low} up"
+        return f"a whole number{bound}" if self.high is None else f"a whole number up to {self.high}"
+
+    def allows(self, value: Coordinate) -> bool:
+        """Return whether the value lies on this axis."""
+        if self.choices:
+            return value in self.choices
+        if not isinstance(value, int) or isinstance(value, bool):
+            return False
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """Describe one compile-time or launch parameter of a variant: its allowed values and its default."""
+
+    name: str
+    values: tuple[Coordinate, ...]
+    default: Coordinate
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Describe the buffers that every variant of a family shares at one problem, in argument order."""
+
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """Hold a number that is passed to every variant at one problem: its NumPy dtype's name, empty for Python's own."""
+
+    value: int | float | bool
+    dtype: str = ""
+
+    def read(self) -> Argument:
+        """Return the number as it was given."""
+        import numpy as np
+
+        return np.dtype(self.dtype).type(self.value) if self.dtype else self.value
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Tell what the family's own functions showed of one problem when they ran.
+
+    Args:
+        signature: names, shapes and types of the arrays that they took and gave.
+        scalars: the numbers among the arguments.
+        arguments: names of all arguments, in the order in which functions take them.
+        home: whose arrays they are ("numpy", "torch", "cupy").
+        backend: on which back end functions of such arrays run.
+    """
+
+    signature: Signature
+    scalars: Mapping[str, Scalar]
+    arguments: tuple[str, ...]
+    home: str
+    backend: str
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """State how far a result may lie from the reference: |result - reference| ≤ absolute + relative · |reference|.
+
+    Args:
+        absolute: a bound in the output's own unit, a number or an array that broadcasts over the output.
+        relative: a bound relative to the reference.
+        reason: why this bound is right; shown where a variant is wrong.
+    """
+
+    absolute: float | np.ndarray = 0.0
+    relative: float = 0.0
+    reason: str = "exact"
+
+    @staticmethod
+    def of(given: Tolerances, output: str) -> Tolerance:
+        """Return the one of an output, or of a field of it, which goes by its output's where it has none."""
+        return given if isinstance(given, Tolerance) else given.get(output) or given[output.partition(".")[0]]
+
+
+@dataclass(frozen=True)
+class Chance:
+    """State what a statistical test of a random result came to.
+
+    Args:
+        p: how probable a result as odd as this one is of a right variant.
+        reason: what was tested; shown where that is too improbable.
+    """
+
+    p: float
+    reason: str = ""
+
+
+Verdict: TypeAlias = "str | bool | Chance | None"
+"""What `verify` returns: None, "" or True for a right result, why it is wrong, False, or what a test came to."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Describe one implementation of a family; made by `Family.kernel`, `.cuda`, `.opencl`, `.library` and `.cpu`.
+
+    Attributes:
+        name: unique in its family.
+        backend: what runs it.
+        kind: "kernel" for own source, "library" for a library call, "cpu" for a function on the host.
+        make: the decorated function. For kernels `(problem, tunables) -> Program`; otherwise
+            `(problem, tunables, inputs, outputs) -> callable`: what it does before it returns the callable is
+            preparation and is not timed; the callable computes outputs from inputs (NumPy arrays on the host for
+            "cpu", CuPy arrays on the device for a CUDA library) and may be repeated.
+        source: file beside family.py (kernels only). Its ending tells the language (see `cuprof.families.sources`).
+        compiler: of `source`, where it is not the one that the back end brings along: "nvcc", "g++", "gcc".
+        requires: importable modules that the variant needs beyond its back end.
+        expected: "wrong" for a variant kept because it is known to give wrong results.
+        origin: the study's or the author's name for it, for tables ("kernel 3").
+        tolerance: replaces the family's for this variant, for arithmetic of another precision or an algorithm with
+            another error bound; None for the family's own.
+        text: the source itself, in place of a file (kernels only).
+        files: further files that the variant reads, beside family.py or absolute; their contents are part of identity.
+        content: the function whose text identifies the variant, where `make` only passes on to it.
+    """
+
+    name: str
+    backend: str
+    kind: Kind
+    make: Callable[..., Any]
+    description: str
+    source: str | None = None
+    compiler: str = ""
+    tunables: tuple[Tunable, ...] = ()
+    constraint: Constraint | None = None
+    requires: tuple[str, ...] = ()
+    expected: Literal["right", "wrong"] = "right"
+    origin: str = ""
+    tolerance: Callable[[Point, Arrays, Arrays], Tolerances] | None = None
+    text: str = ""
+    files: tuple[str, ...] = ()
+    content: Any = None
+
+    def tunable(self, name: str) -> Tunable | None:
+        """Return the tunable of that name, or None."""
+        return next((tunable for tunable in self.tunables if tunable.name == name), None)
+
+
+@dataclass
+class Family:
+    """Describe one computation: its problems, inputs, reference, tolerance, useful work, and its variants.
+
+    Args:
+        name: the folder's name.
+        title: a few words for headings.
+        axes: the problem axes.
+        signature: problem → the shapes and dtypes of inputs and outputs.
+        generate: (problem, rng) → fresh random host inputs, by name, matching the signature.
+        reference: (problem, inputs) → expected outputs by name, in float64 or exact integers. Elements that need not be
+            written are masked (`np.ma.masked_array`).
+        tolerance: (problem, inputs, reference) → how far a right result may lie from the reference: a `Tolerance`, or
+            one for each output.
+        useful_bytes: problem → bytes that any implementation must move (inputs read once, outputs written once).
+        flops: problem → arithmetic operations of the computation, or None where the count says nothing.
+        constraint: problem → why this problem is not defined, or None.
+        presets: named problems, each a value for every axis or some of them.
+        baseline: name of the variant that others are compared with; the first one when empty.
+        constants: inputs that stay as they are from one execution to the next, as a network's weights do: a variant may
+            prepare from them before it is timed. All others hold other values at each execution.
+        in_place: outputs that hold, before each execution, what `generate` gives under their names.
+        any_order: outputs whose rows may come in any order; those of a tuple of outputs stay together, and are sorted
+            by the first of them, then by the next. All of them are sorted before they are compared.
+        at_most: inputs and outputs of which the signature says the most rows: `generate` and `reference` may give
+            fewer. What lies behind an input's rows has all bits set, what behind an output's is not looked at.
+        verify: (problem, inputs, outputs, reference) → a `Verdict` on results that are within tolerance. What it alone
+            can judge, `reference` leaves out.
+        error_rate: how often the tests of `verify` may call a right variant wrong, over all that is compared of it.
+    """
+
+    name: str
+    title: str
+    axes: tuple[Axis, ...]
+    signature: Callable[[Point], Signature]
+    generate: Callable[[Point, np.random.Generator], Arrays]
+    reference: Callable[[Point, Arrays], Arrays]
+    tolerance: Callable[[Point, Arrays, Arrays], Tolerances]
+    useful_bytes: Callable[[Point], int]
+    flops: Callable[[Point], int] | None = None
+    constraint: Callable[[Point], str | None] | None = None
+    presets: Mapping[str, Mapping[str, Coordinate]] = field(default_factory=dict)
+    baseline: str = ""
+    constants: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
+    any_order: tuple[str | tuple[str, ...], ...] = ()
+    at_most: tuple[str, ...] = ()
+    verify: Callable[[Point, Arrays, Arrays, Arrays], Verdict] | None = None
+    error_rate: float = 1e-6
+    variants: dict[str, Variant] = field(default_factory=dict)
+    folder: Path | None = None
+    """Where family.py lies; set by the loader."""
+    path: Path | None = None
+    """What the family was loaded from: its folder, or the one file that it is; set by the loader."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Python file of the family's own → digest of what it held when the family was loaded; set by the loader."""
+    contract: Mapping[str, Any] = field(default_factory=dict)
+    """Whose texts say what a variant is given and what is right, where the functions above only pass on to others."""
+    sample: Callable[[Point], Sample] | None = None
+    """For a family whose shapes show only when its functions run: runs them. Workers alone call it; see `learn`."""
+    known: dict[Point, Sample] = field(default_factory=dict)
+    """What `sample` has told of each problem."""
+    usual: Mapping[str, Mapping[str, tuple[Coordinate, ...]]] = field(default_factory=dict)
+    """"problem" and "tune" → axis → the values that a sweep takes where it asks for none, in place of the default."""
+
+    def learn(self, samples: Mapping[Point, Sample]) -> None:
+        """Take what a worker found of problems; functions whose back end showed only then get theirs."""
+        self.known.update(samples)
+        for backend in {sample.backend for sample in samples.values()}:
+            for name, variant in self.variants.items():
+                if variant.kind != "kernel" and variant.backend != backend:
+                    kind: Kind = "cpu" if backend == "cpu" else "library"
+                    self.variants[name] = replace(variant, backend=backend, kind=kind)
+
+    def kernel(self, name: str, *, backend: str, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register a variant of its own source: the decorated function returns its `Program`.
+
+        Args:
+            name: the variant's name.
+            backend: what compiles and runs it.
+            source: file beside family.py.
+            **details: compiler, tunables, constraint, requires, expected, origin, tolerance, description (default: the
+                docstring's first line).
+        """
+        return self._register(name, backend, "kernel", source=source, **details)
+
+    def cuda(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register a CUDA C++ variant; see `kernel`."""
+        return self.kernel(name, backend="cuda", source=source, **details)
+
+    def triton(
+        self, name: str, *, source: str, kernel: str = "", **details: Any
+    ) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register a variant of `@triton.jit` functions; see `kernel`.
+
+        Args:
+            name: the variant's name.
+            source: Python file beside family.py, imported by the processes that compile it and by nobody else.
+            kernel: the function whose `@triton.autotune` configurations become the variant's tunables; empty where
+                `tunables` says them.
+            **details: see `kernel`.
+        """
+        details["requires"] = ("triton", *as_names(details.get("requires", ())))
+        if not kernel:
+            return self.kernel(name, backend="cuda", source=source, **details)
+
+        def register(make: ProgramMaker) -> ProgramMaker:
+            listed = read_configurations(Path(make.__code__.co_filename).parent / source, kernel)
+            tunables = tuple(Tunable(one, values, values[0]) for one, values in list_tunables(listed).items())
+            explain = require_listed(listed)
+
+            def constraint(problem: Point, tune: Point) -> str | None:
+                return explain(tune)
+
+            given = {"tunables": tunables, "constraint": constraint, **details}
+            return self.kernel(name, backend="cuda", source=source, **given)(make)
+
+        return register
+
+    def program(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register a whole executable, or a source that becomes one; see `kernel`."""
+        return self.kernel(name, backend="program", source=source, **details)
+
+    def opencl(self, name: str, *, source: str, **details: Any) -> Callable[[ProgramMaker], ProgramMaker]:
+        """Register an OpenCL C variant; see `kernel`."""
+        return self.kernel(name, backend="opencl", source=source, **details)
+
+    def library(
+        self, name: str, *, requires: Sequence[str], backend: str = "cuda", **details: Any
+    ) -> Callable[[CallMaker], CallMaker]:
+        """Register a library call on device arrays: the decorated function prepares and returns a callable."""
+        return self._register(name, backend, "library", requires=as_names(requires), **details)
+
+    def cpu(self, name: str, *, requires: Sequence[str] = (), **details: Any) -> Callable[[CallMaker], CallMaker]:
+        """Register a function on NumPy arrays: the decorated function prepares and returns a callable."""
+        return self._register(name, "cpu", "cpu", requires=as_names(requires), **details)
+
+    def variant(self, name: str) -> Variant:
+        """Return the variant of that name.
+
+        Raises:
+            UnknownNameError: there is none; the message names the nearest ones.
+        """
+        try:
+            return self.variants[name]
+        except KeyError:
+            raise UnknownNameError("variant", name, self.variants, f"of family {self.name}") from None
+
+    def axis(self, name: str) -> Axis:
+        """Return the problem axis of that name, or raise `UnknownNameError`."""
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise UnknownNameError("problem axis", name, [axis.name for axis in self.axes], f"of family {self.name}")
+
+    def get_baseline(self) -> str:
+        """Return the baseline variant's name."""
+        return self.baseline or next(iter(self.variants))
+
+    def _register(self, name: str, backend: str, kind: Kind, **details: Any) -> Callable[[Any], Any]:
+        def register(make: Callable[..., Any]) -> Callable[..., Any]:
+            if name in self.variants:
+                raise FamilyError(f"family {self.name} has two variants named {name!r}; give one another name")
+            description = details.pop("description", "") or (inspect.getdoc(make) or "").partition("\n")[0]
+            told = [each for each in (details.get("tunables", ()), self.axes) if isinstance(each, Iterable)]
+            known = [one.name for one in chain(*told) if isinstance(one, Tunable | Axis)]  # else `check_family` says it
+            details["constraint"] = read_constraint(details.get("constraint"), known)
+            self.variants[name] = Variant(name, backend, kind, make, description, **details)
+            return make
+
+        return register
+
+
+def as_names(given: str | Sequence[Any]) -> tuple[Any, ...]:
+    """Return several names as a tuple; a text is one name."""
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,112 @@
+"""The Python modules that variants require: whether they are there, in which version, and how to install them.
+
+Nothing is imported: a required module may start a device context or take seconds to load.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from cuprof.core.records import Unavailable
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Name the distributions that can provide a module, and the command that installs it."""
+
+    distributions: tuple[str, ...]
+    command: str
+
+
+REQUIREMENTS = {
+    "arrayfire": Requirement(("arrayfire-python", "arrayfire"), "pip install arrayfire"),
+    "cuda.bindings": Requirement(("cuda-bindings",), "pip install 'cuprof[cuda13]' (or 'cuprof[cuda12]')"),
+    "cuda.pathfinder": Requirement(("cuda-pathfinder",), "pip install cuda-pathfinder"),
+    "cudnn": Requirement(("nvidia-cudnn-frontend",), "pip install nvidia-cudnn-frontend"),
+    "cupy": Requirement(("cupy-cuda13x", "cupy-cuda12x", "cupy"), "pip install 'cuprof[cuda13]' (or 'cuprof[cuda12]')"),
+    "cv2": Requirement(
+        ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python"),
+        "pip install opencv-python-headless",
+    ),
+    "numba": Requirement(("numba",), "pip install numba"),
+    "numba_cuda": Requirement(("numba-cuda",), "pip install 'numba-cuda[cu13]' (or [cu12])"),
+    "numpy": Requirement(("numpy",), "pip install numpy"),
+    "nvidia.cudnn": Requirement(
+        ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"), "pip install nvidia-cudnn-cu13 (or nvidia-cudnn-cu12)"
+    ),
+    "pyopencl": Requirement(("pyopencl",), "pip install 'cuprof[opencl]'"),
+    "scipy": Requirement(("scipy",), "pip install scipy"),
+    "torch": Requirement(("torch",), "pip install torch"),
+    "triton": Requirement(("triton",), "pip install triton"),
+}
+"""What is known of the modules that variants commonly require, by module name."""
+
+
+def check_requirements(modules: Sequence[str]) -> Unavailable | None:
+    """Return why a variant that requires these modules cannot run here, or None when they are all installed."""
+    absent = [module for module in modules if not is_installed(module)]
+    if not absent:
+        return None
+    commands = dict.fromkeys(get_requirement(module).command for module in absent)
+    noun = "module" if len(absent) == 1 else "modules"
+    verb = "is" if len(absent) == 1 else "are"
+    return Unavailable(f"Python {noun} {', '.join(absent)} {verb} not installed", "; ".join(commands))
+
+
+def get_requirement(module: str) -> Requirement:
+    """Return how a module is installed; for an unknown one, a distribution named like its first part."""
+    top = module.partition(".")[0]
+    return REQUIREMENTS.get(module) or REQUIREMENTS.get(top) or Requirement((top,), f"pip install {top}")
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a module, dotted or not, can be found, without importing it or any parent of it."""
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return False
+    name = top
+    for part in rest:
+        if spec is None or spec.submodule_search_locations is None:
+            return False
+        try:
+            folders = list(spec.submodule_search_locations)
+        except KeyError:  # a namespace package asks for its parent, which has not been imported
+            folders = [str(Path(entry, *name.split("."))) for entry in sys.path]
+        name = f"{name}.{part}"
+        try:
+            spec = PathFinder.find_spec(name, folders)
+        except KeyError:
+            return any(Path(folder, part).is_dir() for folder in folders)
+    return spec is not None
+
+
+def list_versions(modules: Iterable[str]) -> dict[str, str]:
+    """Return the installed version of each module, "none" where it is absent, "unknown" where it tells none."""
+    return {module: get_version(module) for module in sorted(set(modules))}
+
+
+@cache
+def get_version(module: str) -> str:
+    """Return the version of the distribution that provides a module; see `list_versions`."""
+    for distribution in get_requirement(module).distributions:
+        try:
+            return importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    if not is_installed(module):
+        return "none"
+    found = sorted(set(importlib.metadata.packages_distributions().get(module.partition(".")[0], ())))
+    if len(found) == 1:
+        return importlib.metadata.version(found[0])
+    return ", ".join(f"{one} {importlib.metadata.version(one)}" for one in found) or "unknown"

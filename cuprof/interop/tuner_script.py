@@ -1,0 +1,166 @@
+"""Run a script of Kernel Tuner's up to its call of `tune_kernel`, with a stand-in for `kernel_tuner`, and return that.
+
+Nothing is tuned and nothing behind the call runs. Kernel Tuner itself need not be installed.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import runpy
+import sys
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager, redirect_stdout
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cuprof.core.errors import FamilyError
+from cuprof.families.modules import imported_names, parse_file
+from cuprof.families.trace import blame
+from cuprof.interop.files import write_made
+from cuprof.interop.modules import other_modules
+
+ROOT = "kernel_tuner"
+TEXT = '''"""A script of Kernel Tuner's, as a family."""
+
+import cuprof
+from cuprof.api.kernel_tuner import read_script
+
+kernel, given = read_script({path!r})
+cuprof.compare(kernel, **given)
+'''
+
+
+def is_tuner_script(file: Path) -> bool:
+    """Return whether a Python file imports Kernel Tuner, and nothing of cuprof."""
+    if not file.is_file() or ROOT.encode() not in file.read_bytes():
+        return False
+    roots = {name.partition(".")[0] for node in ast.walk(parse_file(file).tree) for name in imported_names(node)}
+    return ROOT in roots and "cuprof" not in roots
+
+
+def write_family(script: Path) -> Path:
+    """Write the file that is a script's family, into the project; return its path."""
+    return write_made(script.name, TEXT.format(path=str(script.absolute())))
+
+
+def find_call(script: Path) -> dict[str, Any]:
+    """Return the arguments of a script's first call of `tune_kernel`, by name.
+
+    Raises:
+        FamilyError: the script raises, or makes no such call.
+    """
+    try:
+        with _as_if_alone(script), _stand_in():
+            runpy.run_path(str(script), run_name="__main__")
+    except _CallError as call:
+        return call.arguments
+    except (Exception, SystemExit) as error:
+        raise FamilyError(blame(error, script.parent, str(script))) from error
+    raise FamilyError(f"{script} calls no kernel_tuner.tune_kernel; nothing in it can be swept")
+
+
+class _CallError(BaseException):
+    """Leaves the script, past whatever catches exceptions."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.arguments = arguments
+
+
+def tune_kernel(
+    kernel_name: Any,
+    kernel_source: Any,
+    problem_size: Any,
+    arguments: Any,
+    tune_params: Any,
+    grid_div_x: Any = None,
+    grid_div_y: Any = None,
+    grid_div_z: Any = None,
+    restrictions: Any = None,
+    answer: Any = None,
+    atol: Any = 1e-6,
+    verify: Any = None,
+    verbose: Any = False,
+    lang: Any = None,
+    *others: Any,
+    **named: Any,
+) -> None:
+    """Take the call, as Kernel Tuner 1.x declares it; how that would search and measure is left out."""
+    given = dict(inspect.currentframe().f_locals)  # type: ignore[union-attr]
+    del given["others"], given["named"]
+    raise _CallError({**given, **named})
+
+
+class Unknown:
+    """Stand for an argument as `run_kernel` would have left it: no kernel is launched while a script is read."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self._refuse()
+
+    def _refuse(self, *_: Any) -> Any:
+        raise NotImplementedError("what kernel_tuner.run_kernel gives is not known here; compute it on the host")
+
+    __array__ = __getitem__ = __iter__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+
+
+def run_kernel(
+    kernel_name: Any, kernel_source: Any, problem_size: Any, arguments: Any, *_: Any, **named: Any
+) -> list[Unknown]:
+    """Return what stands for the results; as an answer it says that some kernel gives it."""
+    return [Unknown() for _ in arguments]
+
+
+class _Nothing:
+    """Stand for whatever else a script takes from Kernel Tuner."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        pass
+
+
+class _Module(ModuleType):
+    tune_kernel, run_kernel = staticmethod(tune_kernel), staticmethod(run_kernel)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (_Nothing,), {})
+
+
+class _Finder(MetaPathFinder, Loader):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self, is_package=True) if fullname.partition(".")[0] == ROOT else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Module(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+@contextmanager
+def _stand_in() -> Iterator[None]:
+    finder = _Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        with other_modules({ROOT}):
+            yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+@contextmanager
+def _as_if_alone(script: Path) -> Iterator[None]:
+    """Give a script its own folder and arguments; what it prints is no result of ours."""
+    path, arguments = list(sys.path), sys.argv
+    sys.path.insert(0, str(script.parent))
+    sys.argv = [str(script)]
+    try:
+        with chdir(script.parent), redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.path[:], sys.argv = path, arguments

@@ -1,0 +1,7 @@
+"""`judge`: is what a stranger has written right, honest and at least as fast as the baseline?"""
+
+from cuprof.judge.court import judge
+from cuprof.judge.report import Candidate, Report, Ruling
+from cuprof.judge.request import Request
+
+__all__ = ["Candidate", "Report", "Request", "Ruling", "judge"]

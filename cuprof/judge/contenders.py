@@ -1,0 +1,180 @@
+"""Files that are to be judged, each as variants with planned trials; nothing of them is run in this process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cuprof.core.errors import UnknownNameError, UsageError, WorkerError
+from cuprof.core.records import DeviceFacts, Trial, Unavailable
+from cuprof.engine.worker_process import WorkerDiedError, WorkerProcess
+from cuprof.families import Family
+from cuprof.families.extension import LANGUAGES, PYTHON, Extension, copy_family, extend
+from cuprof.families.loader import load_family
+from cuprof.judge.report import Candidate, Evidence, Ruling
+from cuprof.plan import Selection, plan
+from cuprof.worker.messages import Outline, Outlined
+from cuprof.worker.status_page import Phase
+
+Devices = Mapping[str, DeviceFacts | Unavailable]
+_IDENTITY = re.compile(r"[0-9a-f]{32}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
+
+
+class _LieError(Exception):
+    """Report that what a file's process told of it cannot be true."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One variant of a candidate's file.
+
+    Args:
+        folder: of the family, with the file in it where that is Python.
+        runs_on_host: code of the file runs in the worker's process, beside the clock.
+    """
+
+    file: Path
+    variant: str
+    backend: str
+    folder: Path
+    extension: Extension
+    trials: tuple[Trial, ...]
+    runs_on_host: bool
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """Let files in, as what the family, its problems and the devices allow.
+
+    Args:
+        family: the family itself, without any of the files.
+        selection: the problems, and the tunables that are asked for.
+        known: every trial of the baselines; a file states no other work, problems or devices than these.
+        workshop: folder for copies of the family.
+        start: gives a worker in a sandbox in which a family's folder and a file's are seen.
+        limit_s: that reading a file may take.
+    """
+
+    family: Family
+    selection: Selection
+    devices: Devices
+    known: Sequence[Trial]
+    like: str
+    workshop: Path
+    start: Callable[[Path, Path], WorkerProcess]
+    limit_s: float
+
+    def admit(self, file: Path, number: int) -> list[Contender] | Candidate:
+        """Return the variants of a file, or what came of it already.
+
+        Raises:
+            UsageError: the family's own functions refuse what is asked for.
+        """
+        if file.suffix in LANGUAGES:
+            return self._admit_source(file)
+        return self._admit_python(file, self.workshop / str(number))
+
+    def _admit_source(self, file: Path) -> list[Contender]:
+        folder = _folder_of(self.family)
+        like = find_like(self.family, LANGUAGES[file.suffix], self.like)
+        extension = Extension(str(file), file.parent, like)
+        family = load_family(folder)  # anew: it is going to be added to
+        names = extend(family, extension)
+        trials = plan(family, replace(self.selection, variants=names), self.devices).trials
+        calls = [family.variant(names[0]).make(trial.problem, trial.tunables).calls_host for trial in trials]
+        return [Contender(file, names[0], trials[0].backend, folder, extension, trials, runs_on_host=any(calls))]
+
+    def _admit_python(self, file: Path, into: Path) -> list[Contender] | Candidate:
+        into.mkdir()
+        folder, extension = copy_family(_folder_of(self.family), into, file)
+        found = {name: device for name, device in self.devices.items() if isinstance(device, DeviceFacts)}
+        absent = {name: reason for name, reason in self.devices.items() if isinstance(reason, Unavailable)}
+        outline = Outline(folder, extension, self.selection, found, absent)
+        try:
+            with self.start(folder, file.parent) as worker:
+                outlined = worker.ask(outline, Outlined, self.limit_s)
+        except WorkerDiedError as death:
+            if death.status.phase is not Phase.BUILD:  # before it came to the file
+                raise
+            return _refused(file, Ruling.WRONG, f"reading it ended the process: {death.cause}", death.log)
+        except WorkerError as error:
+            return _refused(file, Ruling.WRONG, f"reading it: {error}")
+        if outlined.fault:
+            return _refused(file, Ruling.UNUSABLE, outlined.fault, outlined.log)
+        try:
+            contenders = list(self._contenders(file, folder, extension, outlined))
+        except _LieError as lie:
+            return _refused(file, Ruling.WRONG, str(lie))
+        return contenders or _refused(
+            file, Ruling.UNUSABLE, f"no trial is left of it: {'; '.join(outlined.excluded[:3])}"
+        )
+
+    def _contenders(self, file: Path, folder: Path, extension: Extension, outlined: Outlined) -> Iterator[Contender]:
+        for name in dict.fromkeys(trial.variant for trial in outlined.trials):
+            trials = tuple(self._confirm(trial) for trial in outlined.trials if trial.variant == name)
+            only = replace(extension, only=name)
+            yield Contender(file, name, trials[0].backend, folder, only, trials, runs_on_host=True)
+
+    def _confirm(self, trial: Trial) -> Trial:
+        """Return a trial of which a stranger's process told us, with all that we know better put in its place."""
+        same = next((known for known in self.known if known.problem == trial.problem), None)
+        taken = trial.identity in {known.identity for known in self.known}
+        if same is None or taken or not _IDENTITY.fullmatch(trial.identity) or not _NAME.fullmatch(trial.variant):
+            raise _LieError(f"{trial.variant[:100]!r} claims to be what it is not: other problems, or another trial")
+        device = self.devices.get(trial.backend)
+        label = " · ".join(
+            filter(None, (f"{self.family.name}/{trial.variant}", trial.problem.label, trial.tunables.label))
+        )
+        return replace(
+            trial,
+            family=self.family.name,
+            label=label,
+            device=device if isinstance(device, DeviceFacts) else None,
+            expected="right",
+            useful_bytes=same.useful_bytes,
+            flops=same.flops,
+        )
+
+
+def find_like(family: Family, backend: str, wanted: str) -> str:
+    """Return the variant whose source a candidate's source takes the place of.
+
+    Raises:
+        UsageError: none is named, and more than one could be meant, or none.
+    """
+    kernels = [name for name, variant in family.variants.items() if variant.source and variant.backend == backend]
+    if wanted:
+        if wanted not in kernels:
+            raise UnknownNameError(f"{backend} variant with a source", wanted, kernels, f"of family {family.name}")
+        return wanted
+    if family.get_baseline() in kernels:
+        return family.get_baseline()
+    if len(kernels) == 1:
+        return kernels[0]
+    known = f"its {backend} variants are {', '.join(kernels)}" if kernels else f"it has no {backend} variant"
+    raise UsageError(
+        f"a source needs a variant of family {family.name} to stand in for; {known}; "
+        + ("name one by --like" if kernels else "write a Python file with @family.cuda or @family.opencl")
+    )
+
+
+def check_file(path: Path) -> Path:
+    """Return a candidate's absolute path, or raise `UsageError` where it is none."""
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}; a candidate is a .cu, .cl or .py file")
+    if path.suffix not in (*LANGUAGES, PYTHON):
+        raise UsageError(f"{path} is no candidate; one is a source (.cu, .cl) or a Python file that defines variants")
+    return path.resolve()
+
+
+def _refused(file: Path, ruling: Ruling, message: str, log: str = "") -> Candidate:
+    evidence = (Evidence("log", log),) if log else ()
+    return Candidate(str(file), "", message=message, ruling=ruling, evidence=evidence)
+
+
+def _folder_of(family: Family) -> Path:
+    assert family.folder is not None
+    return family.folder

@@ -1,0 +1,126 @@
+"""Hardware counters of what was compared, baseline and candidate beside each other; they decide nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cuprof.core.errors import CuprofError
+from cuprof.core.records import CounterValue, Outcome, State, Trial
+from cuprof.engine.device_lock import DeviceLocks
+from cuprof.engine.profiling import collect, reason_to_skip
+from cuprof.judge.contenders import Contender
+from cuprof.judge.legs import Course
+from cuprof.judge.report import Candidate, Counter, Row
+from cuprof.ncu.contract import Profiler, Source
+from cuprof.ncu.knowledge import listing_order
+
+Found = Mapping[str, Mapping[str, CounterValue]]
+"""Identity → metric → value, metrics in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Profile candidates that are right, and their baselines.
+
+    Args:
+        course: has run all of the trials.
+        artifacts: folder that takes the profiler's reports.
+        may_run_host_code: of candidates; the profiled process lies in no sandbox.
+        notes: gets a line for each thing that could not be counted.
+    """
+
+    profiler: Profiler
+    course: Course
+    artifacts: Path
+    may_run_host_code: bool
+    notes: list[str]
+
+    def count(
+        self, judged: Sequence[tuple[Contender, Candidate]], baselines: Mapping[str, Sequence[Trial]], folder: Path
+    ) -> list[Candidate]:
+        """Return the candidates with the counters of the trials that their rows compare.
+
+        Args:
+            baselines: back end → trials; only those that are compared with are profiled.
+            folder: of the baselines' family.
+        """
+        bases: dict[str, Found] = {}
+        counted = []
+        for contender, candidate in judged:
+            new: Found = {}
+            if reason := self._refusal(contender):
+                self.notes.append(f"no counters of {candidate.file} ({candidate.variant}): {reason}")
+            elif candidate.rows:
+                if contender.backend not in bases:
+                    rows = [row for one, other in judged if one.backend == contender.backend for row in other.rows]
+                    wanted = {row.trials[0] for row in rows}
+                    bases[contender.backend] = self._collect(baselines[contender.backend], wanted, folder)
+                new = self._collect(contender.trials, {row.trials[1] for row in candidate.rows}, contender)
+            beside = _beside(candidate.rows, bases[contender.backend], new) if new else ()
+            counted.append(replace(candidate, counters=beside))
+        return counted
+
+    def _refusal(self, contender: Contender) -> str:
+        first = contender.trials[0]
+        if reason := reason_to_skip(first, {first.identity: Outcome(first.identity, State.OK)}, self.profiler):
+            return reason
+        if contender.runs_on_host and not self.may_run_host_code:
+            return f"its own code would run under {self.profiler.title}, in no sandbox; --sandbox=off allows it"
+        return ""
+
+    def _collect(self, trials: Sequence[Trial], wanted: set[str], origin: Contender | Path) -> Found:
+        """Profile trials, whatever is stored of them; return what was found, after a note of what was not."""
+        folder, extension = (origin, None) if isinstance(origin, Path) else (origin.folder, origin.extension)
+        chosen = [trial for trial in trials if trial.identity in wanted]
+        outcomes = {trial.identity: Outcome(trial.identity, State.OK) for trial in chosen}
+        course, source = self.course, Source(folder, extension, self.artifacts)
+        try:
+            with self.profiler.open(course.config, course.project, source) as collector:
+                found = collect(
+                    chosen,
+                    outcomes,
+                    collector,
+                    store=course.store,
+                    sweep_id=None,
+                    observer=course,
+                    hold=DeviceLocks(course.note).hold,
+                    retry="all",
+                )
+        except CuprofError as error:  # the verdict stands without
+            self.notes.append(f"no counters of {chosen[0].variant}: {error}")
+            return {}
+        for failure in found.failures:
+            self.notes.append(f"no counters of {failure.label}: {failure.state.value}: {failure.message}")
+        for reason in (*found.skipped.values(), *found.missing.values()):
+            self.notes.append(f"counters of {chosen[0].variant}: {reason}")
+        values = {
+            profile.identity: {one.metric: one for one in profile.rolled}
+            for profile in found.profiles
+            if profile.identity and profile.state is State.OK
+        }
+        names = dict.fromkeys(name for of_trial in values.values() for name in of_trial)
+        request = collector.request
+        shown = (
+            sorted(names, key=listing_order) if request.whole else self.profiler.list_matches(request.metrics, names)
+        )
+        return {key: {name: found[name] for name in shown if name in found} for key, found in values.items()}
+
+
+def _beside(rows: Sequence[Row], bases: Found, news: Found) -> tuple[Counter, ...]:
+    """Return what was counted of each problem, once for all of its measures."""
+    counters = []
+    for problem, (base, new) in dict.fromkeys((row.problem, row.trials) for row in rows):
+        ours, theirs = bases.get(base, {}), news.get(new, {})
+        for metric in dict.fromkeys((*theirs, *ours)) if theirs else ():
+            unit = (theirs.get(metric) or ours[metric]).unit
+            counters.append(Counter(problem, metric, unit, _plain(ours.get(metric)), _plain(theirs.get(metric))))
+    return tuple(counters)
+
+
+def _plain(counter: CounterValue | None) -> float | str | None:
+    if counter is None or counter.value is None or math.isnan(counter.value):
+        return (counter.text if counter else "") or None
+    return counter.value

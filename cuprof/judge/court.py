@@ -1,0 +1,292 @@
+"""Judge candidates: let them in, time them in turns with the baseline, compare, and say what speaks against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cuprof.backends.registry import get_spec
+from cuprof.config.model import SweepConfig
+from cuprof.core.errors import UsageError
+from cuprof.core.project import Project
+from cuprof.core.records import Trial, Unavailable
+from cuprof.core.scratch import ScratchFolder
+from cuprof.engine.enrolment import find_devices
+from cuprof.engine.fleet import open_stations
+from cuprof.engine.observer import Observer
+from cuprof.engine.worker_process import WorkerProcess
+from cuprof.families import Family
+from cuprof.families.extension import LANGUAGES
+from cuprof.families.loader import load_family
+from cuprof.judge.contenders import Contender, Devices, Entrance, check_file
+from cuprof.judge.counters import Counting
+from cuprof.judge.legs import Course
+from cuprof.judge.report import Candidate, Evidence, Report, Ruling
+from cuprof.judge.request import Request, default_memory_bytes
+from cuprof.judge.suspicion import suspect
+from cuprof.judge.verdict import Legs, compare_legs, is_accepted
+from cuprof.ncu.registry import get_profiler
+from cuprof.plan import Selection, plan
+from cuprof.sandbox.probe import find_refusal
+from cuprof.sandbox.seccomp import find_bindings
+from cuprof.sandbox.settings import Sandbox
+from cuprof.store import Store
+from cuprof.worker.messages import WorkerSettings
+
+CLAIMS = {
+    "wrong_result": "wrong result",
+    "implausible": "impossible time",
+    "compile_error": "does not compile",
+    "launch_error": "fails",
+    "crashed": "ends its process",
+    "timed_out": "does not come to an end",
+}
+
+
+def judge(request: Request, project: Project, observer: Observer) -> Report:
+    """Judge every candidate and return what came of it; the project and its database stay as they are.
+
+    Raises:
+        UsageError: a candidate's file, the family or a setting is not what it must be; or the baseline is not right.
+        KeyboardInterrupt: nothing is kept but the database that was asked for.
+    """
+    files = [check_file(path) for path in request.candidates]
+    refusal = "" if request.sandbox == "off" else find_refusal()
+    if refusal and request.sandbox == "required":
+        raise UsageError(f"this system refuses a sandbox ({refusal}); see docs/judging.md, or take --sandbox=auto")
+    workshop = ScratchFolder()
+    try:
+        return _Trial(request, project, observer, files, workshop.path, refusal).hold()
+    finally:
+        workshop.cleanup()
+
+
+@dataclass
+class _Trial:
+    """One call of `judge` under way."""
+
+    request: Request
+    project: Project
+    observer: Observer
+    files: Sequence[Path]
+    workshop: Path
+    refusal: str
+    done: list[Candidate] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def hold(self) -> Report:
+        """Do all of it."""
+        family = load_family(self.request.family_folder)
+        config = self._config()
+        profiler = get_profiler("ncu") if self.request.counters else None
+        conditions = None
+        if profiler is not None:  # what cannot work is found before anything is timed
+            conditions = profiler.make_request(config).conditions
+            profiler.check(config, Project(self.workshop))
+        devices = self._find_devices(config, family)
+        selection = Selection(
+            family=family.name,
+            problem=config.problem,
+            tune=config.tune,
+            presets=config.presets,
+            optional=frozenset(config.tune),
+        )
+        baselines = _plan_baselines(family, selection, devices, self.request.baseline)
+        entrance = Entrance(
+            family=family,
+            selection=selection,
+            devices=devices,
+            known=[trial for trials in baselines.values() for trial in trials],
+            like=self.request.like,
+            workshop=self.workshop,
+            start=lambda folder, beside: WorkerProcess(
+                WorkerSettings(config.device.numbers()), self._sandbox("", (folder, beside))
+            ),
+            limit_s=config.limits.build_s,
+        )
+        contenders: list[Contender] = []
+        for number, file in enumerate(self.files):
+            admitted = entrance.admit(file, number)
+            if isinstance(admitted, Candidate):
+                self.done.append(admitted)
+            else:
+                contenders += admitted
+        database = self.request.database or self.workshop / "judge.sqlite"
+        url = f"sqlite:///{database}"
+        noises: dict[str, str] = {}
+        order = list(map(str, self.files))
+        if contenders:
+            with Store.open(url) as store:
+                course = Course(config, family, devices, self.project, store, self.observer)
+                noises, judged = self._race(course, contenders, baselines)
+                if profiler is None:
+                    self.done += [candidate for _, candidate in judged]
+                else:
+                    counting = Counting(
+                        profiler=profiler,
+                        course=course,
+                        artifacts=database.parent / "artifacts",
+                        may_run_host_code=self.request.sandbox == "off",
+                        notes=self.notes,
+                    )
+                    self.done += counting.count(judged, baselines, self.request.family_folder)
+        return Report(
+            family=family.name,
+            candidates=tuple(sorted(self.done, key=lambda each: order.index(each.file))),
+            sandbox=self._describe_sandbox(),
+            refusal=self.refusal,
+            noise=noises,
+            notes=tuple(dict.fromkeys(self.notes)),
+            database=str(self.request.database or ""),
+            effect=self.request.rule.effect,
+            error_rate=self.request.rule.error_rate,
+            rounds=self.request.rounds,
+            conditions=conditions,
+        )
+
+    def _config(self) -> SweepConfig:
+        config = self.request.config
+        limits = replace(config.limits, isolate=True)
+        if self.request.time_limit_s:
+            limits = replace(limits, build_s=self.request.time_limit_s, check_s=self.request.time_limit_s)
+        return replace(config, limits=limits, retry="", experiment="")
+
+    def _find_devices(self, config: SweepConfig, family: Family) -> Devices:
+        """Return the devices of all back ends that may be needed: a Python file does not say beforehand which."""
+        needed = {LANGUAGES[file.suffix] for file in self.files if file.suffix in LANGUAGES}
+        if any(file.suffix not in LANGUAGES for file in self.files):
+            needed |= {variant.backend for variant in family.variants.values()}
+        if self.request.baseline:
+            needed.add(family.variant(self.request.baseline).backend)
+        with open_stations(config) as fleet:
+            return find_devices(config, fleet.first.runner, tuple(sorted(needed)))
+
+    def _race(
+        self, course: Course, contenders: Sequence[Contender], baselines: dict[str, tuple[Trial, ...]]
+    ) -> tuple[dict[str, str], list[tuple[Contender, Candidate]]]:
+        """Time all in turns, and judge those that are right together; return the noise that was reckoned with too."""
+        running: list[tuple[Contender, Legs]] = []
+        for contender in contenders:
+            why = _cannot_run(contender, baselines)
+            if why:
+                self.done.append(_candidate(contender, "", Ruling.UNUSABLE, why))
+            else:
+                running.append((contender, Legs(contender.variant)))
+        bases = {backend: Legs(baselines[backend][0].variant) for backend in {one.backend for one, _ in running}}
+        folder = self.request.family_folder
+        planned = sum(len(one.trials) for one, _ in running) * self.request.rounds
+        planned += sum(len(baselines[backend]) for backend in bases) * (self.request.rounds + 1)
+        self.observer.started(planned, ())
+        for turn in range(self.request.rounds + 1):
+            for backend in {one.backend for one, _ in running}:
+                sweep_id = course.run(baselines[backend], folder)
+                bases[backend].read(course.store, sweep_id)
+                if bases[backend].failed or bases[backend].skipped:
+                    entry = (bases[backend].failed or bases[backend].skipped)[0]
+                    raise UsageError(
+                        f"the baseline is no measure here: {entry.label}: {entry.state.value}: {entry.message}; "
+                        "name another one by --baseline"
+                    )
+            if turn < self.request.rounds:
+                for contender, legs in list(running):
+                    shown = (contender.folder, contender.file.parent)
+                    sandbox = self._sandbox(contender.backend, shown)
+                    sweep_id = course.run(contender.trials, contender.folder, contender.extension, sandbox)
+                    legs.read(course.store, sweep_id)
+                    if legs.failed or legs.skipped:
+                        running.remove((contender, legs))
+                        self.done.append(self._dismiss(contender, legs, bases[contender.backend].variant, course.logs))
+        for base in bases.values():
+            self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in base.drifts()]
+        if not running:
+            return {}, []
+        pairs = [(bases[contender.backend], legs) for contender, legs in running]
+        compared = compare_legs(pairs, self.request.rule, self.request.noise)
+        judged = []
+        for (contender, legs), rows, problems in zip(running, compared.rows, compared.problems, strict=True):
+            ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
+            reasons = [*([] if rows else ["nothing of it could be compared"]), *problems]
+            decided = _candidate(contender, bases[contender.backend].variant, ruling, "; ".join(reasons))
+            evidence = (*suspect(contender.file), *(Evidence("uneven", text, counts=False) for text in legs.drifts()))
+            judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
+        return {device: noise.text for device, noise in compared.noises.items()}, judged
+
+    @staticmethod
+    def _dismiss(contender: Contender, legs: Legs, baseline: str, logs: Mapping[str, str]) -> Candidate:
+        """Return what came of a candidate that failed somewhere."""
+        if not legs.failed:
+            why = (
+                f"{legs.skipped[0].message}, in its sandbox, although the baseline ran; --sandbox=off does without one"
+            )
+            return _candidate(contender, baseline, Ruling.UNUSABLE, why)
+        evidence = []
+        for entry in legs.failed:
+            claim = CLAIMS.get(entry.state.value, entry.state.value)
+            evidence.append(Evidence(claim, f"{entry.label}: {entry.message}"))
+            if log := logs.get(entry.identity):
+                evidence.append(Evidence("log", log, counts=False))
+        made = _candidate(contender, baseline, Ruling.WRONG, evidence[0].detail)
+        return replace(made, evidence=(*evidence, *suspect(contender.file)))
+
+    def _sandbox(self, backend: str, visible: Sequence[Path]) -> Sandbox | None:
+        """Return what holds a candidate.
+
+        Args:
+            backend: whose devices it needs; empty for none.
+        """
+        if self.request.sandbox == "off":
+            return None
+        return Sandbox(
+            namespaces=not self.refusal,
+            devices=bool(backend) and not get_spec(backend).is_host,
+            memory_bytes=self.request.memory_bytes or default_memory_bytes(),
+            visible=tuple(map(str, visible)),
+        )
+
+    def _describe_sandbox(self) -> str:
+        if self.request.sandbox == "off":
+            return "a process each"
+        filtered = ", and a filter of system calls" if find_bindings() else ""
+        if self.refusal:
+            return f"a process each, with limits of memory and time{filtered}"
+        return (
+            "a process each without network, with a view of files and processes of its own, limits of memory and time"
+            f"{filtered}"
+        )
+
+
+def _plan_baselines(
+    family: Family, selection: Selection, devices: Devices, wanted: str
+) -> dict[str, tuple[Trial, ...]]:
+    """Return back end → the trials of its baseline: the one that is asked for, the family's, or the first there is.
+
+    A candidate is compared with what runs on the same device, unless another baseline is asked for.
+    """
+    found = {}
+    for backend in devices:
+        own = [name for name, variant in family.variants.items() if variant.backend == backend]
+        right = [name for name in own if family.variant(name).expected == "right"]
+        name = wanted or next((each for each in (family.get_baseline(), *right) if each in right), "")
+        if name:
+            chosen = family.variant(name)
+            tune = {key: values for key, values in selection.tune.items() if chosen.tunable(key)}
+            narrowed = replace(selection, variants=(name,), tune=tune, optional=frozenset())
+            found[backend] = plan(family, narrowed, devices).trials
+    return found
+
+
+def _cannot_run(contender: Contender, baselines: dict[str, tuple[Trial, ...]]) -> str:
+    """Return why a candidate cannot be judged here, or the empty text."""
+    if contender.backend not in baselines:
+        return f"the family has no {contender.backend} variant to compare it with; name a baseline by --baseline"
+    for trial in (*baselines[contender.backend], *contender.trials):
+        if isinstance(trial.unavailable, Unavailable):
+            return f"{trial.label}: {trial.unavailable}"
+    return ""
+
+
+def _candidate(contender: Contender, baseline: str, ruling: Ruling, message: str) -> Candidate:
+    return Candidate(
+        str(contender.file), contender.variant, contender.backend, baseline, message=message, ruling=ruling
+    )

@@ -1,0 +1,157 @@
+"""What came of judging, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from cuprof.core.point import Point
+from cuprof.core.records import Conditions, Measure
+from cuprof.statistics.verdict import Judgement, Verdict
+
+
+class Ruling(IntEnum):
+    """What is said of a candidate; its number is the exit code, and JSON has its name in small letters: not_faster."""
+
+    GOOD = 0
+    NOT_FASTER = 1
+    UNUSABLE = 2
+    WRONG = 3
+
+
+RULINGS = {
+    Ruling.GOOD: "right, and at least as fast as the baseline",
+    Ruling.NOT_FASTER: "right, but slower than the baseline or undecided",
+    Ruling.UNUSABLE: "could not be judged",
+    Ruling.WRONG: "wrong or not honest",
+}
+ACCEPTED = (Verdict.FASTER, Verdict.SAME)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measure of one problem: the candidate against the baseline, times in ns; `trials` are their identities."""
+
+    problem: Point
+    measure: Measure
+    base_ns: float
+    new_ns: float
+    judgement: Judgement
+    trials: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One hardware counter at one problem, of the baseline and of the candidate; None where there is none."""
+
+    problem: Point
+    metric: str
+    unit: str
+    base: float | str | None
+    new: float | str | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One thing that speaks against a candidate, or that a reader should look at.
+
+    Args:
+        what: in a few words.
+        detail: where, and what was found.
+        counts: it decides; otherwise it is for the reader's eyes alone.
+    """
+
+    what: str
+    detail: str
+    counts: bool = True
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One variant of a candidate's file, and what came of it.
+
+    Args:
+        baseline: the variant that it was compared with.
+        message: for anything but a good one, why.
+    """
+
+    file: str
+    variant: str
+    backend: str = ""
+    baseline: str = ""
+    message: str = ""
+    ruling: Ruling = Ruling.UNUSABLE
+    rows: tuple[Row, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    counters: tuple[Counter, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of all candidates.
+
+    Args:
+        sandbox: what held them, in one line; `refusal` says why it is less than it could be.
+        noise: device → the noise between processes that was reckoned with.
+        notes: what a reader must know before believing it.
+        database: where the results are kept, or empty.
+        conditions: under which counters were read; None where none were asked for.
+    """
+
+    family: str
+    candidates: tuple[Candidate, ...]
+    sandbox: str
+    refusal: str = ""
+    noise: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    database: str = ""
+    effect: float = 0.01
+    error_rate: float = 0.05
+    rounds: int = 0
+    conditions: Conditions | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Return the worst of all rulings."""
+        return int(max((each.ruling for each in self.candidates), default=Ruling.UNUSABLE))
+
+
+SCHEMA = 1
+"""Of `as_data`; raised where a key goes or changes its meaning."""
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """Return the report as plain data; times in ns, shares and ratios plain."""
+    return {
+        "schema": SCHEMA,
+        "family": report.family,
+        "exit_code": report.exit_code,
+        "candidates": [_candidate(each) for each in report.candidates],
+        "rule": {"effect": report.effect, "error_rate": report.error_rate, "correction": "holm"},
+        "rounds": report.rounds,
+        "noise": dict(report.noise),
+        "sandbox": {"held_by": report.sandbox, "refusal": report.refusal},
+        "notes": list(report.notes),
+        "database": report.database or None,
+        "counters": asdict(report.conditions) if report.conditions else None,
+    }
+
+
+def _candidate(each: Candidate) -> dict[str, Any]:
+    return {
+        **{name: getattr(each, name) for name in ("file", "variant", "backend", "baseline")},
+        "ruling": each.ruling.name.lower(),
+        "exit_code": int(each.ruling),
+        "message": each.message,
+        "rows": [_row(row) for row in each.rows],
+        "evidence": [vars(one) for one in each.evidence],
+        "counters": [{**vars(one), "problem": dict(one.problem)} for one in each.counters],
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    judged = {name: getattr(row.judgement, name) for name in ("ratio", "low", "high", "verdict")}
+    timed = {name: getattr(row, name) for name in ("measure", "base_ns", "new_ns")}
+    return {"problem": dict(row.problem), **timed, **judged}

@@ -1,0 +1,81 @@
+"""What stands in a candidate's file and has no place in a kernel: for the reader's eyes, no proof of anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from cuprof.families.extension import PYTHON
+from cuprof.judge.report import Evidence
+
+UNUSUAL_MODULES = {
+    "atexit": "runs code when the process ends",
+    "builtins": "changes what every function sees",
+    "ctypes": "reaches memory and libraries past Python",
+    "faulthandler": "concerns crashes",
+    "gc": "finds other code's objects",
+    "importlib": "finds or replaces modules",
+    "inspect": "looks at the calling code",
+    "mmap": "shares memory between processes",
+    "multiprocessing": "starts processes",
+    "pickle": "runs what it reads",
+    "signal": "interrupts other code",
+    "socket": "speaks to the network",
+    "subprocess": "starts programs",
+    "sys": "reaches other modules and frames",
+    "threading": "works beside what is timed",
+    "weakref": "runs code when objects go",
+}
+UNUSUAL_CALLS = ("exec", "eval", "compile", "__import__", "setattr", "globals", "vars")
+INNER = "cuprof"
+PUBLIC = ("cuprof.families", "cuprof.interop")
+MOST = 12
+
+
+def suspect(file: Path) -> tuple[Evidence, ...]:
+    """Return what is unusual in a Python file; nothing of other files, which run no code beside the clock."""
+    if file.suffix != PYTHON:
+        return ()
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, SyntaxError):
+        return ()
+    imported = {name for node in ast.walk(tree) for name in _imported(node)}
+    found = sorted((line, text) for node in ast.walk(tree) for line, text in _oddities(node, imported))
+    shown = [Evidence("unusual", f"line {line}: {text}", counts=False) for line, text in found[:MOST]]
+    if len(found) > MOST:
+        shown.append(Evidence("unusual", f"and {len(found) - MOST} lines more", counts=False))
+    return tuple(shown)
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+
+
+def _oddities(node: ast.AST, imported: set[str]) -> Iterator[tuple[int, str]]:
+    names: list[str] = []
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        names = [node.module or ""]
+    for name in names:
+        line = node.lineno  # type: ignore[attr-defined]
+        if reason := UNUSUAL_MODULES.get(name.partition(".")[0]):
+            yield line, f"imports {name}, which {reason}"
+        if name.partition(".")[0] == INNER and not name.startswith(PUBLIC):
+            yield line, f"imports {name}: what judges it"
+    if isinstance(node, ast.Assign | ast.AugAssign):
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            root = _root(target)
+            if isinstance(target, ast.Attribute) and root in imported:
+                yield node.lineno, f"replaces {ast.unparse(target)}"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in UNUSUAL_CALLS:
+        yield node.lineno, f"calls {node.func.id}"
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,154 @@
+"""Values of trials by facts: what a pivot table and a figure of a study have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cuprof.core.point import Point
+from cuprof.ncu.knowledge import heading_of
+from cuprof.report.cache_modes import why_uncounted
+from cuprof.report.facts import Facts, fact_of, keep
+from cuprof.report.labels import point_label
+from cuprof.report.published import PublishedValue, whole
+from cuprof.report.quantities import QUANTITIES, Dimension
+from cuprof.report.study import Study
+from cuprof.report.trials import StudyTrial, by_sure_time, grouped
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trial with one of its values.
+
+    Args:
+        value: in base units, None unless the trial is right and the value known.
+        reason: why a counter of a right trial is missing, where that is known.
+        choice: the tunables that it was chosen for and that are no facts of the table, as text.
+    """
+
+    trial: StudyTrial
+    value: float | None
+    reason: str = ""
+    choice: str = ""
+
+
+def candidates(study: Study, where: Facts, value: str, against: str = "") -> list[Candidate]:
+    """Return the trials that agree with `where`, each with its value, in the order in which `where` lists variants.
+
+    Args:
+        value: the name of a quantity (`cuprof.report.quantities`) or of a counter.
+        against: the variant that speedups are against; empty for the baseline.
+    """
+    trials = _as_listed(keep(study.trials, where), where)
+    if value in QUANTITIES:
+        of = QUANTITIES[value].of or (lambda trial: study.speedup(trial, against))
+        return [Candidate(trial, of(trial) if trial.is_right else None) for trial in trials]
+    return [_counted(study, trial, value) for trial in trials]
+
+
+def describe(study: Study, value: str) -> tuple[str, str, Dimension]:
+    """Return heading, fixed unit (empty where it is chosen from the data) and dimension of a quantity or counter."""
+    if value in QUANTITIES:
+        return QUANTITIES[value].heading, "", QUANTITIES[value].dimension
+    return heading_of(value), study.counters.unit_of(value), "plain"
+
+
+def choose(every: Iterable[Candidate], facts: Sequence[str]) -> dict[Key, Candidate]:
+    """Return, for each combination of facts, the candidate to show: the fastest one with a value, else the first.
+
+    Without a value, one that knows the reason goes before the others.
+    """
+    named = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
+    chosen = {}
+    for key, group in grouped(every, lambda each: tuple(fact_of(each.trial, fact) for fact in facts)).items():
+        valued = [each for each in group if each.value is not None]
+        best = min(
+            valued or group, key=lambda each: by_sure_time(each.trial) if each.value is not None else not each.reason
+        )
+        differing = {
+            name: value
+            for name, value in best.trial.tunables.items()
+            if name not in named and len({each.trial.tunables.get(name) for each in valued}) > 1
+        }
+        chosen[key] = replace(best, choice=point_label(differing))
+    return chosen
+
+
+def ordered(keys: Iterable[Key]) -> list[Key]:
+    """Return distinct keys in order of appearance; where a position holds numbers only, sorted by them."""
+    unique = list(dict.fromkeys(keys))
+    for position in reversed(range(len(unique[0]) if unique else 0)):
+        values = [key[position] for key in unique if key[position] is not None]
+        if values and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            unique.sort(key=lambda key: (key[position] is not None, key[position] or 0))
+        else:
+            first = {value: i for i, value in reversed(list(enumerate(key[position] for key in unique)))}
+            unique.sort(key=lambda key: first[key[position]])
+    return unique
+
+
+def list_published(
+    study: Study,
+    table: str,
+    measure: str,
+    trial: StudyTrial,
+    facts: Iterable[str],
+    *,
+    reference: str = "",
+) -> tuple[PublishedValue, ...]:
+    """Return what is published for this trial, comparing only the tunables that are among `facts`.
+
+    A value that does not state one of these is of no known place on it: one number is not one for every column.
+
+    It is one value, or one a kernel where the kernels' counters were published apart.
+
+    Args:
+        reference: for the measure "speedup": the variant whose published time is divided by this one's.
+    """
+    if measure == "speedup":
+        speedup = _published_speedup(study, table, trial, tuple(facts), reference or study.baseline)
+        return (speedup,) if speedup else ()
+    names = [fact.partition(".")[2] for fact in facts if fact.startswith("tune.")]
+    tunables = {name: trial.tunables.get(name) for name in names}
+    found: dict[str, PublishedValue] = {}
+    for value in study.published:
+        if value.table != table or value.measure != measure:
+            continue
+        if any(tunables[name] is not None and name not in value.tunables for name in names):
+            continue
+        stated = {name: each for name, each in value.tunables.items() if trial.tunables.get(name) is not None}
+        if value.fits(trial.variant, trial.problem, {**trial.tunables, **tunables}) and (
+            set(stated) == set(value.tunables)
+        ):
+            found.setdefault(value.kernel, value)
+    return tuple(found.values())
+
+
+def _published_speedup(
+    study: Study, table: str, trial: StudyTrial, facts: tuple[str, ...], reference: str
+) -> PublishedValue | None:
+    """Return the ratio of two published times, where both are published for this problem."""
+    of_reference = replace(trial, variant=reference, tunables=Point())
+    after, before = (whole(list_published(study, table, "time", each, facts)) for each in (trial, of_reference))
+    if after is None or before is None or not after.value or before.value is None or trial.variant == reference:
+        return None
+    return replace(after, measure="speedup", unit="x", dimension="ratio", value=before.value / after.value, text="")
+
+
+def _counted(study: Study, trial: StudyTrial, metric: str) -> Candidate:
+    if not trial.is_right:
+        return Candidate(trial, None)
+    return Candidate(trial, study.counters.value_of(trial, metric), why_uncounted(study, trial, metric))
+
+
+def _as_listed(trials: list[StudyTrial], where: Facts) -> list[StudyTrial]:
+    """Return the trials in the order in which `where` lists their variants; as they are where it lists none."""
+    listed = where.get("variant")
+    if not isinstance(listed, list):
+        return trials
+    return sorted(
+        trials, key=lambda trial: listed.index(trial.contender if trial.contender in listed else trial.variant)
+    )

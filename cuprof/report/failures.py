@@ -1,0 +1,96 @@
+"""What failed, was skipped or was not run, grouped by what happened and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuprof.core.records import NOT_RUN, State
+from cuprof.core.wording import list_first
+from cuprof.report.study import Study
+from cuprof.report.trials import StudyTrial, grouped
+
+WORDS: dict[str, str] = {
+    "wrong_result": "wrong result",
+    "implausible": "time that cannot be believed",
+    "compile_error": "did not compile",
+    "launch_error": "launch failed",
+    "crashed": "crashed",
+    "timed_out": "timed out",
+    "impossible": "impossible on this device",
+    "skipped": "skipped",
+    "planned": "not run",
+}
+"""State → words for people; the order is the order of the groups."""
+
+WRONG_AS_EXPECTED = "wrong, as expected"
+"""The words for a variant that is kept because it is wrong, and was found so: no failure."""
+
+SURPRISING_PASS = "known to be wrong; its check passed here"
+"""The words for such a variant that was found right."""
+
+MOST_NAMES = 12
+MOST_LOG = 4000
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """Trials that ended the same way for the same reason.
+
+    Args:
+        message: the first trial's; `others` counts further trials whose message differs in its numbers only.
+        expected: every variant in it is kept because it is known to be wrong.
+        log: the first trial's longer text, shortened.
+    """
+
+    state: str
+    words: str
+    variants: tuple[str, ...]
+    trials: int
+    message: str
+    others: int
+    problems: str
+    expected: bool
+    log: str = ""
+
+
+def failure_groups(study: Study) -> tuple[FailureGroup, ...]:
+    """Return the groups, failures first, then skipped, then not run."""
+    groups = grouped((trial for trial in study.trials if trial.state is not State.OK), _kind)
+    order = list(WORDS)
+    made = [_group(trials) for trials in groups.values()]
+    return tuple(sorted(made, key=lambda group: order.index(group.state) if group.state in order else len(order)))
+
+
+def surprising_passes(study: Study) -> tuple[str, ...]:
+    """Return the variants known to be wrong whose check passed all the same."""
+    passed = [trial for trial in study.trials if trial.is_expected_wrong and trial.state is State.OK]
+    return tuple(dict.fromkeys(trial.contender for trial in passed))
+
+
+def _kind(trial: StudyTrial) -> tuple[State, str, str]:
+    """Return what a trial shares with its group.
+
+    A complaint with other numbers in it is the same complaint, variant by variant; a skip is one for all variants.
+    """
+    who = "" if trial.state in (*NOT_RUN, State.PLANNED) else trial.variant
+    return trial.state, who, re.sub(r"\d[\d.,e+-]*", "#", trial.message)
+
+
+def _group(trials: Sequence[StudyTrial]) -> FailureGroup:
+    first = trials[0]
+    problems = list(dict.fromkeys(trial.problem_name for trial in trials))
+    expected = all(trial.is_expected for trial in trials)
+    more = len(first.log) - MOST_LOG
+    return FailureGroup(
+        state=first.state,
+        words=WRONG_AS_EXPECTED if expected else WORDS[first.state],
+        variants=tuple(dict.fromkeys(trial.variant for trial in trials)),
+        trials=len(trials),
+        message=first.message,
+        others=sum(trial.message != first.message for trial in trials),
+        problems=list_first(problems, 4, "; "),
+        expected=expected,
+        log=first.log if more <= 0 else f"{first.log[:MOST_LOG]}\n… ({more} more characters are in the database)",
+    )

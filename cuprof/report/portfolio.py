@@ -1,0 +1,219 @@
+"""A portfolio of a family: which few configurations serve all of its stored problems, as rows and as a C header."""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cuprof.core.errors import SelectionError
+from cuprof.core.point import Coordinate, Point
+from cuprof.core.records import State
+from cuprof.core.wording import count
+from cuprof.results.earlier import EarlierRun
+from cuprof.search.portfolio import assign, find_portfolio
+from cuprof.statistics import is_mere_range, sure_time
+
+TAKEN = re.compile(
+    "align(as|of)|and(_eq)?|asm|auto|bit(and|or)|bool|break|case|catch|char(8_t|16_t|32_t)?|class|compl|concept|const|"
+    "const(eval|expr|init|_cast)|continue|co_(await|return|yield)|decltype|default|delete|do|double|dynamic_cast|else|"
+    "enum|explicit|export|extern|false|float|for|friend|goto|if|inline|int|long|mutable|namespace|new|noexcept|"
+    "not(_eq)?|nullptr|operator|or(_eq)?|private|protected|public|register|reinterpret_cast|requires|restrict|return|"
+    "short|signed|sizeof|static(_assert|_cast)?|struct|switch|template|this|thread_local|throw|true|try|type(def|id|name|of)|"
+    "union|unsigned|using|virtual|void|volatile|wchar_t|while|xor(_eq)?|"
+    "number|variant|fabs|log|strcmp|linux|unix|NULL|NAN|INFINITY|HUGE_VAL[FL]?|(M|FP)_[A-Z0-9_]+|.*_"
+)
+"""What nothing in the header can be called: words of C and C++, its own fields and variables, what it calls, and what
+compilers and `math.h` define."""
+PLAIN = {*string.digits, *string.ascii_letters, *" !#$%&'()*+,-./:;<=>@[]^_`{|}~"}
+"""What stands for itself in a text; no quote, no backslash, and no ?, which begins trigraphs."""
+Configuration = tuple[str, Point]
+"""A variant and its tunables."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What one problem takes: a configuration's number, and its time.
+
+    Args:
+        ratio: of the times that count, its over the problem's best.
+        samples: that its time is known by.
+        is_few: they are too few for an interval, so that the longest of them counts.
+    """
+
+    problem: Point
+    number: int
+    ratio: float
+    median_ns: float
+    samples: int
+    is_few: bool
+
+
+@dataclass(frozen=True)
+class Portfolio:
+    """The fewest configurations, and what each problem takes of them."""
+
+    family: str
+    device: str
+    within: float
+    configurations: tuple[Configuration, ...]
+    picks: tuple[Pick, ...]
+
+
+def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, device: str = "") -> Portfolio:
+    """Return the portfolio of all problems that have a right time on a device.
+
+    A time of few samples, such as a search's first look, counts by the longest of them; see `sure_time`.
+
+    Args:
+        runs: in the order in which they were stored.
+        device: a device's name; empty takes that of the newest run.
+
+    Raises:
+        SelectionError: there is no right run, or none on that device; or `within` is no share.
+    """
+    if not 0 <= within < 10:
+        raise SelectionError(f"configurations within {within:g} of the best time are asked for; give 5% or 0.05")
+    right = [run for run in runs if _is_right(run)]
+    if not right:
+        raise SelectionError(f"no right time of family {family} is stored; run cuprof sweep family={family} first")
+    device = device or right[-1].device
+    here = _choose_looks(run for run in runs if run.device == device)
+    if not here:
+        known = ", ".join(sorted({run.device for run in right}))
+        raise SelectionError(f"no time of family {family} on {device!r} is stored; there are times on {known}")
+    problems = {problem: row for row, problem in enumerate(dict.fromkeys(run.problem for run in here))}
+    columns = {each: column for column, each in enumerate(dict.fromkeys((run.variant, run.tunables) for run in here))}
+    cells = {(problems[run.problem], columns[run.variant, run.tunables]): run for run in here}
+    times = np.full((len(problems), len(columns)), np.nan)
+    for cell, run in cells.items():
+        assert run.median_ns is not None
+        times[cell] = sure_time(run.median_ns, run.high_ns or math.nan, run.samples, run.confidence)
+    chosen = find_portfolio(times, within)
+    best = np.nanmin(times, axis=1)
+    configurations = list(columns)
+    picks = []
+    for (problem, row), column in zip(problems.items(), assign(times, chosen), strict=True):
+        run, ratio = cells[row, column], float(times[row, column] / best[row])
+        picks.append(Pick(problem, chosen.index(column), ratio, run.median_ns or 0.0, run.samples, _is_few(run)))
+    return Portfolio(family, device, within, tuple(configurations[each] for each in chosen), tuple(picks))
+
+
+def _choose_looks(runs: Iterable[EarlierRun]) -> list[EarlierRun]:
+    """Return the run that counts of each configuration and problem, where the newest version was last found right.
+
+    It is of the newest sweep that took enough samples for an interval, the one with the most samples there.
+    """
+    groups: dict[object, list[EarlierRun]] = defaultdict(list)
+    for run in runs:
+        groups[run.variant, run.tunables, run.problem].append(run)
+    chosen = []
+    for group in groups.values():
+        newest = group[-1]
+        looks = [run for run in reversed(group) if run.identity == newest.identity and _is_right(run)]
+        if looks and newest.state is State.OK:
+            chosen.append(max(looks, key=lambda run: (not _is_few(run), run.sweep_id, run.samples)))
+    return chosen
+
+
+def _is_right(run: EarlierRun) -> bool:
+    return run.state is State.OK and not run.is_expected_wrong and bool(run.median_ns)
+
+
+def _is_few(run: EarlierRun) -> bool:
+    return is_mere_range(run.samples, run.confidence)
+
+
+def to_header(portfolio: Portfolio) -> str:
+    """Return a C header with the configurations and a function that picks one.
+
+    A problem that was not measured takes what the nearest one does: by the logarithms of its numbers, other coordinates
+    being equal where they can be. Names end with _ where an axis or a tunable could have them otherwise.
+    """
+    stem = re.sub(r"\W|^(?=\d)", "_", portfolio.family)
+    axes = list(portfolio.picks[0].problem)
+    numeric = {axis: all(_is_number(pick.problem[axis]) for pick in portfolio.picks) for axis in axes}
+    tunables = list(dict.fromkeys(name for _, point in portfolio.configurations for name in point))
+    whole = {name: all(_is_number(point.get(name, 0)) for _, point in portfolio.configurations) for name in tunables}
+    few = sum(pick.is_few for pick in portfolio.picks)
+    known_by = f", {few} of them by few samples" if few else ""
+    rows = _table([_text(variant), *_literals(point, whole)] for variant, point in portfolio.configurations)
+    known = _table([*_literals(pick.problem, numeric), str(pick.number)] for pick in portfolio.picks)
+    fields, problem_fields = ("".join(f" {each};" for each in _declarations(names)) for names in (whole, numeric))
+    distance = "".join(
+        f"        d_ += fabs(log(({_identifier(a)} + 1.0) / (known_[i_].{_identifier(a)} + 1.0)));\n"
+        if n
+        else f"        d_ += strcmp({_identifier(a)}, known_[i_].{_identifier(a)}) ? 1e6 : 0.0;\n"
+        for a, n in numeric.items()
+    )
+    how_many = count(len(portfolio.configurations), "configuration")
+    return f"""\
+/* {_comment(portfolio.family)} on {_comment(portfolio.device)}: {how_many} within
+   {100 * portfolio.within:g}% of the best of each of {count(len(portfolio.picks), "problem")}{known_by}.
+   Written by cuprof portfolio. */
+#pragma once
+#include <math.h>
+#include <string.h>
+
+typedef struct {{ const char *variant;{fields} }} {stem}_configuration;
+
+static const {stem}_configuration {stem}_configurations[] = {{
+{rows}
+}};
+
+/* The configuration of the nearest problem that was measured. */
+static inline const {stem}_configuration *{stem}_pick({", ".join(_declarations(numeric))}) {{
+    static const struct {{{problem_fields} int number; }} known_[] = {{
+{known}
+    }};
+    int best_ = 0;
+    double least_ = INFINITY;
+    for (int i_ = 0; i_ < (int)(sizeof known_ / sizeof known_[0]); ++i_) {{
+        double d_ = 0.0;
+{distance}\
+        if (d_ < least_) {{ least_ = d_; best_ = known_[i_].number; }}
+    }}
+    return &{stem}_configurations[best_];
+}}
+"""
+
+
+def _is_number(value: Coordinate) -> bool:
+    return isinstance(value, int | float)
+
+
+def _identifier(name: str) -> str:
+    return f"{name}_" if TAKEN.fullmatch(name) else re.sub(r"\W", "_", name)
+
+
+def _declarations(are_numbers: Mapping[str, bool]) -> list[str]:
+    return [f"{'double ' if number else 'const char *'}{_identifier(name)}" for name, number in are_numbers.items()]
+
+
+def _literals(point: Point, are_numbers: Mapping[str, bool]) -> list[str]:
+    return [_literal(point.get(name), number) for name, number in are_numbers.items()]
+
+
+def _literal(value: Coordinate | None, number: bool) -> str:
+    if value is None:
+        return "0" if number else '""'
+    return repr(value + 0) if number and not isinstance(value, str) else _text(str(value))
+
+
+def _text(value: str) -> str:
+    """Return a literal of ASCII alone, by the bytes of UTF-8; three octal digits end where they should."""
+    return '"' + "".join(chr(byte) if chr(byte) in PLAIN else f"\\{byte:03o}" for byte in value.encode()) + '"'
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    """Return the initialisers of an array of structures."""
+    return ",\n".join(f"    {{{', '.join(row)}}}" for row in rows)
+
+
+def _comment(value: str) -> str:
+    return value.replace("*/", "* /")

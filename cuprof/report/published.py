@@ -1,0 +1,153 @@
+"""Published numbers: the cells of a study's CSV files as facts, values and units; never mixed with measured ones."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuprof.core.errors import ConfigError
+from cuprof.report.experiment import Experiment, PublishedSpec
+from cuprof.report.quantities import PUBLISHED_UNITS, QUANTITIES, Dimension
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """Hold one number that a study reported.
+
+    Args:
+        device: whose number it is.
+        kernel: the kernel that it is of, where it is not of all launches together.
+        problem: the coordinates that the study states.
+        tunables: the tunables that the study states.
+        value: in the base unit of its dimension (ns, bytes/s, fraction, J; a counter in its own unit), None where the
+            text is no number.
+        text: as it was reported.
+    """
+
+    table: str
+    device: str
+    variant: str
+    measure: str
+    unit: str
+    dimension: Dimension
+    value: float | None
+    text: str
+    problem: Mapping[str, Any] = field(default_factory=dict)
+    tunables: Mapping[str, Any] = field(default_factory=dict)
+    kernel: str = ""
+
+    def fits(self, variant: str, problem: Mapping[str, Any], tunables: Mapping[str, Any]) -> bool:
+        """Return whether this number is of that variant, problem and tunables; what is not stated fits anything."""
+        return (
+            self.variant == variant
+            and all(axis not in problem or problem[axis] == value for axis, value in self.problem.items())
+            and all(name not in tunables or tunables[name] == value for name, value in self.tunables.items())
+        )
+
+
+def read_published(experiment: Experiment) -> tuple[PublishedValue, ...]:
+    """Return every published number of an experiment, in the order of its files.
+
+    Raises:
+        ConfigError: a file cannot be read, or a cell is left without a variant, a measure or a unit.
+    """
+    return tuple(value for spec in experiment.published for value in _read(experiment, spec))
+
+
+def whole(values: Iterable[PublishedValue]) -> PublishedValue | None:
+    """Return the value of all launches together, None where only the kernels' own were published."""
+    return next((value for value in values if not value.kernel), None)
+
+
+def _read(experiment: Experiment, spec: PublishedSpec) -> Iterable[PublishedValue]:
+    assert experiment.folder is not None  # published tables come from a folder's study.yaml
+    path = experiment.folder / spec.file
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            lines, header = list(reader), list(reader.fieldnames or ())
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"published table {spec.name!r}: {path} cannot be read: {error}") from error
+    missing = [column for column in spec.columns if column not in header]
+    if missing:
+        raise ConfigError(
+            f"published table {spec.name!r}: {path} has no column {missing[0]!r}; it has {', '.join(header)}"
+        )
+    for number, line in enumerate(lines, start=2):
+        for column, more in spec.columns.items():
+            text = (line[column] or "").strip()
+            facts = _facts({**spec.rows, **more}, line, spec, f"{path}, line {number}")
+            if text and facts is not None:
+                yield _value(experiment, spec, facts, text, f"{path}, line {number}, column {column!r}")
+
+
+def _facts(
+    templates: Mapping[str, Any], line: Mapping[str, str], spec: PublishedSpec, place: str
+) -> dict[str, Any] | None:
+    """Return what a row and a column say together, or None where a rename leaves it out."""
+
+    def fill(match: re.Match[str]) -> str:
+        if match[1] not in line:
+            raise ConfigError(f"{place}: no column {match[1]!r}; there are {', '.join(map(str, line))}")
+        return (line[match[1]] or "").strip()
+
+    facts: dict[str, Any] = {}
+    for fact, template in templates.items():
+        value = template
+        if isinstance(template, str):
+            value = re.sub(r"\{([^{}]+)\}", fill, template)
+        renames = spec.names.get(fact, {})
+        if str(value) in renames:
+            value = renames[str(value)]
+            if value is None:
+                return None
+        elif isinstance(value, str) and "." in fact:
+            value = _coordinate(value)
+        facts[fact] = value
+    return facts
+
+
+def _value(
+    experiment: Experiment, spec: PublishedSpec, facts: Mapping[str, Any], text: str, place: str
+) -> PublishedValue:
+    for needed in ("variant", "measure"):
+        if not facts.get(needed):
+            raise ConfigError(f"{place}: nothing says the {needed}; add it to rows or columns of {spec.name!r}")
+    problem = {fact.partition(".")[2]: value for fact, value in facts.items() if fact.startswith("problem.")}
+    name = facts.get("problem")
+    if name is not None:
+        if str(name) not in experiment.problems:
+            raise ConfigError(
+                f"{place}: problem {name!r} is not under problems; there are {', '.join(experiment.problems)}"
+            )
+        problem = {**experiment.problems[str(name)], **problem}
+    unit = str(facts.get("unit") or "")
+    # a counter stays in its own unit, Nsight's, as the measured one does
+    known = str(facts["measure"]) in QUANTITIES or str(facts["measure"]).endswith("_speedup")
+    dimension, size = PUBLISHED_UNITS.get(unit, ("plain", 1.0)) if known else ("plain", 1.0)
+    number = _coordinate(text)
+    return PublishedValue(
+        table=spec.name,
+        device=str(facts.get("device") or ""),
+        variant=str(facts["variant"]),
+        measure=str(facts["measure"]),
+        unit=unit,
+        dimension=dimension,
+        value=float(number) * size if isinstance(number, (int, float)) else None,
+        text=text,
+        problem=problem,
+        tunables={fact.partition(".")[2]: value for fact, value in facts.items() if fact.startswith("tune.")},
+        kernel=str(facts.get("kernel") or ""),
+    )
+
+
+def _coordinate(text: str) -> int | float | str:
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,173 @@
+"""What a search has learned: the best so far, and what each tunable and each pair of them explains of the times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from cuprof.core.point import Coordinate
+from cuprof.report.labels import point_label
+from cuprof.report.study import Study
+from cuprof.report.trials import StudyTrial, by_sure_time, by_time
+from cuprof.search.duel import LOOKS, describe_failed, find_differing, look, noise_of
+from cuprof.search.space import Space
+from cuprof.statistics.verdict import Rule
+
+LEAST = 12
+"""A model of fewer trials says nothing."""
+MOST_FITTED, MOST_DRAWN, MOST_PARTS = 200, 2000, 12
+SEED = 20240
+
+
+@dataclass(frozen=True)
+class Part:
+    """How much of the variation of the logarithm of the time some tunables explain, beyond what fewer of them do."""
+
+    names: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """A search at the reference problem.
+
+    Args:
+        tried: the trials with a time, in the order in which they were first tried.
+        best_ns: the best time until then, of each; one of few samples counts by the longest of them.
+        variant: of which `parts` tells: the one that was tried most.
+        parts: the largest first.
+        slices: tunable → the trials tried that differ from the best in it alone, the best among them, by its value.
+    """
+
+    tried: tuple[StudyTrial, ...]
+    best_ns: tuple[float, ...]
+    variant: str
+    parts: tuple[Part, ...]
+    slices: Mapping[str, Sequence[StudyTrial]]
+
+
+def find_search(study: Study) -> Found | None:
+    """Return what a study's search has learned at its reference problem; None where it was no search."""
+    if not study.is_search:
+        return None
+    tried = sorted(study.right_here, key=lambda trial: trial.ordinal)
+    if not tried:
+        return None
+    best = np.minimum.accumulate([by_sure_time(trial) for trial in tried])
+    variants = [trial.variant for trial in tried]
+    variant = max(variants, key=variants.count)
+    parts = explain([trial for trial in tried if trial.variant == variant])
+    return Found(tuple(tried), tuple(map(float, best)), variant, tuple(parts), _slices(tried))
+
+
+def describe_standing(study: Study) -> str:
+    """Return one sentence about a search's last comparison at the reference problem, or nothing where there was none.
+
+    It is told by what was measured last there, and by the rule and in the words of the search itself.
+    """
+    settings = study.configuration.get("search") or {}
+    if not study.is_search or study.sweep.state != "finished" or settings.get("objective") != "time":
+        return ""
+    last = _list_last(study)
+    right = [trial for trial in last if trial.is_right and trial.entry]
+    if last and not right:
+        return f"Of the search's candidates {describe_failed(len(last))}."
+    measures = {trial.measure for trial in right if trial.interval}
+    series = {
+        trial: trial.entry.series[trial.measure] for trial in right if trial.interval and trial.entry and trial.measure
+    }
+    if len(series) < 2 or len(measures) > 1:  # a single candidate, or looks of few samples
+        return ""
+    (measure,) = measures
+    assert measure is not None
+    noise = noise_of(measure, on_host=any(trial.entry.on_host for trial in series if trial.entry))
+    effect, error_rate = float(settings["effect"]), float(settings["error_rate"])
+    standing = look(series, Rule(effect, error_rate / LOOKS), noise)
+    said = standing.describe(lambda trial: _describe(trial, standing.best), effect, error_rate)
+    return f"The search compared its last candidates side by side: {standing.best.setting} is {said}."
+
+
+def _list_last(study: Study) -> list[StudyTrial]:
+    """Return whom a search measured last at the reference problem, side by side, those that failed then among them."""
+    runs = {
+        trial: trial.run
+        for trial in study.trials
+        if trial.problem == study.reference and trial.run and trial.run.sweep_id == study.sweep.id and trial.run.job
+    }
+    job = max(((run.id, run.job) for run in runs.values()), default=(0, ""))[1]
+    return [trial for trial, run in runs.items() if run.job == job]
+
+
+def _describe(trial: StudyTrial, best: StudyTrial) -> str:
+    """Return what a trial has otherwise than the best."""
+    if trial.contender != best.contender:
+        return trial.setting
+    return point_label(find_differing(trial.tunables, best.tunables))
+
+
+def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
+    winner = min(tried, key=by_sure_time)
+    slices = {}
+    for name in winner.tunables:
+        others = {key: value for key, value in winner.tunables.items() if key != name}
+        near = [
+            trial
+            for trial in tried
+            if trial.contender == winner.contender
+            and {key: value for key, value in trial.tunables.items() if key != name} == others
+        ]
+        if len(near) > 1:
+            slices[name] = sorted(near, key=lambda trial: (str(type(trial.tunables[name])), trial.tunables[name]))
+    return slices
+
+
+def explain(trials: Sequence[StudyTrial]) -> list[Part]:
+    """Return what tunables explain, by the variance of a model's means over all combinations of the values tried.
+
+    First-order and pairwise shares of a functional analysis of variance (Hutter, Hoos & Leyton-Brown, ICML 2014), of
+    the model that the search itself uses. What more than two do together is left out.
+    """
+    names = list(dict.fromkeys(name for trial in trials for name in trial.tunables))
+    values = {name: sorted({trial.tunables[name] for trial in trials}, key=str) for name in names}
+    names = [name for name in names if len(values[name]) > 1]
+    if len(trials) < LEAST or not names:
+        return []
+    random = np.random.default_rng(SEED)
+    kept = sorted(trials, key=by_time)[:MOST_FITTED]
+    drawn: list[dict[str, Coordinate]] = [
+        {name: values[name][int(random.integers(len(values[name])))] for name in names} for _ in range(MOST_DRAWN)
+    ]
+    from cuprof.search.gaussian import Kernel, Layout, Process, fit  # SciPy's optimisers take a second to import
+
+    space = Space([*({name: trial.tunables[name] for name in names} for trial in kept), *drawn])
+    logs = np.log([by_time(trial) for trial in kept])
+    count = len(kept)
+    kernel = fit(
+        Kernel.default(space.features.shape[1]), space.features[:count], (logs - logs.mean()) / (logs.std() or 1.0)
+    )
+    pool = np.arange(count, space.size)
+    process = Process(kernel, Layout(space.features), pool, range(count), np.ones((space.size, 1)))
+    means, _ = process.predict(logs[:, None])
+    surface, codes = means[:, 0], space.codes[count:]
+    total = float(surface.var())
+    if not total > 0:
+        return []
+    single = {name: _explained(surface, codes[:, [k]]) / total for k, name in enumerate(names)}
+    parts = [Part((name,), share) for name, share in single.items()]
+    for (i, one), (k, two) in combinations(enumerate(names), 2):
+        share = _explained(surface, codes[:, [i, k]]) / total - single[one] - single[two]
+        parts.append(Part((one, two), max(0.0, share)))
+    return sorted(parts, key=lambda part: -part.share)[:MOST_PARTS]
+
+
+def _explained(surface: np.ndarray, codes: np.ndarray) -> float:
+    """Return the variance of the means of cells, less what so few points a cell would show by chance."""
+    _, cells, counts = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
+    cells = cells.ravel()
+    means = np.bincount(cells, surface) / counts
+    within = float(((surface - means[cells]) ** 2).mean())
+    between = float((counts * (means - surface.mean()) ** 2).sum()) / surface.size
+    return max(0.0, between - within * (counts.size - 1) / max(1, surface.size - counts.size))

@@ -1,0 +1,181 @@
+"""What a profiler said of a sweep's trials: values by trial and by launch, advice, durations.
+
+These come by the hundred thousand and mostly become frames, so a row is a named tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.core.records import Conditions
+from cuprof.results.intact import intact
+from cuprof.store import counter_models as tables
+from cuprof.store.models import SweepTrial, Trial
+from cuprof.store.rows import chunks
+
+
+class TrialCounter(NamedTuple):
+    """One metric of one profile, rolled up over the launches of its trial; `value` is None for text or no number."""
+
+    trial_id: int
+    profile_id: int
+    metric: str
+    unit: str
+    rollup: str
+    meaning: str
+    cache_mode: str
+    clock_control: str
+    value: float | None
+    text: str | None
+
+
+class LaunchCounter(NamedTuple):
+    """One metric of one launch."""
+
+    trial_id: int
+    profile_id: int
+    ordinal: int
+    kernel: str
+    metric: str
+    unit: str
+    rollup: str
+    value: float | None
+    text: str | None
+
+
+class LaunchAdvice(NamedTuple):
+    """A piece of a profiler's advice about one launch; `speedup` in percent where one is estimated."""
+
+    trial_id: int
+    profile_id: int
+    cache_mode: str
+    kernel: str
+    rule: str
+    severity: str
+    title: str
+    text: str
+    speedup: float | None
+
+
+class ProfileDuration(NamedTuple):
+    """How long the launches of one profile took together; None where one of them has no duration."""
+
+    trial_id: int
+    profile_id: int
+    cache_mode: str
+    clock_control: str
+    duration_ns: float | None
+
+
+class NewestCounter(NamedTuple):
+    """One metric of one trial, rolled up over its launches; `value` is None for text or no number."""
+
+    identity: str
+    metric: str
+    unit: str
+    value: float | None
+    text: str
+
+
+@intact
+def list_trial_counters(connection: Connection, sweep_id: int) -> list[TrialCounter]:
+    """Return every stored value of the trials of a sweep, whichever sweep it was collected in, by profile and name."""
+    rows = connection.execute(
+        _select(TrialCounter, _ROLLED)
+        .join(_ROLLED, _ROLLED.profile_id == _PROFILE.id)
+        .join(_METRIC, _METRIC.id == _ROLLED.metric_id)
+        .where(_of_sweep(sweep_id))
+        .order_by(_PROFILE.id, _METRIC.name)
+    )
+    return [TrialCounter._make(row) for row in rows]
+
+
+@intact
+def list_launch_counters(connection: Connection, sweep_id: int) -> list[LaunchCounter]:
+    """Return every stored value of the launches of a sweep's trials, by profile, launch and name."""
+    counter = tables.Counter
+    rows = connection.execute(
+        _select(LaunchCounter, counter)
+        .join(_LAUNCH, _LAUNCH.profile_id == _PROFILE.id)
+        .join(counter, counter.launch_id == _LAUNCH.id)
+        .join(_METRIC, _METRIC.id == counter.metric_id)
+        .where(_of_sweep(sweep_id))
+        .order_by(_PROFILE.id, _LAUNCH.ordinal, _METRIC.name)
+    )
+    return [LaunchCounter._make(row) for row in rows]
+
+
+@intact
+def list_advice(connection: Connection, sweep_id: int) -> list[LaunchAdvice]:
+    """Return the advice about the launches of a sweep's trials, by profile and launch, in the profiler's order."""
+    rows = connection.execute(
+        _select(LaunchAdvice, tables.Advice)
+        .join(_LAUNCH, _LAUNCH.profile_id == _PROFILE.id)
+        .join(tables.Advice, tables.Advice.launch_id == _LAUNCH.id)
+        .where(_of_sweep(sweep_id))
+        .order_by(_PROFILE.id, _LAUNCH.ordinal, tables.Advice.ordinal)
+    )
+    return [LaunchAdvice._make(row) for row in rows]
+
+
+@intact
+def list_profile_durations(connection: Connection, sweep_id: int) -> list[ProfileDuration]:
+    """Return the duration of every profile of a sweep's trials that saw a launch."""
+    # half a sum is not a sum
+    whole = sa.case((sa.func.count() == sa.func.count(_LAUNCH.duration_ns), sa.func.sum(_LAUNCH.duration_ns)))
+    facts = [_COLUMNS[name] for name in ProfileDuration._fields[:-1]]
+    rows = connection.execute(
+        sa.select(*facts, whole)
+        .join(_LAUNCH, _LAUNCH.profile_id == _PROFILE.id)
+        .where(_of_sweep(sweep_id))
+        .group_by(*facts)
+        .order_by(_PROFILE.id)
+    )
+    return [ProfileDuration._make(row) for row in rows]
+
+
+def list_newest_counters(
+    connection: Connection, identities: Sequence[str], conditions: Conditions
+) -> list[NewestCounter]:
+    """Return one value a trial and metric, that of the newest profile; in no order that means anything."""
+    found: dict[tuple[str, str], NewestCounter] = {}
+    for chunk in chunks(list(dict.fromkeys(identities))):
+        rows = connection.execute(
+            _select(NewestCounter, _ROLLED)
+            .join(_PROFILE, _PROFILE.trial_id == Trial.id)
+            .join(_ROLLED, _ROLLED.profile_id == _PROFILE.id)
+            .join(_METRIC, _METRIC.id == _ROLLED.metric_id)
+            .where(Trial.identity.in_(chunk))
+            .where(*(getattr(_PROFILE, name) == value for name, value in asdict(conditions).items()))
+            .order_by(_PROFILE.id)
+        )
+        for identity, name, unit, value, text in rows:
+            found[identity, name] = NewestCounter(identity, name, unit or "", value, text or "")
+    return list(found.values())
+
+
+_PROFILE, _LAUNCH, _METRIC, _ROLLED = tables.Profile, tables.Launch, tables.Metric, tables.TrialCounter
+_COLUMNS = {
+    **{name: getattr(_PROFILE, name) for name in ("trial_id", "cache_mode", "clock_control")},
+    **{name: getattr(_LAUNCH, name) for name in ("ordinal", "kernel")},
+    **{name: getattr(_METRIC, name) for name in ("unit", "rollup", "meaning")},
+    "profile_id": _PROFILE.id,
+    "metric": _METRIC.name,
+    "identity": Trial.identity,
+}
+
+
+def _select(row: Any, table: Any) -> sa.Select[Any]:
+    """Select the fields of a row: those that tell of which profile, launch and metric, the others from a table."""
+    columns: list[Any] = [_COLUMNS[name] if name in _COLUMNS else getattr(table, name) for name in row._fields]
+    return sa.select(*columns)
+
+
+def _of_sweep(sweep_id: int) -> sa.ColumnElement[bool]:
+    members: Any = sa.select(SweepTrial.trial_id).where(SweepTrial.sweep_id == sweep_id)
+    return _PROFILE.trial_id.in_(members)

@@ -1,0 +1,78 @@
+"""The devices of sweeps, and what was measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.core.records import Calibration, DeviceFacts
+from cuprof.results.intact import intact
+from cuprof.store.models import Calibration as CalibrationTable
+from cuprof.store.models import Device, Run, SweepTrial, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """One physical device with the software that drove it.
+
+    Args:
+        comparable: equal for devices whose timings are comparable, 64 hexadecimal digits.
+    """
+
+    id: int
+    comparable: str
+    facts: DeviceFacts
+
+
+@intact
+def list_devices(connection: Connection, sweep_ids: Collection[int] | None = None) -> list[DeviceRow]:
+    """Return the devices of some sweeps by number: those planned for, run on or calibrated.
+
+    Args:
+        sweep_ids: None takes every stored device: they are few, and none of a sweep's trials has to be looked at.
+    """
+    every = sa.select(*Device.__table__.c).order_by(Device.id)
+    if sweep_ids is None:
+        return [DeviceRow(row.id, row.comparable, _facts(row)) for row in connection.execute(every)]
+    members = SweepTrial.sweep_id.in_(sweep_ids)
+    planned = sa.select(SweepTrial.device_id).where(members)
+    trials = sa.select(Trial.device_id).join(SweepTrial, SweepTrial.trial_id == Trial.id).where(members)
+    runs = sa.select(Run.device_id).join(SweepTrial, SweepTrial.run_id == Run.id).where(members)
+    calibrated = sa.select(CalibrationTable.device_id).where(CalibrationTable.sweep_id.in_(sweep_ids))
+    chosen = sa.or_(*(Device.id.in_(each) for each in (planned, trials, runs, calibrated)))
+    rows = connection.execute(every.where(chosen))
+    return [DeviceRow(row.id, row.comparable, _facts(row)) for row in rows]
+
+
+def _facts(row: Any) -> DeviceFacts:
+    about = (row.identity or {}, row.details or {})
+    return DeviceFacts(row.backend, row.ordinal, row.name, row.uuid, row.memory_bytes, *about)
+
+
+@intact
+def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> Calibration | None:
+    """Return what the sweep measured of a kind of device, or what was measured last where the sweep measured nothing.
+
+    One with a bandwidth comes before one without. None where there is no calibration.
+
+    Args:
+        comparable: see `DeviceRow`.
+    """
+    row = connection.execute(
+        sa.select(*CalibrationTable.__table__.c)
+        .join(Device, Device.id == CalibrationTable.device_id)
+        .where(Device.comparable == comparable)
+        .order_by(
+            CalibrationTable.read_bandwidth.is_(None),
+            (CalibrationTable.sweep_id == sweep_id).desc(),
+            CalibrationTable.sweep_id.desc(),
+        )
+        .limit(1)
+    ).first()
+    if row is None:
+        return None
+    return Calibration(row.backend, row.read_bandwidth, row.event_overhead_ns, row.details or {})

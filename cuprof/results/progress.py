@@ -1,0 +1,174 @@
+"""How far sweeps are, who works on them, and what failed, as a process that takes no part in them sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.core.records import FAILED, State
+from cuprof.results.intact import intact
+from cuprof.results.sweeps import count_looked_again, is_search
+from cuprof.store.models import Run, Station, Sweep, SweepTrial, Trial, Variant
+from cuprof.store.processes import Process, this_host
+from cuprof.store.stations import BEAT_S, LEASE_S, clock
+
+MOST_FAILURES = 20
+
+
+@dataclass(frozen=True)
+class StationRow:
+    """One station of a sweep.
+
+    Args:
+        doing: the step and the trial; empty between jobs.
+        done: how many trials it has done.
+        silent_s: how long ago its process said that it is there.
+        state: "working", "silent" (others may take its trials), "gone" (its process has ended on this host) or "left".
+    """
+
+    name: str
+    host: str
+    process_id: int
+    doing: str
+    done: int
+    silent_s: float
+    state: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One sweep under way, or the last one that was.
+
+    Args:
+        state: "running", "interrupted", "finished", or "abandoned" where nobody has worked on it for a while.
+        is_search: the sweep chooses what it tries, so that nobody knows how many will be planned.
+        reused: of those done, how many an earlier sweep had measured.
+        looked_again: of those done, how many a search has looked at more than once.
+        seconds_left: at the pace of the stations that work now, and no sooner than a silent one's lease ends; None
+            where that is not known.
+        failures: label and message, the newest first, at most `MOST_FAILURES`; those expected to be wrong are left out.
+    """
+
+    sweep_id: int
+    name: str
+    state: str
+    is_search: bool
+    planned: int
+    done: int
+    reused: int
+    looked_again: int
+    failed: int
+    running_s: float
+    seconds_left: float | None
+    stations: tuple[StationRow, ...]
+    failures: tuple[tuple[str, str], ...]
+
+
+@intact
+def list_progress(connection: Connection, sweep_id: int | None = None) -> list[Progress]:
+    """Return the sweeps that are not finished, the newest first; where there is none, the newest of all.
+
+    Args:
+        sweep_id: this one alone.
+    """
+    numbers = sa.select(Sweep.id).order_by(Sweep.started_at.desc(), Sweep.id.desc())
+    if sweep_id is not None:
+        found = connection.scalars(numbers.where(Sweep.id == sweep_id)).all()
+    else:
+        found = connection.scalars(numbers.where(Sweep.state != "finished")).all()
+        found = found or connection.scalars(numbers.limit(1)).all()
+    return [_progress(connection, number) for number in found]
+
+
+def _progress(connection: Connection, sweep_id: int) -> Progress:
+    now = clock(connection)
+    sweep = connection.execute(sa.select(*Sweep.__table__.c).where(Sweep.id == sweep_id)).one()
+    failed_states = [state.value for state in FAILED]
+    as_expected = sa.and_(Variant.expected == "wrong", Run.state == State.WRONG_RESULT.value)
+    failed = sa.and_(Run.state.in_(failed_states), ~as_expected)
+    members = (
+        sa.select(SweepTrial, Run)
+        .join(Trial, Trial.id == SweepTrial.trial_id)
+        .join(Variant, Variant.id == Trial.variant_id)
+        .outerjoin(Run, Run.id == SweepTrial.run_id)
+        .where(SweepTrial.sweep_id == sweep_id)
+    )
+    planned, done, reused, wrong = connection.execute(
+        members.with_only_columns(
+            sa.func.count(),
+            sa.func.count(SweepTrial.run_id),
+            sa.func.coalesce(sa.func.sum(sa.case((SweepTrial.reused, 1), else_=0)), 0),
+            sa.func.coalesce(sa.func.sum(sa.case((failed, 1), else_=0)), 0),
+        )
+    ).one()
+    counts = (
+        sa.select(SweepTrial.station_id, sa.func.count(SweepTrial.run_id), sa.func.count())
+        .where(SweepTrial.sweep_id == sweep_id)
+        .group_by(SweepTrial.station_id)
+    )
+    claims = connection.execute(counts).all()
+    by_station = {row[0]: row[1] for row in claims}
+    held = {row[0] for row in claims if row[2] > row[1]}
+    rows = connection.execute(
+        sa.select(*Station.__table__.c).where(Station.sweep_id == sweep_id).order_by(Station.id)
+    ).all()
+    stations = tuple(
+        StationRow(
+            row.name,
+            row.process_host,
+            row.process_id,
+            row.doing,
+            by_station.get(row.id, 0),
+            now - row.seen_at,
+            "left" if row.left_at is not None else "silent" if now - row.seen_at > LEASE_S else _look(row),
+        )
+        for row in rows
+    )
+    working = [row for row, station in zip(rows, stations, strict=True) if station.state == "working"]
+    state = sweep.state
+    if state == "running" and not rows:  # a process that shares it with nobody, a search for one, has no stations
+        host, pid, alive = sweep.process_host, sweep.process_id, _look(sweep)
+        stations = (StationRow("alone", host, pid, "", done - reused, 0.0, alive),)
+    if state == "running" and all(station.state != "working" for station in stations):
+        state = "abandoned"
+    begun = sweep.resumed_at or sweep.started_at
+    seconds_left, chooses = None, is_search(sweep.configuration or {})  # a search ends with its budget
+    if working and done < planned and not chooses:
+        joined = min(row.joined_at for row in working)
+        theirs = sum(by_station.get(row.id, 0) for row in working)
+        seconds_left = (now - joined) / theirs * (planned - done) if theirs else None
+        missed = [now - row.seen_at for row in working if row.id in held and now - row.seen_at > 2 * BEAT_S]
+        if missed and seconds_left is not None:  # what a silent station holds, others have when its lease ends
+            seconds_left = max(seconds_left, LEASE_S - min(missed))
+    elif state == "running" and done > reused and not chooses:
+        seconds_left = (now - begun) / (done - reused) * (planned - done)
+    told = connection.execute(
+        members.with_only_columns(Trial.label, Run.state, Run.message)
+        .where(failed)
+        .order_by(Run.id.desc())
+        .limit(MOST_FAILURES)
+    )
+    return Progress(
+        sweep_id=sweep_id,
+        name=sweep.name,
+        state=state,
+        is_search=chooses,
+        planned=planned,
+        done=done,
+        reused=reused,
+        looked_again=count_looked_again(connection, sweep_id) if chooses else 0,
+        failed=wrong,
+        running_s=(sweep.finished_at or now) - begun,
+        seconds_left=seconds_left,
+        stations=stations,
+        failures=tuple((row.label, f"{row.state}: {row.message}") for row in told),
+    )
+
+
+def _look(row: Any) -> str:
+    """Return "gone" where a row's process has ended on this host; what another host's does shows by its silence."""
+    process = Process(row.process_host, row.process_id, row.process_started)
+    return "gone" if process.host == this_host() and not process.is_alive() else "working"

@@ -1,0 +1,251 @@
+"""Read-only queries: SQL, or the name of a query in db/queries, of a view or of a table."""
+
+from __future__ import annotations
+
+import math
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuprof.core.errors import StoreError, UnknownNameError, UsageError
+from cuprof.core.project import bundled, find_project
+from cuprof.results.frames import make_frame
+from cuprof.results.rows import Batch, Rows
+from cuprof.store.drivers import connect_current
+from cuprof.store.schema import list_views
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+READING = ("select", "with", "values", "explain", "table", "show", "pragma")
+_DECLARED = ("select", "values", "table")
+"""What a server sends row by row; a WITH that writes is refused as such only elsewhere."""
+_PRAGMAS = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "foreign_key_list", "user_version"}
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_COMMENT = re.compile(r"--[^\n]*(\n|$)|/\*.*?\*/", re.DOTALL)
+STEPS_BETWEEN_LOOKS = 10_000
+"""Instructions of SQLite's virtual machine, well under a millisecond of them, between two looks at the clock."""
+AT_ONCE = 5000
+"""Rows that are held at a time."""
+_LONGEST_MS = 2**31 - 1
+_BINARY = (16, 20, 21, 23, 25, 114, 701, 1043, 1114, 1184, 1700, 3802)
+"""PostgreSQL's types that read the same in its binary format, and numbers in less time; of others some do not: bool,
+bigint, smallint, integer, text, json, double precision, varchar, timestamp, timestamptz, numeric, jsonb."""
+Fetch = Callable[[], Batch]
+"""Return the next rows, none at the end."""
+_PLACE = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")
+_RELATIONS = {
+    True: "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
+    False: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
+}
+_REFUSED = "a query only reads; {} is refused and nothing was changed"
+
+
+@contextmanager
+def read(
+    url: str, sql_or_name: str, params: Mapping[str, Any] | None = None, *, time_limit_s: float = math.inf
+) -> Iterator[Rows]:
+    """Yield the rows of a query, which are read while the context is open.
+
+    The connection cannot write: SQLite is opened with mode=ro and an authorizer that lets only reads pass, PostgreSQL
+    in a READ ONLY transaction that takes one statement.
+
+    Args:
+        url: SQLAlchemy URL of the database.
+        sql_or_name: a SELECT, or one word: a query of db/queries (the project's own first), a view or a table.
+        params: values for `:name` places in the SQL.
+        time_limit_s: how long the database may work on it.
+
+    Raises:
+        UnknownNameError: one word that names nothing; the message has the nearest names.
+        UsageError: a statement that would write, that the database does not understand, or that takes too long.
+        StoreError: the database cannot be opened or read.
+        KeyboardInterrupt: Ctrl-C, which stops the database's work too.
+    """
+    connection, give_up = _connect(url), time.monotonic() + time_limit_s
+    is_file = isinstance(connection, sqlite3.Connection)
+    with ExitStack() as opened:
+        opened.callback(connection.close)
+        with _translated(connection, url, give_up):
+            sql = _find_sql(connection, sql_or_name.strip()).strip().rstrip(";")
+            if is_file:
+                # Python hears Ctrl-C in the handler; SQLite takes what it raises there for a wish to stop, and nothing
+                # more.
+                connection.set_progress_handler(lambda: time.monotonic() > give_up, STEPS_BETWEEN_LOOKS)
+                # Beside mode=ro: VACUUM INTO and ATTACH would write other files.
+                connection.set_authorizer(_authorize)
+                cursor = connection.execute(sql, dict(params or {}))
+                described, fetch = cursor.description, lambda: cursor.fetchmany(AT_ONCE)
+            else:
+                described, fetch = _execute_on_server(opened, connection, sql, params, time_limit_s)
+        yield Rows([column[0] for column in described or ()], _batches(connection, url, fetch, give_up))
+
+
+def query(
+    url: str, sql_or_name: str, params: Mapping[str, Any] | None = None, *, time_limit_s: float = math.inf
+) -> pd.DataFrame:
+    """Return the rows of a query as a pandas frame; see `read`."""
+    with read(url, sql_or_name, params, time_limit_s=time_limit_s) as rows:
+        return make_frame(rows.names, list(chain.from_iterable(rows.batches)))
+
+
+def load(name_or_sql: str, url: str | Path | None = None, **params: Any) -> pd.DataFrame:
+    """Return a view, a named query or a SELECT as a pandas frame, for notebooks.
+
+    Args:
+        name_or_sql: "best", "timings", "SELECT …"; see `query`.
+        url: SQLAlchemy URL, or an SQLite file; None means the database of the project around the current folder.
+        **params: values for `:name` places in the SQL.
+    """
+    if isinstance(url, Path):
+        url = f"sqlite:///{url}"
+    return query(url or find_project().database_url, name_or_sql, params)
+
+
+def list_queries() -> dict[str, str]:
+    """Return what can be asked for by name: the views, then the queries of db/queries, each with a description."""
+    found = {view.name: _describe(view.statement) for view in list_views()}
+    named = {path.stem: path for folder in reversed(_folders()) for path in folder.glob("*.sql")}
+    found |= {name: _describe(path.read_text(encoding="utf-8")) for name, path in sorted(named.items())}
+    return found
+
+
+def _describe(sql: str) -> str:
+    lines = []
+    for line in sql.splitlines():
+        if not line.startswith("--"):
+            break
+        lines.append(line.removeprefix("--").strip())
+    return re.split(r"(?<=\.)\s", " ".join(lines), maxsplit=1)[0]
+
+
+def _folders() -> list[Path]:
+    return [find_project().root / "db" / "queries", bundled("db") / "queries"]
+
+
+def _find_sql(connection: Any, text: str) -> str:
+    if not text:
+        raise UsageError(f"nothing to query; write a SELECT or one of {', '.join(list_queries())}")
+    if not _NAME.fullmatch(text):
+        verb = _first_word(text)
+        if verb not in READING:
+            raise UsageError(_REFUSED.format(verb.upper() or repr(text[:20])))
+        return text
+    for folder in _folders():
+        if (folder / f"{text}.sql").is_file():
+            return (folder / f"{text}.sql").read_text(encoding="utf-8")
+    relations = {row[0] for row in connection.execute(_RELATIONS[isinstance(connection, sqlite3.Connection)])}
+    if text in relations:
+        return f'SELECT * FROM "{text}"'
+    raise UnknownNameError("query", text, {*list_queries(), *relations})
+
+
+def _first_word(sql: str) -> str:
+    """Return a statement's first word in lower case, empty where it begins with none."""
+    first = _COMMENT.sub(" ", sql).split(None, 1)
+    word = re.match(r"[A-Za-z]*", first[0].lstrip("(") if first else "")
+    return word.group().lower() if word else ""
+
+
+def _connect(url: str) -> Any:
+    """Return the driver's connection to a database that can be read as it is.
+
+    Raises:
+        StoreError: there is none, or it cannot be brought up to date.
+    """
+    if (connection := connect_current(url)) is not None:
+        return connection
+    from cuprof.store.store import Store
+
+    with Store.open(url, create=False, read_only=True) as store, store.snapshot():
+        return connect_current(store.url, is_checked=True)
+
+
+def _execute_on_server(
+    opened: ExitStack, connection: Any, sql: str, params: Mapping[str, Any] | None, time_limit_s: float
+) -> tuple[Sequence[Any] | None, Fetch]:
+    """Return what the columns are, and what fetches rows."""
+    from psycopg import capabilities
+
+    _limit_server(connection, time_limit_s)
+    if params:
+        sql = _PLACE.sub(r"%(\1)s", sql.replace("%", "%%"))
+    values = dict(params) if params else None
+    # Declared or prepared it is a single statement: "COMMIT; DELETE …" cannot leave the read-only transaction.
+    if _first_word(sql) not in _DECLARED:
+        cursor = connection.execute(sql, values, prepare=True)
+        return cursor.description, (lambda: cursor.fetchmany(AT_ONCE)) if cursor.description else list
+    connection.execute("SET LOCAL max_parallel_workers_per_gather = 0")  # whose rows come in any order
+    with closing(connection.cursor("rows")) as declared:
+        described = declared.execute(sql, values).description
+    is_binary = all(column.type_code in _BINARY for column in described)
+    together = AT_ONCE if capabilities.has_stream_chunked() else 1
+    # The server goes on while rows are written here, which takes half of the time of asking it for more.
+    rows = connection.cursor().stream(sql, values, binary=is_binary, size=together)
+    opened.callback(rows.close)
+    return described, lambda: list(islice(rows, AT_ONCE))
+
+
+def _limit_server(connection: Any, seconds: float) -> None:
+    """Let a server work so long on each statement that follows, and a moment where nothing is left."""
+    if math.isfinite(seconds):
+        limit_ms = max(1, min(round(seconds * 1000), _LONGEST_MS))
+        connection.execute("SELECT set_config('statement_timeout', %s, true)", [str(limit_ms)])
+
+
+def _batches(connection: Any, url: str, fetch: Fetch, give_up: float) -> Iterator[Batch]:
+    while True:
+        with _translated(connection, url, give_up):
+            rows = fetch()
+        if not rows:
+            return
+        yield rows
+
+
+def _authorize(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
+    if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE):
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _PRAGMAS:
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+@contextmanager
+def _translated(connection: Any, url: str, give_up: float) -> Iterator[None]:
+    errors: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
+    if not isinstance(connection, sqlite3.Connection):
+        import psycopg
+
+        errors = (psycopg.Error,)
+    try:
+        yield
+    except errors as error:
+        # Python's own complaints, as of text that is not UTF-8, have no such code.
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and time.monotonic() <= give_up:
+            raise KeyboardInterrupt from None
+        raise _explain(error, url) from error
+
+
+def _explain(error: Exception, url: str) -> Exception:
+    text = re.sub(r" LINE \d+: .*", "", " ".join(str(error).split()))
+    low = text.lower()
+    if low == "interrupted" or "statement timeout" in low:
+        return UsageError(
+            "the query took longer than its time limit and was stopped; ask for less, or set --time-limit"
+        )
+    if any(word in low for word in ("readonly", "read-only", "not authorized", "prohibited")):
+        return UsageError(f"a query only reads; this one was refused ({text}) and nothing was changed")
+    if "multiple commands" in low or "one statement at a time" in low:
+        return UsageError("a query is one statement; nothing was done")
+    if "binding" in low or "parameter missing" in low:
+        return UsageError(f"the query's :name places need values ({text.partition(' (')[0]})")
+    if any(word in low for word in ("malformed", "not a database", "locked", "disk i/o", "connection")):
+        from cuprof.store.connection import parse_url, show
+
+        return StoreError(f"database {show(parse_url(url))}: {text}")
+    return UsageError(f"the database does not understand the query: {text}")

@@ -1,0 +1,170 @@
+"""Sweeps: all of them, one by its number, the newest of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cuprof.core.errors import SelectionError, UnknownNameError
+from cuprof.core.records import FAILED
+from cuprof.results.intact import intact
+from cuprof.store.models import Run, Sweep, SweepTrial, Timing
+
+FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRow:
+    """One sweep, without its configuration (`read_configurations`).
+
+    Args:
+        purpose: "timing", "profiling", or another word of the command that made it.
+        state: "running", "interrupted" or "finished".
+        started_at, finished_at: seconds since the epoch; None where it has not ended.
+    """
+
+    id: int
+    name: str
+    experiment: str
+    family: str
+    baseline: str
+    purpose: str
+    state: str
+    command_line: str
+    host: str
+    git: Mapping[str, Any]
+    software: Mapping[str, Any]
+    started_at: float | None
+    finished_at: float | None
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether every trial of it has had its turn."""
+        return self.state == FINISHED
+
+
+_COLUMNS = tuple(getattr(Sweep, name) for name in SweepRow.__slots__)
+
+
+@intact
+def list_tried_sweeps(connection: Connection) -> list[SweepRow]:
+    """Return the sweeps that timed something or saw it fail, the oldest first; those for a profiler are left out."""
+    members = sa.select(SweepTrial.sweep_id).where(SweepTrial.sweep_id == Sweep.id)
+    timed = members.join(Timing, Timing.run_id == SweepTrial.run_id).exists()
+    failed = members.join(Run, Run.id == SweepTrial.run_id).where(Run.state.in_([*FAILED])).exists()
+    return _rows(connection, sa.select(*_COLUMNS).where(Sweep.purpose != "profiling", timed | failed))
+
+
+@intact
+def get_sweep(connection: Connection, experiment: str, sweep_id: int | None = None) -> SweepRow:
+    """Return the newest timing sweep of an experiment, or the sweep of that number.
+
+    Args:
+        experiment: name of the experiment; for sweeps without one, the family's or the sweep's name.
+        sweep_id: a sweep of that name, or of any where the name is empty.
+
+    Raises:
+        UnknownNameError: no sweep of that name is stored.
+        SelectionError: no sweep of that number is stored, it is another experiment's, or it only collected counters.
+    """
+    if sweep_id is not None:
+        return _get_numbered(connection, experiment, sweep_id)
+    for column in (Sweep.experiment, Sweep.family, Sweep.name):
+        of_name = sa.select(*_COLUMNS).where(column == experiment, Sweep.purpose == "timing")
+        if experiment and (found := _rows(connection, of_name)):
+            return found[-1]
+    stored = _rows(connection, sa.select(*_COLUMNS).where(Sweep.purpose == "timing"))
+    what_to_do = (
+        f"the newest sweep is of {_setting(stored[-1])}; write that"
+        if stored
+        else "run cuprof sweep experiment=NAME first"
+    )
+    known = {sweep.experiment or sweep.family for sweep in stored}
+    raise UnknownNameError("stored experiment", experiment, known, f"({what_to_do})")
+
+
+def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
+    """Return the newest earlier timing sweep of the same experiment that was finished, None without one."""
+    found: int | None = connection.scalar(
+        sa.select(Sweep.id)
+        .where(
+            Sweep.started_at < sweep.started_at,
+            Sweep.experiment == sweep.experiment,
+            Sweep.family == sweep.family,
+            Sweep.purpose == "timing",
+            Sweep.state == FINISHED,
+        )
+        .order_by(Sweep.started_at.desc(), Sweep.id.desc())
+        .limit(1)
+    )
+    return found
+
+
+def is_newest(connection: Connection, sweep: SweepRow) -> bool:
+    """Return whether no other timing sweep of the same name has begun later; one of the same plan shows the same."""
+    same = [getattr(Sweep, name) == getattr(sweep, name) for name in ("experiment", "family", "name", "purpose")]
+    plan = sa.select(Sweep.plan_hash).where(Sweep.id == sweep.id).correlate(None).scalar_subquery()
+    later = sa.exists().where(*same, Sweep.started_at > sweep.started_at, Sweep.plan_hash != plan)
+    return not connection.scalar(sa.select(later))
+
+
+def list_sources(connection: Connection, sweep_ids: Sequence[int]) -> list[int]:
+    """Return the sweeps that made the runs which some sweeps go by."""
+    made = sa.select(Run.sweep_id).join(SweepTrial, SweepTrial.run_id == Run.id)
+    return sorted(connection.scalars(made.where(SweepTrial.sweep_id.in_(sweep_ids)).distinct()))
+
+
+@intact
+def read_configurations(connection: Connection, sweep_ids: Collection[int]) -> dict[int, dict[str, Any]]:
+    """Return sweep → its composed configuration, as plain data."""
+    rows = connection.execute(sa.select(Sweep.id, Sweep.configuration).where(Sweep.id.in_(sweep_ids)))
+    return {key: configuration or {} for key, configuration in rows}
+
+
+def is_search(configuration: Mapping[str, Any]) -> bool:
+    """Return whether a sweep of this configuration chose among its trials."""
+    return bool((configuration.get("search") or {}).get("name"))
+
+
+def count_looked_again(connection: Connection, sweep_id: int) -> int:
+    """Return how many trials a search has looked at more than once."""
+    again = sa.select(Run.trial_id).where(Run.sweep_id == sweep_id).group_by(Run.trial_id).having(sa.func.count() > 1)
+    return connection.scalar(sa.select(sa.func.count()).select_from(again.subquery())) or 0
+
+
+def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> SweepRow:
+    found = next(iter(_rows(connection, sa.select(*_COLUMNS).where(Sweep.id == sweep_id))), None)
+    if found is None:
+        newest = connection.scalar(sa.select(sa.func.max(Sweep.id)))
+        raise SelectionError(
+            f"there is no sweep {sweep_id}; " + (f"the newest is {newest}" if newest else "none is stored")
+        )
+    if not experiment:
+        return found
+    # a family's name finds a sweep of its own only where it is no experiment's name, as without a number
+    is_experiment = connection.scalar(sa.select(sa.exists().where(Sweep.experiment == experiment)))
+    names = {found.experiment, *(() if found.experiment and is_experiment else (found.family, found.name))}
+    if experiment not in names:
+        what = _setting(found)
+        raise SelectionError(
+            f"sweep {sweep_id} is of {what}, not of {experiment}; write {what} report.sweep={sweep_id}"
+        )
+    if found.purpose == "profiling":
+        raise SelectionError(
+            f"sweep {sweep_id} collected counters, which the pages of timing sweeps show; "
+            f"python -m cuprof query sweeps lists those of {experiment}"
+        )
+    return found
+
+
+def _setting(sweep: SweepRow) -> str:
+    """Return what a command line says to mean a sweep's study, or its family where it has none."""
+    return f"experiment={sweep.experiment}" if sweep.experiment else f"family={sweep.family}"
+
+
+def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
+    return [SweepRow(*row) for row in connection.execute(query.order_by(Sweep.started_at, Sweep.id))]

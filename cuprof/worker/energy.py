@@ -1,0 +1,156 @@
+"""Energy of one execution, from NVML's energy counter over a loop that is long against the counter's steps."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from cuprof.core.records import Energy
+
+IDLE_S = 0.5
+EDGE_LIMIT_S = 0.5
+"""An H200's counter moves every 100 ms, at once with the power; one that has not moved for this long does not move."""
+COARSE_S, FINE_S = 5e-3, 5e-4
+"""Executions between two looks at the counter last about this long: the latter where a step is near."""
+LIKELY = 1 - 0.05**0.5
+"""Two ends, each seen with any delay up to a gap, are off by less than this part of it against one another in 95 of 100
+loops (the difference of two uniform delays is triangular)."""
+NEAR = 0.1
+"""A step is near this part of the time between two before it is due."""
+FOLLOWS_S = 1e-3
+"""So soon after the step that was seen last, and the look that showed it, a loop may begin with that step; an H200's
+counter follows the power at once."""
+
+ReadCounter = Callable[[], int | None]
+Execute = Callable[[float], int]
+
+
+@dataclass(frozen=True)
+class Idle:
+    """What a device draws without work, and the time between two steps of its counter."""
+
+    watts: float
+    step_s: float
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The moment at which the counter was seen to step, and how long before that it was last looked at."""
+
+    energy_mj: int
+    at_s: float
+    gap_s: float
+    executions: int
+
+
+@dataclass(frozen=True)
+class EnergyReading:
+    """Energy of repeated executions.
+
+    Args:
+        executions: how many the loop held.
+        seconds: how long it took.
+        unknown: half-width of the 95 % interval, relative, as far as it comes of when its ends were seen.
+        end: the step of the counter at which the loop ended.
+    """
+
+    energy: Energy
+    executions: int
+    seconds: float
+    unknown: float
+    end: Edge
+
+    def as_details(self) -> dict[str, Any]:
+        """Return what is stored in a timing's details."""
+        return {
+            "energy_executions": self.executions,
+            "energy_seconds": self.seconds,
+            "energy_uncertainty": round(self.unknown, 5),
+        }
+
+
+class EnergyUnavailableError(Exception):
+    """Say why energy cannot be told of a device."""
+
+
+def measure_idle(read_mj: ReadCounter) -> Idle:
+    """Return the watts of a device without work, and the shortest time between steps of its counter.
+
+    Raises:
+        EnergyUnavailableError: the counter does not move.
+    """
+    edges = [_edge(read_mj, _rest)]
+    while edges[-1].at_s - edges[0].at_s < IDLE_S:
+        edges.append(_edge(read_mj, _rest))
+    return Idle(_watts(edges[0], edges[-1]), min(later.at_s - earlier.at_s for earlier, later in pairwise(edges)))
+
+
+def measure_energy(
+    execute: Execute,
+    read_mj: ReadCounter,
+    idle: Idle,
+    most_s: float,
+    target: float = 0.0,
+    last: Edge | None = None,
+) -> EnergyReading:
+    """Return the energy of one execution.
+
+    Args:
+        execute: runs executions for about so many seconds, waits for them, returns how many they were.
+        read_mj: the device's energy counter in millijoules; None where this one reading failed.
+        idle: its power is stored beside the result.
+        most_s: the loop ends with the step of the counter that is nearest to this,
+        target: or sooner, where no more than this part of it is unknown. Both of its ends are taken right at a step.
+        last: where the device has worked until just now, the step at which that ended: the loop begins there.
+
+    Raises:
+        EnergyUnavailableError: the counter does not move.
+    """
+    if last is None or time.perf_counter() - last.at_s > last.gap_s + FOLLOWS_S:
+        execute(COARSE_S)  # the clocks rise before the loop proper
+        last = _edge(read_mj, lambda: execute(FINE_S))
+    start = end = last
+    executions, unknown, step_s = 0, math.inf, idle.step_s
+    while end.at_s - start.at_s < most_s - step_s / 2 and unknown > target:
+        while time.perf_counter() - end.at_s < (1 - NEAR) * step_s - COARSE_S:
+            executions += execute(COARSE_S)
+        before, end = end, _edge(read_mj, lambda: execute(FINE_S), end)
+        executions += end.executions
+        step_s = min(step_s, end.at_s - before.at_s)  # a step that came sooner was missed among the longer executions
+        unknown = LIKELY * (start.gap_s + end.gap_s) / 2 / (end.at_s - start.at_s)
+    watts, seconds = _watts(start, end), end.at_s - start.at_s
+    return EnergyReading(Energy(watts * seconds / executions, watts, idle.watts), executions, seconds, unknown, end)
+
+
+def _rest() -> int:
+    time.sleep(FINE_S)
+    return 0
+
+
+def _watts(start: Edge, end: Edge) -> float:
+    if end.energy_mj < start.energy_mj:
+        raise EnergyUnavailableError("the energy counter of the device went backwards")
+    return (end.energy_mj - start.energy_mj) / 1000 / (end.at_s - start.at_s)
+
+
+def _edge(read_mj: ReadCounter, work: Callable[[], int], last: Edge | None = None) -> Edge:
+    """Work until the counter steps, and return when and where; a reading that failed is no step.
+
+    Args:
+        last: the step before, where the counter was not looked at since.
+    """
+    began, executions = time.perf_counter(), 0
+    known, looked_s = (read_mj(), began) if last is None else (last.energy_mj, last.at_s)
+    while True:
+        executions += work()
+        now, energy = time.perf_counter(), read_mj()
+        if energy is not None:
+            if known is not None and energy != known:
+                return Edge(energy, now, now - looked_s, executions)
+            known, looked_s = energy, now
+        if now - began > EDGE_LIMIT_S:
+            raise EnergyUnavailableError("the energy counter of the device does not move")

@@ -1,0 +1,92 @@
+"""What identifies a measuring method, so that timings of different methods are never mixed or compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from cuprof.backends.contract import ReadingOptions
+from cuprof.backends.registry import get_spec
+from cuprof.config.model import MeasureConfig
+from cuprof.core.records import Measure
+from cuprof.plan.identity import method_hash
+from cuprof.worker.stopping import StoppingRule
+
+METHOD_VERSION = 4
+"""Raised whenever sampling, rotation, exclusion or summary changes what a number means."""
+
+RELEVANT: dict[Measure, tuple[str, ...]] = {
+    Measure.COLD: ("flush", "blocking", "graph", "timer", "interleave", "energy", "energy_seconds"),
+    Measure.HOT: ("blocking", "graph", "timer", "interleave", "energy", "energy_seconds"),
+    Measure.TOTAL: ("host_memory", "interleave", "energy", "energy_seconds"),
+}
+"""The settings that decide what a number of this measure means, or what is taken along with it."""
+SAMPLING = (
+    "target", "confidence", "min_samples", "max_samples", "max_seconds", "patience_seconds", "warmup",
+    "settle_seconds", "clock_tolerance",
+)  # fmt: skip
+"""The settings that decide how sure it is, and which samples count."""
+
+
+def methods(config: MeasureConfig, backend: str) -> dict[Measure, str]:
+    """Return the method's hash for every measure that is asked for and that the back end offers."""
+    offered = get_spec(backend).measures
+    return {measure: _hash(measure, config, backend) for measure in map(Measure, config.modes) if measure in offered}
+
+
+def version(backend: str) -> str:
+    """Return the version of the method on a back end, as it is stored in the details of every timing."""
+    return f"{METHOD_VERSION}.{get_spec(backend).timing_version}"
+
+
+def ignored_settings(config: MeasureConfig, backends: Iterable[str]) -> tuple[str, ...]:
+    """Return the settings that were changed from their defaults and that none of these back ends heeds."""
+    unused = [get_spec(backend).unheeded for backend in backends]
+    unheeded = frozenset.intersection(*unused) if unused else frozenset()
+    plain = MeasureConfig()
+    return tuple(
+        each.name
+        for each in fields(config)
+        if each.name in unheeded and getattr(config, each.name) != getattr(plain, each.name)
+    )
+
+
+def relevant_settings(measure: Measure, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a sweep's settings that decide what a number of this measure means."""
+    return _in_effect({name: settings[name] for name in RELEVANT[measure] if name in settings})
+
+
+def _hash(measure: Measure, config: MeasureConfig, backend: str) -> str:
+    spec = get_spec(backend)
+    names = {*RELEVANT[measure], *SAMPLING} - spec.unheeded
+    settings = _in_effect({name: getattr(config, name) for name in sorted(names)})
+    return method_hash({"measure": measure.value, "version": [METHOD_VERSION, spec.timing_version], **settings})
+
+
+def _in_effect(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without the length of a loop for energy that is not measured."""
+    return {name: value for name, value in settings.items() if name != "energy_seconds" or settings.get("energy")}
+
+
+def stopping_rule(config: MeasureConfig) -> StoppingRule:
+    """Return the stopping rule that the settings ask for."""
+    return StoppingRule(
+        target=config.target,
+        confidence=config.confidence,
+        min_samples=config.min_samples,
+        max_samples=config.max_samples,
+        max_ns=config.max_seconds * 1e9,
+        patience_ns=config.patience_seconds * 1e9,
+    )
+
+
+def reading_options(config: MeasureConfig) -> ReadingOptions:
+    """Return how single executions are timed."""
+    return ReadingOptions(
+        flush=config.flush,
+        blocking=config.blocking,
+        pinned=config.host_memory == "pinned",
+        graph=config.graph,
+        cupti=config.timer == "cupti",
+    )

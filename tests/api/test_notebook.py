@@ -1,0 +1,65 @@
+"""What a notebook shows: a bar while trials run, a table afterwards."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cuprof.api.comparison import Comparison
+from cuprof.cli.terminal.progress import NotebookProgress, make_observer
+from cuprof.core.project import Project
+from cuprof.core.records import Outcome, State
+from cuprof.report.load import load_study
+from tests.report.study_data import Made, fill, open_store
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what a stand-in for IPython has displayed, the newest state last."""
+    states: list[str] = []
+
+    def display(content: str, display_id: bool) -> Any:
+        states.append(content)
+        return SimpleNamespace(update=states.append)
+
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(HTML=str, display=display))
+    return states
+
+
+def test_a_notebook_shows_a_bar_that_advances(shown: list[str]) -> None:
+    trial: Any = SimpleNamespace(label="f/<mine>", expected="right")
+    with make_observer() as observer:
+        assert isinstance(observer, NotebookProgress)
+        observer.started(4, ["stored"])
+        observer.trial_started(trial, "time")
+        assert '<progress value="1" max="4">' in shown[-1]
+        assert "timing f/&lt;mine&gt;" in shown[-1]
+        observer.trial_finished(trial, Outcome("0" * 32, State.WRONG_RESULT, "off by <one>"))
+        assert '<progress value="2" max="4">' in shown[-1]
+        assert "WRONG f/&lt;mine&gt;: off by &lt;one&gt;" in shown[-1]
+        observer.finished(7)
+    assert "sweep 7: 0 measured, 1 stored before, 1 failed" in shown[-1]
+
+
+def test_a_comparison_is_a_table_with_verdicts(tmp_path: Path) -> None:
+    made = (
+        Made("base", 20.0, tune={"block": 64}),
+        Made("fast<er>", 5.0, tune={"block": 64}),
+        Made("broken", tune={"block": 64}, state=State.WRONG_RESULT, message="sum[0] = 1 & 2"),
+    )
+    with open_store(tmp_path) as store:
+        study = load_study(store, sweep_id=fill(store, made, baseline="base"))
+    comparison = Comparison(study, Project(tmp_path), tmp_path / "pages")
+    html = comparison._repr_html_()
+    assert html.count("<tr>") == 4
+    assert "fast&lt;er&gt;" in html
+    assert "sum[0] = 1 &amp; 2" in html
+    assert [row["variant"] for row in comparison.rows] == ["base", "fast<er>", "broken"]
+    assert comparison.verdicts == {"fast<er>": "faster", "broken": "wrong_result"}
+    assert "base (base)" in str(comparison)
+    assert comparison.report(tmp_path / "here").is_file()

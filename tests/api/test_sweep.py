@@ -1,0 +1,131 @@
+"""A file that calls cuprof.compare is swept as any family is: checked, stored, resumed, reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cuprof.core.project import Project
+from tests.conftest import Result
+
+FILE = """
+import numpy as np
+import cuprof
+
+def mine(x):
+    return x * np.float32(2)
+
+def wrong(x):
+    return x * np.float32(2.01)
+
+@cuprof.kernel(times=[1, 2])
+def tuned(x, times):
+    for _ in range(times):
+        y = x + x
+    return y
+
+def inputs(rng, n=64):
+    return rng.random(n, np.float32)
+
+cuprof.compare(mine, wrong, tuned, inputs=inputs, reference=lambda x: 2 * x)
+"""
+QUICK = ("measure=quick", "measure.modes=[cold]", "measure.max_seconds=0.01", "measure.settle_seconds=0", "report=none")
+
+
+FUNCTIONS_IN_C = """
+import numpy as np
+import cuprof
+
+def inputs(rng, n=64):
+    return {"x": rng.random(n, np.float32), "y": np.empty(n, np.float32), "count": np.int32(n)}
+
+BODY = "(const float *x, float *y, int n) { for (int i = 0; i < n; i += STEP) y[i] = 2 * x[i]; "
+right = cuprof.kernel("right", source="int right" + BODY + "return 0; }", compiler="gcc", STEP=[1])
+plain = cuprof.kernel("plain", source='extern "C" void plain' + BODY + "}", compiler="g++", STEP=[1])
+half = cuprof.kernel("half", source="void half" + BODY + "}", compiler="gcc", STEP=[2])
+fails = cuprof.kernel("fails", source="int fails" + BODY + "return 7; }", compiler="gcc", STEP=[1])
+cuprof.compare(right, plain, half, fails, inputs=inputs, outputs="y", reference=lambda x: 2 * x)
+"""
+
+
+@pytest.fixture
+def file(project: Project) -> Path:
+    path = project.root / "mine.py"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def test_it_is_checked_stored_and_not_measured_again(file: Path, cli: Callable[..., Result]) -> None:
+    done = cli("sweep", "mine.py", *QUICK, "output=json")
+    assert done.exit_code == 1
+    trials = json.loads(done.out)["trials"]
+    assert [(trial["variant"], trial["state"]) for trial in trials] == [
+        ("mine", "ok"), ("wrong", "wrong_result"), ("tuned", "ok"), ("tuned", "ok"),
+    ]  # fmt: skip
+    assert [trial["tunables"] for trial in trials[2:]] == [{"times": 1}, {"times": 2}]
+    assert "float32: 8·√terms·eps" in trials[1]["message"]
+    assert "results are stored in" in done.err
+    file.write_text(FILE.replace("2.01", "2"), encoding="utf-8")
+    again = cli("sweep", "mine.py", *QUICK)
+    assert again.exit_code == 0
+    assert "4 trials, 3 of them stored already" in again.err
+    assert cli("report", "mine.py").out.strip().endswith("mine.html")
+
+
+def test_settings_choose_of_it(file: Path, cli: Callable[..., Result]) -> None:
+    done = cli(
+        "sweep", "mine.py", "variants=tuned", "tune.times=2", "problem.n=32", *QUICK, "dry_run=true", "output=json"
+    )
+    assert [row["label"] for row in json.loads(done.out)] == ["mine/tuned · n=32 · times=2"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("rng.random(n, np.float32)", "1 / 0", "inputs() at n=64 raised ZeroDivisionError: division by zero (mine.py,"),
+        ("reference=lambda x: 2 * x", "axes=3", "unknown argument or problem axis 'axes' of family mine"),
+        ("reference=lambda x: 2 * x", "tolerence=1e-3", "one or a list of them; did you mean tolerance=?"),
+        ("reference=lambda x: 2 * x", "inplace=1", "problem axis 'inplace' of family mine: did you mean in_place"),
+        ("reference=lambda x: 2 * x", "reference='f'", "reference is of type str; give the function itself (mine.py,"),
+        ("times=[1, 2]", "times=[]", "tunable times is []"),
+        ("import numpy as np", "import numpyy as np", "mine.py raised ModuleNotFoundError"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_one_line(file: Path, cli: Callable[..., Result], old: str, new: str, told: str) -> None:
+    file.write_text(FILE.replace(old, new), encoding="utf-8")
+    done = cli("sweep", "mine.py", *QUICK)
+    assert done.exit_code == 2
+    assert told in done.err
+    assert done.err.count("error:") == 1
+
+
+def test_a_file_may_have_any_name(file: Path, cli: Callable[..., Result]) -> None:
+    file.rename(file.with_name("größe 2.py"))
+    assert cli("sweep", "größe 2.py", "variants=tuned", *QUICK).exit_code == 0
+    assert cli("report", "größe 2.py").out.endswith("gr_e_2.html\n")
+
+
+def test_functions_in_c_are_called(file: Path, cli: Callable[..., Result]) -> None:
+    file.write_text(FUNCTIONS_IN_C, encoding="utf-8")
+    done = cli("sweep", "mine.py", *QUICK, "output=json")
+    states = {trial["variant"]: trial["state"] for trial in json.loads(done.out)["trials"]}
+    assert states == {"right": "ok", "plain": "ok", "half": "wrong_result", "fails": "launch_error"}
+
+
+def test_a_reference_that_raises_is_no_variants_fault(file: Path, cli: Callable[..., Result]) -> None:
+    file.write_text(FILE.replace("lambda x: 2 * x", "lambda x: x[1000]"), encoding="utf-8")
+    done = cli("sweep", "mine.py", *QUICK, "output=json")
+    assert done.exit_code == 1
+    assert {trial["state"] for trial in json.loads(done.out)["trials"]} == {"skipped"}
+    assert done.err.count("failed: the family's reference() at n=64 raised IndexError") == 1
+    assert "(mine.py, line 20, in <lambda>)" in done.err
+
+
+def test_inputs_that_end_their_process_are_told(file: Path, cli: Callable[..., Result]) -> None:
+    file.write_text(FILE.replace("return rng", "import os; os.abort(); return rng"), encoding="utf-8")
+    done = cli("sweep", "mine.py", *QUICK)
+    assert done.exit_code == 2
+    assert "SIGABRT" in done.err

@@ -1,0 +1,81 @@
+"""cuprof check: what compiles for an architecture, and what does not, by file and line; no GPU is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cuprof.core.project import Project
+from tests.conftest import Result
+
+pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
+
+FILE = """
+import numpy as np
+import cuprof
+
+def inputs(rng, n=64):
+    return {"y": np.empty(n, np.float32), "x": rng.random(n, np.float32), "n": np.int32(n)}
+
+twice = cuprof.kernel("twice", source="twice.cu", threads="n", block_size_x=[32, 64], REAL=["float", "double"])
+cuprof.compare(twice, inputs=inputs, outputs="y", reference=lambda x: 2 * x)
+"""
+SOURCE = (
+    '#include "half.cuh"\nextern "C" __global__ void twice(float *y, const float *x, int n) { y[0] = two() * x[0]; }\n'
+)
+
+
+@pytest.fixture
+def folder(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CUPROF_CACHE", str(project.root / "cache"))
+    (project.root / "mine.py").write_text(FILE)
+    (project.root / "twice.cu").write_text(SOURCE)
+    (project.root / "half.cuh").write_text(
+        "__device__ float one() { return 1; }\n__device__ REAL two() { return 2; }\n"
+    )
+    return project.root
+
+
+def test_all_choices_of_tunables_are_compiled(folder: Path, cli: Callable[..., Result]) -> None:
+    done = cli("check", "mine.py")
+    assert (done.exit_code, done.out) == (0, "4 of 4 programs compile for sm_90\n")
+
+
+def test_what_is_refused_is_told_once_by_file_and_line(folder: Path, cli: Callable[..., Result]) -> None:
+    (folder / "half.cuh").write_text("\n__device__ REAL two() { return undefined; }\n")
+    done = cli("check", "mine.py", "tune.REAL=float", "--arch", "sm_80")
+    assert (done.exit_code, done.out) == (1, "0 of 2 programs compile for sm_80\n")
+    assert done.err.count("failed:") == 1
+    assert 'and 1 more: NVRTC refused twice.cu for sm_80: half.cuh(2): error: identifier "undefined"' in done.err
+
+
+@pytest.mark.parametrize(
+    ("launched", "compiled", "there"),
+    [
+        ("twcie", "twice", "twice"),
+        ("twice", "ns::twice", "ns::twice(float*, float const*, int)"),
+        ("twice", "template", "none; a template is named with its arguments"),
+    ],
+)
+def test_a_kernel_that_is_not_there_is_told(
+    folder: Path, cli: Callable[..., Result], launched: str, compiled: str, there: str
+) -> None:
+    plain = SOURCE.replace('extern "C" ', "")
+    texts = {
+        "twice": SOURCE,
+        "ns::twice": f"namespace ns {{\n{plain}}}\n",
+        "template": plain.replace("__gl", "template <typename T> __gl"),
+    }
+    (folder / "twice.cu").write_text(texts[compiled])
+    (folder / "mine.py").write_text(FILE.replace('kernel("twice"', f'kernel("{launched}"'))
+    done = cli("check", "mine.py")
+    assert (done.exit_code, done.out) == (1, "0 of 4 programs compile for sm_90\n")
+    assert f"twice.cu has no kernel {launched}; there are {there}" in done.err
+
+
+def test_an_architecture_that_nobody_knows_is_told(folder: Path, cli: Callable[..., Result]) -> None:
+    done = cli("check", "mine.py", "--arch", "sm_1")
+    assert done.exit_code == 2
+    assert "unknown architecture 'sm_1'; this compiler knows sm_" in done.err

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cuprof.cli.terminal.comparison import comparison_lines, markdown_lines, print_comparison, summary
+from cuprof.comparison import Comparison, Entry, Options, Side, compare
+from cuprof.core.point import Point
+from cuprof.core.records import Measure, State
+from cuprof.statistics import Series
+
+
+def side(kind: str, times: dict[int, float], seed: int, **changes: object) -> Side:
+    rng = np.random.default_rng(seed)
+    entries = [
+        Entry(
+            "reduction",
+            "last|warp",
+            Point(n=n, dtype="float32"),
+            Point(block=64),
+            "cuda",
+            "Test GPU",
+            "d",
+            identity=f"{seed} {n}",
+            series={Measure.COLD: Series(1000 * time * (1 + 0.003 * rng.standard_normal(60)))},
+        )
+        for n, time in times.items()
+    ]
+    return Side(kind, "sweep", f"sweep {seed}", [*entries, *changes.pop("more", ())], **changes)  # type: ignore[arg-type, misc]
+
+
+@pytest.fixture
+def found() -> Comparison:
+    return comparison()
+
+
+def comparison() -> Comparison:
+    gone = Entry("reduction", "gone", Point(n=1), Point())
+    broken = Entry("reduction", "last|warp", Point(n=7), Point(), state=State.CRASHED, message="SIGSEGV while timing")
+    right = Entry("reduction", "last|warp", Point(n=7), Point(), series={Measure.COLD: Series(np.ones(9))})
+    base = side("1", {1024: 50.0, 2048: 90.0, 4096: 200.0}, 1, more=(gone, right), notes=("sweep 1 is not finished",))
+    new = side("2", {1024: 53.0, 2048: 80.0, 4096: 200.1}, 2, more=(broken,))
+    return compare(base, new, Options(noise=0.001))
+
+
+def test_the_table_says_the_worst_first_within_its_width(found: Comparison) -> None:
+    lines = [line.text for line in comparison_lines(found, 80)]
+    assert max(map(len, lines[:12])) <= 80
+    words = [line.split()[0] for line in lines if line.split() and line.split()[0] in ("SLOWER", "faster", "same")]
+    assert words == ["SLOWER", "faster", "same"]
+    assert any(line.startswith("BROKEN reduction/last|warp · n=7: crashed: SIGSEGV") for line in lines)
+    assert any("1 only in BASE: reduction/gone" in line for line in lines)
+    assert "warning: sweep 1 is not finished" in lines
+    assert any(
+        "at most 5.0% (Holm), where the machine's noise between sweeps is no larger than that; 0 of 3 paired" in line
+        for line in lines
+    )
+    assert "noise between sweeps (standard deviation): 0.1% of a time, as given by --noise" in lines
+    assert lines[-1] == summary(found) == "1 slower, 1 faster, 1 same, 1 broken"
+
+
+def test_the_reason_is_told_of_what_could_run_on_neither_side(found: Comparison) -> None:
+    skipped = Entry("reduction", "x", Point(n=8), Point(), state=State.SKIPPED, message="no GPU")
+    sides = [replace(each, entries=[*each.entries, skipped]) for each in (found.base, found.new)]
+    lines = [line.text for line in comparison_lines(compare(*sides, Options(noise=0.001)), 80)]
+    assert "1 skipped on both sides: no GPU" in lines
+
+
+def test_numbers_are_whole_at_any_width(found: Comparison) -> None:
+    for width in (20, 80, 200):
+        text = "\n".join(line.text for line in comparison_lines(found, width))
+        for row in found.rows:
+            assert f"{row.judgement.low:.4f} to {row.judgement.high:.4f}" in text
+
+
+def test_the_rate_names_each_devices_noise_and_none_within_a_sweep() -> None:
+    def pair(seed: int, together: str = "") -> Side:
+        of = side("1", {1: 50.0, 2: 50.0}, seed)
+        devices = (("Test GPU", False), ("Test CPU", True))
+        entries = [
+            entry._replace(
+                device=name,
+                on_host=on_host,
+                series={Measure.COLD: replace(entry.series[Measure.COLD], rounds=np.arange(60), together=together)},
+            )
+            for entry, (name, on_host) in zip(of.entries, devices, strict=True)
+        ]
+        return replace(of, entries=entries)
+
+    texts = [line.text for line in comparison_lines(compare(pair(1), pair(2)), 80)]
+    assert texts[-4:-2] == [
+        "noise between sweeps on Test GPU (standard deviation): 0.2% and 75 ns of a time (CUDA, one launch): assumed, "
+        "not measured; --noise sets it",
+        "noise between sweeps on Test CPU (standard deviation): 5% of a time (CPU): assumed, not measured; --noise "
+        "sets it",
+    ]
+    text = comparison_lines(compare(pair(1, "a"), pair(2, "a")), 80)[-2].text
+    assert text.endswith("at most 5.0% (Holm); 2 of 2 paired by round")
+
+
+def test_when_nothing_changed_the_last_line_says_so() -> None:
+    base, new = side("1", {1: 50.0}, 1), side("2", {1: 60.0}, 2)
+    new = replace(new, entries=[new.entries[0]._replace(identity=base.entries[0].identity)])
+    found = compare(base, new, Options(noise=0.001))
+    said = "nothing changed between these two sweeps; the differences are noise (1 slower)"
+    assert comparison_lines(found, 80)[-1].text == summary(found) == said
+    assert any(line.text.startswith("SLOWER") for line in comparison_lines(found, 80))
+    assert next(iter(markdown_lines(found))) == f"**{said}**"
+
+
+def test_many_equal_trials_are_counted_unless_asked_for() -> None:
+    times = dict.fromkeys(range(1, 31), 50.0)
+    found = compare(side("1", times, 1), side("2", times, 2), Options(noise=0.0))
+    text = "\n".join(line.text for line in comparison_lines(found, 120))
+    assert "and 30 more that are the same" in text
+    everything = [line.text for line in comparison_lines(found, 120, everything=True)]
+    assert sum(line.startswith("same") for line in everything) == 30
+
+
+def test_markdown_is_a_table_that_bars_in_names_do_not_break(found: Comparison) -> None:
+    lines = list(markdown_lines(found))
+    assert lines[0] == "**1 slower, 1 faster, 1 same, 1 broken**"
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 5
+    assert all(line.replace("\\|", "").count("|") == table[0].count("|") for line in table)
+
+
+def test_json_has_every_row_and_the_rule(found: Comparison, capsys: pytest.CaptureFixture[str]) -> None:
+    print_comparison(found, "json")
+    data = json.loads(capsys.readouterr().out)
+    assert data["counts"] == {"slower": 1, "faster": 1, "same": 1, "undecided": 0}
+    assert data["rule"] == {"effect": 0.01, "error_rate": 0.05, "correction": "holm"}
+    assert data["noise"] == [
+        {
+            "device": "Test GPU",
+            "source": "stated",
+            "times": [{"of": "", "relative": 0.001, "absolute_ns": 0.0}],
+            "unchanged_trials": 0,
+            "farthest_unchanged_ratio": None,
+            "text": "0.1% of a time, as given by --noise",
+        }
+    ]
+    assert (data["exit_code"], data["broken"][0]["state"]) == (1, "crashed")
+    row = next(row for row in data["rows"] if row["verdict"] == "slower")
+    assert row["low"] < row["ratio"] < row["high"]
+    assert row["base"]["problem"] == {"n": 1024, "dtype": "float32"}
+    assert row["base_ns"] == pytest.approx(50_000, rel=0.01)

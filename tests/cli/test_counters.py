@@ -1,0 +1,36 @@
+"""Counters as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuprof.cli.terminal.counters import CounterRow, counter_lines, format_value
+
+
+def test_numbers_are_aligned_whole_and_explained() -> None:
+    rows = [
+        CounterRow("scale/split", {"launch__grid_dim_z": 9.0, "dram__bytes_read.sum": 16780288.0, "x.y": "text"}),
+        CounterRow("scale/fused", {"launch__grid_dim_z": 1.0, "dram__bytes_read.sum": None}),
+        CounterRow("scale/broken", note="crashed"),
+    ]
+    metrics = ["launch__grid_dim_z", "dram__bytes_read.sum", "x.y"]
+    lines = counter_lines(rows, metrics, {"dram__bytes_read.sum": "byte"}, 80)
+    assert [line.text for line in lines] == [
+        "trial         [1]         [2]   [3]  note",
+        "────────────  ───  ──────────  ────  ───────",
+        "scale/split     9  16,780,288  text",
+        "scale/fused     1           –     –",
+        "scale/broken                         crashed",
+        "",
+        "[1] launch__grid_dim_z: Blocks of the grid in z: the depth of the grid.",
+        "[2] dram__bytes_read.sum in byte: Bytes read from device memory.",
+        "[3] x.y",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(31.3421, "31.3421"), (0.288524030539563, "0.288524"), (0.0, "0"), (2.0**40, "1,099,511,627,776"), (None, "–")],
+)
+def test_values(value: float | None, text: str) -> None:
+    assert format_value(value) == text

@@ -1,0 +1,352 @@
+"""The Hydra plumbing with tasks of its own: axes, jobs, launchers, exit codes, the project's configuration."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cuprof.cli.hydra_app import compose, run
+from cuprof.cli.main import main
+from cuprof.config.build import list_settings
+from cuprof.config.explain import COMPLETE
+from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
+from cuprof.core.project import Project, bundled
+from tests.cli import tasks
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_axes_stay_in_one_job(project: Project) -> None:
+    argv = ["problem.n=2**20,2**24", "tune.block=64,128", "variants=sequential,last_warp"]
+    assert run("sweep", argv, tasks.note) == 0
+    (facts,) = tasks.noted(project.root)
+    assert facts["experiment"] == "reduction"
+    assert facts["problem"] == {"n": ["2**20", "2**24"], "dtype": ["float32"]}
+    assert facts["tune"] == {"block": [64, 128]}
+    assert facts["variants"] == ["sequential", "last_warp"]
+    assert (
+        facts["command_line"] == "cuprof sweep 'problem.n=2**20,2**24' tune.block=64,128 variants=sequential,last_warp"
+    )
+    assert facts["project"] == str(project.root)
+
+
+def test_one_job_leaves_no_files(project: Project) -> None:
+    before = files(project.root)
+    assert run("sweep", ["problem.n=1,2"], tasks.note) == 0
+    assert files(project.root) - before == {"noted-0.005.json"}
+
+
+def test_the_process_is_left_as_it_was(project: Project) -> None:
+    argv, environment = list(sys.argv), dict(os.environ)
+    run("sweep", [], tasks.note)
+    assert (sys.argv, dict(os.environ)) == (argv, environment)
+
+
+@pytest.mark.parametrize("launcher", ["basic", "joblib"])
+def test_a_list_on_another_key_makes_jobs(project: Project, launcher: str) -> None:
+    secret = "store.url='postgresql://me:hunter2@host/base'"
+    argv = ["measure=quick,precise", "problem.n=1,2", f"hydra/launcher={launcher}", secret]
+    assert run("sweep", argv, tasks.note) == 0
+    assert [path for path in (project.root / "db").rglob("*") if path.is_file() and "hunter2" in path.read_text()] == []
+    facts = tasks.noted(project.root)
+    assert [each["target"] for each in facts] == [0.001, 0.02]
+    assert all(each["problem"] == {"n": [1, 2], "dtype": ["float32"]} for each in facts)
+    outside = {name for name in files(project.root) if not name.startswith(("db/jobs/", "noted-", "cuprof.toml"))}
+    assert outside == set()
+
+
+@pytest.mark.parametrize("launcher", ["basic", "joblib"])
+@pytest.mark.parametrize(("task", "code"), [(tasks.fail_when_quick, 1), (tasks.refuse_when_quick, 2)])
+def test_a_failing_job_fails_the_command_and_stops_no_other(
+    project: Project, capfd: pytest.CaptureFixture[str], launcher: str, task: object, code: int
+) -> None:
+    argv = ["measure=quick,precise", f"hydra/launcher={launcher}"]
+    assert run("sweep", argv, task) == code  # type: ignore[arg-type]
+    assert 0.001 in [each["target"] for each in tasks.noted(project.root)]
+    if code == 2 and launcher == "basic":  # joblib's processes write to the terminal they were started on
+        assert "error: not quick\n" in capfd.readouterr().err
+
+
+def test_a_job_that_leaves_no_record_counts_as_failed(project: Project) -> None:
+    argv = ["measure=precise,quick", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
+    try:
+        code = run("sweep", argv, tasks.vanish_when_quick)
+    except Exception as error:  # loky tells of workers that die
+        assert "terminated" in str(error).lower() or "killed" in str(error).lower()  # noqa: PT017
+    else:
+        assert code == 1
+
+
+@pytest.mark.slow
+def test_a_command_ends_with_its_jobs_and_does_not_wait_for_the_launchers_processes(project: Project) -> None:
+    words = ("problem.n=2**10", "variants=cpu_numpy", "node=0,1", "hydra/launcher=joblib", "dry_run=true")
+    command = [sys.executable, "-m", "cuprof", "sweep", *words]
+    # Those wait five minutes for more to do.
+    done = subprocess.run(command, cwd=project.root, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("cpu_numpy") >= 2
+
+
+def test_an_error_in_the_task_is_one_line(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sweep", ["measure=quick"], tasks.refuse_when_quick) == 2
+    assert capsys.readouterr().err == "error: not quick\n"
+
+
+def test_an_unexpected_error_is_raised(project: Project) -> None:
+    with pytest.raises(ZeroDivisionError, match="broken"):
+        run("sweep", [], tasks.break_down)
+
+
+@pytest.mark.parametrize("argv", [[], ["-m"]])
+def test_an_interrupt_ends_all(project: Project, argv: list[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run("sweep", argv, tasks.interrupt)
+
+
+def test_options_may_stand_anywhere(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sweep", ["measure=quick", "--cfg", "job", "problem.n=7", "-p", "problem"], tasks.break_down) == 0
+    out = capsys.readouterr().out
+    assert "'n':\n- 7\n" in out
+    assert "target" not in out
+
+
+def test_info_shows_the_projects_configuration_first(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    (project.root / "conf").mkdir()
+    assert run("sweep", ["--info", "searchpath"], tasks.break_down) == 0
+    out = capsys.readouterr().out
+    assert 0 < out.index("project ") < out.index("main ")
+
+
+def test_bare_info_may_be_followed_by_a_setting(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("sweep", ["--info", "measure=quick"], tasks.break_down) == 0
+    assert "measure: quick" in capsys.readouterr().out
+
+
+def test_the_projects_files_hide_the_bundled_ones(project: Project) -> None:
+    folder = project.root / "conf" / "experiment"
+    folder.mkdir(parents=True)
+    text = "family: mine\nproblem: {size: [2**10, 12]}\n"
+    (folder / "reduction.yaml").write_text("# @package _global_\n" + text)
+    (folder / "mine.yaml").write_text("# @package _global_\ndefaults:\n  - override /measure: quick\n" + text)
+    assert run("sweep", [], tasks.note) == 0
+    assert run("sweep", ["experiment=mine"], tasks.note) == 0
+    hidden, mine = tasks.noted(project.root)
+    assert (hidden["composed"], hidden["problem"]) == ("mine", {"size": ["2**10", 12]})
+    assert (mine["experiment"], mine["target"]) == ("mine", 0.02)
+
+
+def test_a_folder_of_configuration_can_be_added(project: Project, tmp_path: Path) -> None:
+    extra = tmp_path / "extra" / "experiment"
+    extra.mkdir(parents=True)
+    (extra / "added.yaml").write_text("# @package _global_\nfamily: added\n")
+    assert run("sweep", ["experiment=added", "--config-dir", str(extra.parent)], tasks.note) == 0
+    assert tasks.noted(project.root)[0]["composed"] == "added"
+
+
+def test_axes_of_an_experiment_can_be_taken_away(project: Project) -> None:
+    assert run("sweep", ["~problem", "variants=cpu_numpy"], tasks.note) == 0
+    assert tasks.noted(project.root)[0]["problem"] == {}
+
+
+def test_a_family_without_an_experiment_takes_nothing_of_the_default_one(project: Project) -> None:
+    assert run("sweep", ["family=meta"], tasks.note) == 0
+    (facts,) = tasks.noted(project.root)
+    assert (facts["composed"], facts["experiment"], facts["problem"]) == ("meta", "", {})
+    assert compose(["family=meta"], project).baseline == ""
+
+
+def test_several_families_make_jobs_without_the_default_experiment(project: Project) -> None:
+    assert run("sweep", ["family=one,two"], tasks.name_experiment) == 0
+    assert (project.root / "experiments.txt").read_text() == "\n\n"
+
+
+def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Project) -> None:
+    text = (bundled("conf") / "config.yaml").read_text().replace("  - experiment: reduction\n", "")
+    (project.root / "conf").mkdir()
+    (project.root / "conf" / "plain.yaml").write_text(text)
+    assert run("sweep", ["-cn", "plain", "family=meta"], tasks.note) == 0
+    assert tasks.noted(project.root)[0]["composed"] == "meta"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["experiment=reducton"], "unknown experiment 'reducton': did you mean reduction"),
+        (["measure=quik"], "unknown measure 'quik': did you mean quick"),
+        (["measure=quick,quik"], "unknown measure 'quik': did you mean quick"),
+        (["exprimnt=x"], "unknown setting 'exprimnt': did you mean experiment"),
+        (["n=8"], "unknown setting 'n' (an axis is problem.n=…, a tunable tune.n=…)"),
+        (
+            ["a.cu"],
+            "'a.cu' is a kernel's source; a Python file says how it is launched: cuprof.kernel(NAME, ",
+        ),
+        (["a.py", "b.py"], "a.py, b.py: one is taken at a time"),
+        (["measure.targt=1"], "unknown setting 'measure.targt': did you mean measure.target"),
+        (["~foo"], "unknown setting to delete 'foo'"),
+        (["hydra/launcher=nowhere", "measure=quick,hot"], "unknown hydra/launcher 'nowhere'"),
+        (["measure.target=interval(0.1,0.2)"], "does not support sweep type"),
+        (["--config-dir", "/nowhere"], "'/nowhere' not found"),
+        (["-cn", "other"], "there is no configuration file other.yaml"),
+        (["--dry-run"], "settings have no dashes; write dry_run=…"),
+        (["--retry=all"], "write retry=all"),
+        (["--multirn"], "did you mean --multirun"),
+        (["-x"], "settings are written key=value; see cuprof sweep --help"),
+        (["--cfg"], "expected one argument"),
+        (["--cfg", "jobb"], "invalid choice: 'jobb'"),
+        (["reduction"], "settings are written key=value"),
+        (["problem.n.x=3"], "problem.n is an axis and has no parts; write problem.n=VALUE"),
+        (["variants.x=3"], "variants is an axis and has no parts"),
+        (["measure.modes.x=3"], "the settings do not compose: invalid literal"),
+        (["--resolve"], "--resolve is about what --cfg shows; add --cfg job"),
+        (["-p", "measure"], "--package is about what --cfg shows"),
+        (["--cfg", "job", "-m"], "--multirun and --cfg exclude each other"),
+        (["--experimental-rerun=x"], "unknown option --experimental-rerun=x"),
+        (["hydra.run.dir=/proc/foo"], "/proc/foo cannot be used: No such file or directory"),
+        (["-m", "hydra.sweep.dir=/proc/x"], "/proc/x cannot be used: No such file or directory"),
+        (["--run", "measure=quick,hot"], "leave --run out"),
+    ],
+)
+def test_what_does_not_compose_is_one_line_and_runs_nothing(project: Project, argv: list[str], message: str) -> None:
+    with pytest.raises(CuprofError) as caught:
+        run("sweep", argv, tasks.break_down)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+    assert not (project.root / "db" / "cuprof.sqlite").exists()
+
+
+def test_a_broken_file_of_configuration_is_named(project: Project) -> None:
+    folder = project.root / "conf" / "experiment"
+    folder.mkdir(parents=True)
+    (folder / "broken.yaml").write_text("# @package _global_\nfamily: [unclosed\n")
+    with pytest.raises(CuprofError, match=r"broken\.yaml"):
+        run("sweep", ["experiment=broken"], tasks.note)
+
+
+@pytest.mark.parametrize("choice", ["experiment=bytes", "measure=bytes"])
+def test_a_file_of_configuration_that_is_no_text_is_named(project: Project, tmp_path: Path, choice: str) -> None:
+    file = tmp_path / "extra" / choice.partition("=")[0] / "bytes.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"bytes\.yaml is not UTF-8 text: invalid start byte"):
+        run("sweep", [choice, "--config-dir", str(tmp_path / "extra")], tasks.break_down)
+
+
+def test_what_goes_wrong_inside_a_task_is_not_put_on_the_configuration(project: Project) -> None:
+    with pytest.raises(FileNotFoundError):
+        run("sweep", [], tasks.open_nothing)
+    with pytest.raises(FileNotFoundError):
+        run("sweep", ["-m"], tasks.open_nothing)
+
+
+def test_a_part_that_is_not_there_is_one_line(project: Project, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "--cfg", "job", "-p", "nope"]) == 2
+    assert capfd.readouterr().err == "error: package 'nope' not found in config\n"
+
+
+def test_an_experiment_with_an_unknown_key_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = project.root / "conf" / "experiment"
+    folder.mkdir(parents=True)
+    (folder / "odd.yaml").write_text("# @package _global_\nfamily: x\nmeasure: {max_second: 3}\n")
+    assert run("sweep", ["experiment=odd"], tasks.break_down) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: unknown setting 'measure.max_second': did you mean measure.max_seconds or ")
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [("family: x\n", ()), ("family: x\n", ("problem.n=4",)), ("defaults: [override /measure: quick]\nfamily: x\n", ())],
+)
+def test_an_experiment_without_its_package_line_is_named(
+    project: Project, capsys: pytest.CaptureFixture[str], text: str, settings: tuple[str, ...]
+) -> None:
+    folder = project.root / "conf" / "experiment" / "own"
+    folder.mkdir(parents=True)
+    (folder / "nopkg.yaml").write_text(text)
+    code = main(["sweep", "experiment=own/nopkg", *settings])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (code, line) == (2, "error: experiment/own/nopkg.yaml lacks its first line '# @package _global_'")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ["measure=m2", "measure.modes=hot"],
+            "measure/m2.yaml holds no measure.modes; it must begin with defaults: [default, _self_]",
+        ),
+        (
+            ["measure=m2,quick", "measure.modes=hot"],
+            "the chosen file of measure/ holds no measure.modes; it must begin with defaults: [default, _self_]",
+        ),
+        (["ncu=n2", "ncu.batch=3"], "ncu/n2.yaml holds no ncu.batch; it must begin with defaults: [_base, _self_]"),
+    ],
+)
+def test_a_file_without_the_rest_of_its_group_is_named(project: Project, settings: list[str], message: str) -> None:
+    for name, text in {"measure/m2": "target: 0.1\n", "ncu/n2": "name: n2\n"}.items():
+        file = project.root / "conf" / f"{name}.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        run("sweep", settings, tasks.break_down)
+    assert str(caught.value) == message
+
+
+def test_the_complete_file_of_every_group_holds_its_settings() -> None:
+    for group, name in COMPLETE.items():
+        held = yaml.safe_load((bundled("conf") / group / f"{name}.yaml").read_text())
+        assert {f"{group}.{key}" for key in held} == {key for key in list_settings() if key.startswith(f"{group}.")}
+
+
+def test_nearest_names_are_kept_with_the_error(project: Project) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        run("sweep", ["experiment=reducton"], tasks.break_down)
+    assert "reduction" in caught.value.known
+
+
+def test_an_experiment_of_several_runs_each_and_keeps_the_worst_exit_code(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["experiment=all_studies", "measure=quick"]
+    assert run("sweep", argv, tasks.name_experiment) == 0
+    names = (project.root / "experiments.txt").read_text().split()
+    assert names == ["reduction", "cuconv", "convlab", "filter3x3", "cnn_layer"]
+    assert "job 4: experiment=cnn_layer measure=quick" in " ".join(capsys.readouterr().err.split())
+    assert run("sweep", argv, tasks.fail_at_convlab) == 1
+    assert (project.root / "experiments.txt").read_text().split() == 2 * names
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["experiment=all_studies", "problem.n=1"], "problem.n is of one family"),
+        (["experiment=all_studies", "--cfg", "job"], "--cfg and --info show one: write experiment=reduction"),
+        (["experiment=all_studies", "--run"], "leave --run out"),
+    ],
+)
+def test_an_experiment_of_several_says_what_it_cannot(project: Project, argv: list[str], message: str) -> None:
+    with pytest.raises(CuprofError) as caught:
+        run("sweep", argv, tasks.break_down)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["a.sqlite", "with space, comma = and 'quotes'.sqlite", "ends in \\"])
+def test_a_database_is_named_as_in_every_command(project: Project, path: str) -> None:
+    url = f"sqlite:///{project.root}/{path}"
+    assert run("sweep", ["problem.n=1,2", "--store", url], tasks.note) == 0
+    (facts,) = tasks.noted(project.root)
+    assert facts["url"] == url
+
+
+def test_several_threads_may_compose(project: Project) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(lambda budget: compose([f"measure.max_seconds={budget}"], project), range(1, 9))]
+    assert [each.measure.max_seconds for each in found] == [*range(1, 9)]

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+
+
+def test_a_new_project_runs(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mine"
+    assert cli("init", str(folder)).exit_code == 0
+    monkeypatch.chdir(folder)
+    families = {record["family"] for record in json.loads(cli("list", "families", "--json").out)}
+    assert {"scale", "reduction"} <= families
+    settings = ["measure=quick", "variants=numpy", "problem.n=2**12", "output=json"]
+    result = cli("sweep", "experiment=scale", *settings)
+    assert result.exit_code == 0, result.err
+    shown = json.loads(result.out)
+    (trial,) = shown["trials"]
+    assert (trial["state"], trial["problem"]) == ("ok", {"n": 4096})
+    assert Path(shown["report"]).parent == folder / "reports" / "out"
+    assert (folder / "db" / "cuprof.sqlite").exists()
+
+
+def test_the_example_kernel_compiles(tmp_path: Path) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    from cuprof.backends.cuda.nvrtc import NvrtcBuild
+    from cuprof.cli.init import make_project
+    from cuprof.core.errors import MissingDependencyError
+
+    make_project(tmp_path)
+    try:
+        cubin = NvrtcBuild(
+            (tmp_path / "kernels" / "scale" / "plain.cu").read_text(), name="plain.cu", arch="sm_90"
+        ).run()
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    assert cubin.image
+
+
+def test_the_marker_and_the_ignored_files(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli("init", ".")
+    assert result.exit_code == 0
+    assert "cd " not in result.out
+    assert {"cuprof.toml", ".gitignore", "README.md", "kernels", "conf", "db", "experiments", "reports"} == {
+        path.name for path in tmp_path.iterdir()
+    }
+
+
+def test_a_project_is_not_made_twice(cli: Cli, tmp_path: Path) -> None:
+    cli("init", str(tmp_path))
+    result = cli("init", str(tmp_path))
+    assert result.exit_code == 2
+    assert "is a cuprof project already" in result.err
+
+
+def test_nothing_is_written_over(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    result = cli("init", str(tmp_path))
+    assert result.exit_code == 2
+    assert "README.md is there already" in result.err
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+
+
+@pytest.mark.parametrize("argv", [[], ["/proc/nowhere"]])
+def test_bad_input(cli: Cli, argv: list[str]) -> None:
+    result = cli("init", *argv)
+    assert result.exit_code == 2
+    assert result.err.count("\n") == 1

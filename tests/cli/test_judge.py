@@ -1,0 +1,117 @@
+"""The command line of `judge`: what it is given, what it prints, its exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.core.point import Point
+from cuprof.core.project import Project
+from cuprof.core.records import Measure
+from cuprof.judge.report import Candidate, Evidence, Report, Row, Ruling
+from cuprof.statistics.verdict import Judgement, Verdict
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+FAMILY = Path(__file__).parents[1] / "data" / "families" / "vector"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, project: Project) -> list[Any]:
+    """Return what the judge was asked; it answers with one good candidate."""
+    shutil.copytree(FAMILY, project.root / "kernels" / "vector", ignore=shutil.ignore_patterns("__pycache__"))
+    Path("mine.py").touch()
+    requests: list[Any] = []
+
+    def judge(request: Any, *_: Any) -> Report:
+        requests.append(request)
+        row = Row(Point(n=16), Measure.COLD, 2e6, 1e6, Judgement(Verdict.FASTER, 0.5, 0.45, 0.55, False, 0.05))
+        evidence = (Evidence("unusual", "line 3: imports gc, which finds others' objects", counts=False),)
+        good = Candidate("mine.py", "mine", "cpu", "cpu_whole", "", Ruling.GOOD, (row,), evidence)
+        bad = Candidate("bad.py", "", message="adds no variant")
+        return Report("vector", (good, bad), "a process each", refusal="not allowed", noise={"CPU": "5%"})
+
+    monkeypatch.setattr("cuprof.judge.judge", judge)
+    return requests
+
+
+def test_words_are_candidates_settings_and_options(cli: Cli, asked: list[Any], project: Project) -> None:
+    done = cli(
+        "judge", "vector", "problem.n=2**4,2**5", "mine.py", "measure=quick", "--memory-limit", "2G", "--rounds=5"
+    )
+    assert done.err == ""
+    (request,) = asked
+    assert request.family_folder == project.root / "kernels" / "vector"
+    assert request.candidates == (Path("mine.py").resolve(),)
+    assert (request.rounds, request.memory_bytes, request.sandbox) == (5, 2 << 30, "auto")
+    assert request.config.problem == {"n": ("2**4", "2**5")}
+    assert request.config.measure.modes == ("cold",)
+    assert request.config.measure.target == 0.02
+    assert request.config.family == "vector"
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "metrics"),
+    [
+        (("mine.py", "--counters"), "study", 4),
+        (("--counters", "mine.py"), "study", 4),  # the file is no metric set
+        (("mine.py", "--counters", "measure=quick"), "study", 4),
+        (("mine.py", "--counters=memory"), "memory", 13),
+        (("mine.py", "--counters", "launch__grid_size,dram__bytes_read.sum"), "named", 2),
+    ],
+)
+def test_counters_are_a_set_or_named(
+    cli: Cli, asked: list[Any], words: tuple[str, ...], name: str, metrics: int
+) -> None:
+    assert cli("judge", "vector", *words, "ncu.cache_control=none").err == ""
+    (request,) = asked
+    assert request.candidates == (Path("mine.py").resolve(),)
+    ncu = request.config.ncu
+    assert (request.counters, ncu.name, len(ncu.metrics), ncu.cache_control) == (True, name, metrics, "none")
+
+
+def test_a_family_may_be_a_folder(cli: Cli, asked: list[Any]) -> None:
+    cli("judge", str(FAMILY), "mine.py", "measure.modes=[hot]")
+    assert asked[0].family_folder == FAMILY
+    assert asked[0].config.measure.modes == ("hot",)
+
+
+def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
+    done = cli("judge", "vector", "mine.py")
+    assert done.exit_code == 2
+    for text in ("GOOD  mine.py (mine): right", "NOT JUDGED  bad.py", "0.5000", "line 3: imports gc", "not allowed"):
+        assert text in done.out
+    data = json.loads(cli("judge", "vector", "mine.py", "--json").out)
+    assert data["exit_code"] == 2
+    assert [each["ruling"] for each in data["candidates"]] == ["good", "unusable"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("vector",), "required: CANDIDATE"),
+        (("vector", "problem.n=4"), "name at least one candidate"),
+        (("nothing", "mine.py"), "unknown family 'nothing'"),
+        (("vector", "none.py"), "there is no file none.py"),
+        (("vector", "mine.py", "variants=cpu_whole"), "has no meaning for judge"),
+        (("vector", "mine.py", "measure=quik"), "quik"),
+        (("vector", "mine.py", "--counters=memry"), "memry"),
+        (("vector", "mine.py", "ncu=memory"), "has no meaning for judge"),
+        (("vector", "mine.py", "--memory-limit=much"), "is no size"),
+        (("vector", "mine.py", "--time-limit=0"), "is no time limit"),
+        (("vector", "mine.py", "--rounds=0"), "is no number of rounds"),
+        (("vector", "mine.py", "--sandbox=maybe"), "invalid choice"),
+    ],
+)
+def test_bad_input_is_one_line_and_2(cli: Cli, asked: list[Any], words: tuple[str, ...], message: str) -> None:
+    done = cli("judge", *words)
+    assert (done.exit_code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert not asked

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cuprof import __version__
+from cuprof.cli import main as entry
+from cuprof.cli.main import COMMANDS
+from cuprof.core.errors import StoreError, UsageError
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+HEAVY = ("numpy", "pandas", "hydra", "omegaconf", "sqlalchemy", "rich", "plotly", "numba", "pynvml")
+
+
+@pytest.mark.parametrize("argv", [(), ("--help",), ("-h",), ("help",)])
+def test_help_names_every_command(cli: Cli, argv: tuple[str, ...]) -> None:
+    result = cli(*argv)
+    assert result.exit_code == 0
+    assert all(f"  {name} " in result.out for name in COMMANDS)
+    assert "examples:" in result.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_commands_help_has_examples(cli: Cli, command: str) -> None:
+    result = cli(command, "--help")
+    assert result.exit_code == 0
+    assert f"usage: cuprof {command}" in result.out
+    assert f"cuprof {command}" in result.out.partition("examples:")[2]
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["sweep", "--help"], ["ncu-collect", "--help"]])
+def test_help_imports_nothing_heavy(argv: list[str]) -> None:
+    code = (
+        "import sys; from cuprof.cli.main import main; main(sys.argv[1:]); "
+        f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
+    assert run.stderr.strip() == "[]"
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"cuprof {__version__}\n"
+
+
+def test_an_unknown_command_names_the_nearest(cli: Cli) -> None:
+    result = cli("swep")
+    assert (result.exit_code, result.err) == (2, "error: unknown command 'swep': did you mean sweep?\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (UsageError("no"), 2, "error: no"),
+        (StoreError("locked"), 2, "error: locked"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_errors_become_one_line_and_an_exit_code(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, text: str
+) -> None:
+    def fail(words: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(entry, "_dispatch", fail)
+    result = cli("sweep")
+    assert result.exit_code == code
+    assert result.err.startswith(text)
+    assert result.err.count("\n") == 1
+
+
+def test_an_unexpected_error_keeps_its_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(words: list[str]) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(entry, "_dispatch", fail)
+    with pytest.raises(ZeroDivisionError):
+        cli("sweep")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m cuprof list metrics | head -n 1"
+    run = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert run.stderr == ""
+    assert run.stdout.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("argv", [["--version"], ["list", "metrics"], ["sweep", "--cfg", "job"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_one_line(argv: list[str], unbuffered: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "cuprof", *argv]
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert (run.returncode, run.stderr) == (2, "error: the output cannot be written: No space left on device\n")
+
+
+def test_the_module_and_the_script_are_one() -> None:
+    run = subprocess.run([sys.executable, "-m", "cuprof", "-V"], capture_output=True, text=True, check=True)
+    assert run.stdout == f"cuprof {__version__}\n"
+
+
+def test_a_file_of_the_current_folder_hides_no_module(tmp_path: Path) -> None:
+    for name in ("numpy", "queue", "argparse", "hydra"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('a file of the user')\n")
+    command = [sys.executable, "-m", "cuprof", "sweep", "family=reduction", "variants=cpu_numpy", "dry_run=true"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (run.returncode, "a file of the user" in run.stderr) == (0, False), run.stderr
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_an_error_over_what_an_interrupt_left_half_made_is_an_interrupt(
+    asked: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hydra's copies of its configuration end so: what puts a flag back finds an object that is not whole."""
+
+    def torn(words: list[str]) -> int:
+        if asked:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        raise AttributeError("_flags_cache")
+
+    monkeypatch.setattr(entry, "_dispatch", torn)
+    if asked:
+        assert entry.main(["sweep"]) == 130
+        assert capsys.readouterr().err.startswith("interrupted; ")
+    else:
+        with pytest.raises(AttributeError, match="_flags_cache"):
+            entry.main(["sweep"])

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from cuprof.core.project import Project
+from cuprof.store import Store
+from cuprof.store.models import REVISION
+from tests.conftest import Result
+
+WHOLE = Path(__file__).parents[1] / "data" / "db" / f"{REVISION}.sqlite"
+
+
+def test_databases_are_taken_in_once_and_what_cannot_be_is_told_in_a_line(
+    cli: Callable[..., Result], project: Project
+) -> None:
+    shutil.copy(WHOLE, "theirs ü.sqlite")
+    Path("notes.sqlite").write_text("no database at all, though it has such a name")
+    told = cli("merge", "theirs ü.sqlite")
+    assert (told.exit_code, told.err) == (0, "")
+    assert "theirs ü.sqlite: sweeps: 1, trials: 5, runs: 5, profiles: 2" in told.out
+    assert "not in the folder artifacts beside it: 1" in told.out
+    (again,) = json.loads(cli("merge", f"sqlite:///{project.root / 'theirs ü.sqlite'}", "--json").out)
+    assert {again[name] for name in ("sweeps", "trials", "runs", "profiles")} == {0}
+    ours = cli("query", "best", "--format", "csv").out
+    theirs = cli("query", "best", "--format", "csv", "--store", "sqlite:///theirs ü.sqlite").out  # by its own views
+    assert sorted(ours.splitlines()) == sorted(theirs.splitlines())
+    for words in (
+        ["notes.sqlite"],
+        ["nowhere.sqlite"],
+        ["db/cuprof.sqlite"],
+        ["postgresql://me:hunter2@127.0.0.1:1/base"],
+        ["oracle://me:hunter2@host/base"],
+    ):
+        refused = cli("merge", *words)
+        assert (refused.exit_code, refused.out, refused.err.count("\n")) == (2, "", 1), words
+        assert "hunter2" not in refused.err
+    with Store.open(project.database_url, read_only=True) as store, store.snapshot() as connection:
+        assert connection.exec_driver_sql("SELECT COUNT(*) FROM run").scalar() == 5

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cuprof.cli.terminal.preview import preview_lines, print_preview
+from cuprof.engine.preview import Preview, PreviewRow
+
+ROWS = (
+    PreviewRow("f/a · n=1", "0123456789abcdef" * 2, "stored"),
+    PreviewRow("f/b · n=1", "fedcba9876543210" * 2, "unavailable", "no GPU"),
+    PreviewRow("f/c · block=7", "", "excluded", "block is odd"),
+)
+
+
+def test_lines() -> None:
+    assert [line.text for line in preview_lines(Preview(ROWS), 80)] == [
+        "trial          identity  state        reason",
+        "─────────────  ────────  ───────────  ────────────",
+        "f/a · n=1      01234567  stored",
+        "f/b · n=1      fedcba98  unavailable  no GPU",
+        "f/c · block=7            excluded     block is odd",
+        "",
+        "1 stored, 1 unavailable, 1 excluded; nothing was run",
+    ]
+
+
+def test_what_has_no_effect_is_said() -> None:
+    lines = [line.text for line in preview_lines(Preview(ROWS, ("problem.N is not used",)), 80)]
+    assert lines[-2:] == ["problem.N is not used", "1 stored, 1 unavailable, 1 excluded; nothing was run"]
+
+
+def test_json_has_whole_identities(capsys: pytest.CaptureFixture[str]) -> None:
+    print_preview(Preview(ROWS), "json")
+    first, *_, last = json.loads(capsys.readouterr().out)
+    assert first == {"label": "f/a · n=1", "identity": "0123456789abcdef" * 2, "state": "stored", "reason": ""}
+    assert last["reason"] == "block is odd"

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cuprof.core.project import Project
+from cuprof.store import Store
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def stored(project: Project) -> Project:
+    """Give the project an empty database."""
+    Store.open(project.database_url).close()
+    return project
+
+
+def test_rows_as_a_table_and_as_text_for_programs(cli: Cli, stored: Project) -> None:
+    assert "one" in cli("query", "SELECT 1 AS one").out
+    assert cli("query", "SELECT 1 AS one, 'a' AS two", "--format", "csv").out == "one,two\n1,a\n"
+    assert json.loads(cli("query", "SELECT 1 AS one", "--format", "json").out) == [{"one": 1}]
+
+
+def test_sql_need_not_be_quoted(cli: Cli, stored: Project) -> None:
+    assert cli("query", "SELECT", "1", "AS", "one", "--format", "csv").out == "one\n1\n"
+
+
+def test_a_query_has_a_time_limit(cli: Cli, stored: Project) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT COUNT(*) FROM n"
+    result = cli("query", endless, "--time-limit", "0.2")
+    assert (result.exit_code, result.out) == (2, "")
+    assert "set --time-limit" in result.err
+    assert cli("query", "SELECT 1 AS one", "--time-limit", "inf").exit_code == 0
+    for wrong in ("0", "-1", "nan", "soon"):
+        assert "write 60 or inf" in cli("query", "SELECT 1", f"--time-limit={wrong}").err
+
+
+def test_a_file_and_another_database(cli: Cli, stored: Project, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'other.sqlite'}"
+    Store.open(url).close()
+    output = tmp_path / "rows.csv"
+    assert cli("query", "SELECT 2 AS two", "--store", url, "--format", "csv", "--output", str(output)).out == ""
+    assert output.read_text() == "two\n2\n"
+
+
+def test_names_are_listed(cli: Cli, project: Project) -> None:
+    result = cli("query")
+    assert result.exit_code == 0
+    assert {"best", "before_after", "speedups", "timings", "trials"} <= set(result.out.split())
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["bst"], "best"),
+        (["SELECT * FROM nowhere"], "nowhere"),
+        (["DELETE FROM trial"], "refused"),
+        (["best", "--format", "xml"], "invalid choice: 'xml'"),
+        (["best", "--format", "parquet"], "--output FILE.parquet"),
+        (["best", "--store", "nonsense"], "nonsense"),
+        (["best", "--store", "sqlite:////nowhere/x.sqlite"], "/nowhere/x.sqlite"),
+        (["best", "--output", "/nowhere/x.csv"], "/nowhere/x.csv"),
+        (["SELECT x'00ff' AS b", "--format", "json"], "column b holds bytes, which JSON has no form for"),
+        (["SELECT 1 AS a, 2 AS a", "--format", "json"], "2 columns are named a"),
+    ],
+)
+def test_bad_input(cli: Cli, stored: Project, argv: list[str], message: str) -> None:
+    result = cli("query", *argv)
+    assert result.exit_code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1

@@ -1,0 +1,84 @@
+"""`cuprof report`: which sweep the page is of."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))  # for the invented sweeps
+
+from study_data import Made, fill
+
+from cuprof.core.project import Project
+from cuprof.store import Store
+from tests.conftest import Result
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def sweeps(project: Project) -> list[int]:
+    """Write a finished sweep of the reduction study, an interrupted one, and one of another experiment."""
+    url = f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}"
+    (project.root / "db").mkdir(exist_ok=True)
+    with Store.open(url) as store:
+        return [
+            fill(store, [Made("a")], name=str(place), experiment=name, family=name, finish=state)
+            for place, (name, state) in enumerate(
+                (("reduction", "finished"), ("reduction", "interrupted"), ("cuconv", "finished"))
+            )
+        ]
+
+
+def test_an_earlier_sweep_has_a_page_of_its_own(cli: Cli, sweeps: list[int]) -> None:
+    newest = json.loads(cli("report", "output=json").out)
+    chosen = json.loads(cli("report", f"report.sweep={sweeps[0]}", "output=json").out)
+    assert (newest["sweep"], Path(newest["report"]).name) == (sweeps[1], "reduction.html")
+    assert (chosen["sweep"], Path(chosen["report"]).name) == (sweeps[0], f"reduction-sweep-{sweeps[0]}.html")
+    assert f"report.sweep={sweeps[0]}." in Path(newest["report"]).read_text(encoding="utf-8")
+    assert "not finished" not in Path(chosen["report"]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("report.sweep=77", "there is no sweep 77; the newest is 3"),
+        ("report.sweep=3", "sweep 3 is of experiment=cuconv, not of reduction; write experiment=cuconv report.sweep=3"),
+        ("report.sweep=0", "report.sweep is 0; it must be from 1 to"),
+        ("report.sweep=last", "report.sweep is 'last'; it must be a whole number"),
+    ],
+)
+def test_a_sweep_that_cannot_be_shown_is_one_line(cli: Cli, sweeps: list[int], setting: str, message: str) -> None:
+    result = cli("report", setting)
+    assert result.exit_code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [(), ("experiment=cuconv",), ("other.py",)])
+def test_where_only_a_swept_file_is_stored_its_family_is_named(
+    cli: Cli, project: Project, words: tuple[str, ...]
+) -> None:
+    url = f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}"
+    with Store.open(url) as store:
+        fill(store, [Made("a")], experiment="", family="mine")
+    refused = cli("report", *words)
+    assert (refused.exit_code, refused.err.count("\n")) == (2, 1)
+    assert "(the newest sweep is of family=mine; write that): there are mine" in refused.err
+    for chosen in ("family=mine", "mine.py"):
+        assert Path(cli("report", chosen).out.strip()).name == "mine.html"
+
+
+def test_where_nothing_is_stored_a_sweep_comes_first(cli: Cli, project: Project) -> None:
+    Store.open(f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}").close()
+    assert "'reduction' (run cuprof sweep experiment=NAME first): there are none" in cli("report").err
+
+
+def test_a_sweeps_own_page_is_of_no_other_sweep(cli: Cli, project: Project) -> None:
+    result = cli("sweep", "report.sweep=1", "dry_run=true")
+    assert result.exit_code == 2
+    assert "report.sweep=1 is for cuprof report" in result.err

@@ -1,0 +1,181 @@
+"""The table at the end of a sweep. Every number here is invented."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cuprof.cli.terminal.marks import FAILED_STYLE
+from cuprof.cli.terminal.results import MOST_ROWS, TOP, print_results, result_lines
+from cuprof.core.records import State
+from cuprof.report.load import load_study
+from cuprof.report.study import Study
+from tests.report.study_data import CPU, NO_CUDA, Made, fill, open_store
+
+TRIALS = (
+    Made("interleaved", 60.0, tune={"block": 64}, total=900.0, useful_bytes=4 * 2**20),
+    Made("sequential", 20.0, tune={"block": 64}, total=860.0, useful_bytes=4 * 2**20),
+    Made("vectorised_by_four", 5.125, tune={"block": 256, "items": 16}, total=845.0, useful_bytes=4 * 2**20),
+    Made("broken", tune={"block": 64}, state=State.WRONG_RESULT, message="sum[0] = 1.5, expected 2.25 ± 0.01"),
+    Made("opencl_tree", device=None, state=State.SKIPPED, message=str(NO_CUDA), unavailable=NO_CUDA),
+    Made("cpu_serial", 4210.0, kind="cpu", device=CPU, useful_bytes=4 * 2**20),
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    with open_store(tmp_path) as store:
+        return load_study(store, sweep_id=fill(store, TRIALS))
+
+
+def many(tmp_path: Path) -> Study:
+    trials = [Made(name, 10.0 + i, tune={"block": i}) for name in ("a", "b") for i in range(MOST_ROWS)]
+    with open_store(tmp_path) as store:
+        return load_study(store, sweep_id=fill(store, trials))
+
+
+def test_at_eighty_columns(study: Study) -> None:
+    lines = [line.text for line in result_lines(study, 80)]
+    assert lines == GOLDEN.splitlines()
+    assert max(map(len, lines[1:-3])) <= 80
+
+
+def test_a_wrong_result_has_no_time_and_no_speedup(study: Study) -> None:
+    line = next(line for line in result_lines(study, 200) if line.text.startswith("broken"))
+    assert line.text.split() == ["broken", "block=64", "WRONG"]
+
+
+def test_numbers_are_whole_at_any_width(study: Study) -> None:
+    def numbers(width: int) -> list[str]:
+        words = " ".join(line.text for line in result_lines(study, width)).split()
+        return [word for word in words if word.rstrip("×").replace(".", "").isdigit()]
+
+    assert numbers(20) == numbers(200)
+
+
+BOUNDED = (
+    Made("narrow", 60.0),
+    Made("bounded", 20.0, stopped_by="time"),
+    Made("slow", 900.0, samples=3, stopped_by="time"),
+    Made("once", 30.0, samples=1, stopped_by="samples"),
+)
+
+
+def test_too_few_samples_stand_in_place_of_an_interval_and_a_bound_is_named(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        lines = [line.text for line in result_lines(load_study(store, sweep_id=fill(store, BOUNDED)), 100)]
+    assert lines[1:-1] == FEW.splitlines()
+
+
+def test_json_has_no_interval_of_too_few_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store(tmp_path) as store:
+        print_results(load_study(store, sweep_id=fill(store, BOUNDED)), "json")
+    trials = {trial["variant"]: trial for trial in json.loads(capsys.readouterr().out)["trials"]}
+    for name, count in (("slow", 3), ("once", 1)):
+        assert trials[name]["cold_ns"] > 0
+        assert (trials[name]["cold_low_ns"], trials[name]["cold_high_ns"]) == (None, None)
+        assert trials[name]["cold_count"] == count
+    assert trials["bounded"]["cold_low_ns"] < trials["bounded"]["cold_ns"]
+    assert (trials["bounded"]["cold_stopped_by"], trials["narrow"]["cold_stopped_by"]) == ("time", "interval")
+
+
+@pytest.mark.parametrize(("confidence", "few"), [(0.6, False), (0.95, True), (0.99, True)])
+def test_how_many_samples_are_few_follows_from_the_level_asked_for(
+    tmp_path: Path, confidence: float, few: bool
+) -> None:
+    asked = {"measure": {"confidence": confidence}}
+    made = Made("v", 60.0, samples=3, spread=0.001, confidence=confidence)
+    with open_store(tmp_path) as store:
+        study = load_study(store, sweep_id=fill(store, [made], configuration=asked))
+    line = next(line.text for line in result_lines(study, 100) if line.text.startswith("v "))
+    assert ("3 samples" in line) is few, line
+
+
+def test_many_tunables_come_down_to_the_fastest(tmp_path: Path) -> None:
+    lines = [line.text for line in result_lines(many(tmp_path), 100)]
+    assert [f"block={i} " in line for i, line in enumerate(lines[3:13])] == [True] * TOP
+    assert [line.split()[0] for line in lines[3:23]] == ["a"] * TOP + ["b"] * TOP
+    assert lines[23] == f"the fastest tunables of each variant; {2 * (MOST_ROWS - TOP)} more: cuprof query timings"
+
+
+def test_what_is_impossible_is_counted_by_reason(tmp_path: Path) -> None:
+    asked = ["shared memory a block 52 KiB > 48 KiB", "shared memory a block 64 KiB > 48 KiB", "threads a block 9 > 8"]
+    beyond = [Made("a", tune={"block": i}, state=State.IMPOSSIBLE, message=asked[i % 3]) for i in range(6)]
+    with open_store(tmp_path) as store:
+        lines = [
+            line.text for line in result_lines(load_study(store, sweep_id=fill(store, [*beyond, Made("b", 1.0)])), 90)
+        ]
+    device = beyond[0].device.name
+    assert not any(line.startswith("a ") for line in lines)
+    assert lines[-2:] == [
+        f"4 impossible on {device}: shared memory a block 52 KiB > 48 KiB, and 1 other size",
+        f"2 impossible on {device}: threads a block 9 > 8",
+    ]
+
+
+def test_json_has_plain_numbers(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    print_results(study, "json", Path("page.html"))
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["baseline"], shown["report"]) == ("interleaved", "page.html")
+    trials = {trial["variant"]: trial for trial in shown["trials"]}
+    assert trials["vectorised_by_four"]["tunables"] == {"block": 256, "items": 16}
+    assert trials["vectorised_by_four"]["cold_ns"] == pytest.approx(5125, rel=0.02)
+    assert trials["broken"]["state"] == "wrong_result"
+    assert trials["broken"]["speedup"] is None
+
+
+def test_the_page_is_named_below_the_tables(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    print_results(study, "table", Path("/tmp/page.html"))
+    assert capsys.readouterr().out.endswith("report: /tmp/page.html\n")
+
+
+GOLDEN = """\
+invented · n=2^20 · cold kernel time · Test GPU 9000 (reads 1.00 TB/s) · Test CPU 5 (reads 20.0 GB/s)
+variant             tunables      time µs   ±%   GB/s  % peak  speedup  total µs
+──────────────────  ────────────  ───────  ───  ─────  ──────  ───────  ────────
+interleaved (base)  block=64        60.00  0.2   69.9     7.0    1.00×       900
+sequential          block=64        20.00  0.2  209.7    21.0    3.00×       860
+vectorised_by_four  block=256,       5.12  0.2  818.4    81.8   11.71×       845
+                    items=16
+broken              block=64        WRONG
+opencl_tree                       skipped
+cpu_serial                           4210  0.2    1.0     5.0    0.01×
+
+WRONG broken: sum[0] = 1.5, expected 2.25 ± 0.01
+skipped opencl_tree: no CUDA device was found; install the NVIDIA driver, then: pip install 'cuprof[cuda13]'
+"""
+
+
+FEW = """\
+variant        time µs         ±%   GB/s  % peak  speedup  stopped by
+─────────────  ───────  ─────────  ─────  ──────  ───────  ────────────────
+narrow (base)     60.0        0.2   69.9     7.0    1.00×
+bounded           20.0        0.2  209.7    21.0    3.00×  time, 40 samples
+slow             900.0  3 samples    4.7     0.5    0.07×  time
+once              30.0   1 sample  139.8    14.0    2.00×  samples
+"""
+
+
+def test_wrong_as_expected_is_no_failure(tmp_path: Path) -> None:
+    wrong = {"state": State.WRONG_RESULT, "message": "sum[0] = 1"}
+    trials = [Made("base"), Made("racy", expected="wrong", **wrong), Made("bad", **wrong)]
+    with open_store(tmp_path) as store:
+        lines = result_lines(load_study(store, sweep_id=fill(store, trials)), 80)
+    said = {line.text: line.style for line in lines if "wrong" in line.text.lower()}
+    assert [" ".join(text.split()) for text in said] == [
+        "racy wrong, as expected",
+        "bad WRONG",
+        "wrong, as expected racy: sum[0] = 1",
+        "WRONG bad: sum[0] = 1",
+    ]
+    assert list(said.values()) == ["dim", FAILED_STYLE] * 2
+
+
+def test_a_pass_of_what_is_known_to_be_wrong_is_no_result(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        sweep = fill(store, [Made("base"), Made("racy", 1.0, expected="wrong")])
+        lines = result_lines(load_study(store, sweep_id=sweep), 80)
+    said = {" ".join(line.text.split()): line.style for line in lines if "racy" in line.text}
+    assert said == {"racy PASSED, known wrong": FAILED_STYLE}

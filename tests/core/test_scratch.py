@@ -1,0 +1,98 @@
+"""Temporary folders: those of the dead are removed, all others stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from cuprof.core import scratch
+from cuprof.core.guardian import MARK
+from cuprof.core.scratch import PREFIX, ScratchFolder, remove_dead_folders
+
+OWNER = """
+import os, signal
+from cuprof.core.scratch import ScratchFolder
+folder = ScratchFolder()
+(folder.path / "file").touch()
+print(folder.path, flush=True)
+input()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_folder_goes_when_its_owner_was_killed_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "NEWBORN_S", 0.0)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", OWNER]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        path = Path(process.stdout.readline().strip())
+        remove_dead_folders(tmp_path)
+        assert (path / "file").exists()
+        process.communicate("end\n")
+    assert path.exists()
+    remove_dead_folders(tmp_path)
+    assert not path.exists()
+
+
+def test_what_a_dead_owner_s_worker_has_left_running_ends_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "NEWBORN_S", 0.0)
+    dead, other = tmp_path / f"{PREFIX}dead", tmp_path / f"{PREFIX}deadlier"
+    dead.mkdir()
+    sleeping = [sys.executable, "-c", "print(flush=True); input()"]
+    with ExitStack() as stack:
+        left, stays = [
+            stack.enter_context(
+                subprocess.Popen(
+                    sleeping,
+                    env={**os.environ, MARK: str(folder)},
+                    start_new_session=True,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            for folder in (dead, other)
+        ]
+        for each in (left, stays):
+            assert each.stdout is not None
+            each.stdout.readline()
+        time.sleep(0.01)
+        remove_dead_folders(tmp_path)
+        assert left.wait(10) == -signal.SIGKILL
+        assert stays.poll() is None
+    assert stays.returncode == 1
+    assert not dead.exists()
+
+
+def test_what_is_new_or_only_looks_like_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newborn = tmp_path / f"{PREFIX}newborn"
+    newborn.mkdir()
+    remove_dead_folders(tmp_path)
+    assert newborn.exists()
+    monkeypatch.setattr(scratch, "NEWBORN_S", 0.0)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / f"{PREFIX}link").symlink_to(tmp_path / "precious")
+    (tmp_path / f"{PREFIX}file").touch()
+    time.sleep(0.01)
+    remove_dead_folders(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{PREFIX}file", f"{PREFIX}link", "precious"]
+
+
+def test_cleaning_up_twice_is_harmless() -> None:
+    folder = ScratchFolder()
+    folder.cleanup()
+    folder.cleanup()
+    assert not folder.path.exists()

@@ -1,0 +1,97 @@
+"""Judging small candidates on the CPU in real processes, in a project that holds a small family."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from cuprof.config.model import LimitsConfig, MeasureConfig, NcuConfig, SweepConfig
+from cuprof.core.project import Project
+from cuprof.engine.calibrator import Calibrator
+from cuprof.engine.observer import Observer
+from cuprof.judge import Report, Request, judge
+from cuprof.sandbox.probe import find_refusal
+from tests.ncu.conftest import fake_ncu, make_trial, memory_store
+
+__all__ = ["fake_ncu", "make_trial", "memory_store"]
+
+FAMILIES = Path(__file__).parents[1] / "data" / "families"
+N = 2**14
+QUICK = MeasureConfig(
+    modes=("cold",), target=0.5, min_samples=30, max_samples=40, warmup=1, settle_seconds=0.0, flush="none"
+)
+
+
+class Court:
+    """A project, a folder of candidates, and the judge."""
+
+    def __init__(self, root: Path) -> None:
+        self.project = Project(root / "project")
+        self.family = self.project.root / "kernels" / "vector"
+        self.folder = root / "candidates"
+        self.folder.mkdir(parents=True)
+        self.project.root.mkdir()
+        (self.project.root / "cuprof.toml").touch()
+        shutil.copytree(FAMILIES / "vector", self.family, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a candidate's file; of Python, NumPy is imported, and `right(inputs, outputs)` is there."""
+        file = self.folder / name
+        head = "import numpy as np\ndef right(inputs, outputs):\n    np.multiply(inputs['x'], 2, out=outputs['y'])\n"
+        file.write_text((head if file.suffix == ".py" else "") + dedent(text))
+        return file
+
+    def judge(
+        self,
+        *files: Path,
+        n: int = N,
+        tune: dict[str, Any] | None = None,
+        family: str = "vector",
+        ncu: NcuConfig | None = None,
+        **changes: Any,
+    ) -> Report:
+        config = SweepConfig(
+            experiment="",
+            family=family,
+            problem={"n": (n,)},
+            tune=tune or {},
+            measure=QUICK,
+            limits=LimitsConfig(build_s=20, check_s=20, trial_s=60),
+            ncu=ncu or NcuConfig(),
+        )
+        given = {"rounds": 1, "noise": 0.05, **changes}
+        folder = self.family if family == "vector" else FAMILIES / family
+        request = Request(config=config, family_folder=folder, candidates=files, **given)
+        return judge(request, self.project, Observer())
+
+
+@pytest.fixture(scope="session")
+def refusal() -> str:
+    """Return why this system refuses namespaces, or the empty text."""
+    return find_refusal()
+
+
+@pytest.fixture
+def namespaces(refusal: str) -> None:
+    """Skip where this system refuses namespaces."""
+    if refusal:
+        pytest.skip(f"no namespaces here: {refusal}")
+
+
+@pytest.fixture(scope="session")
+def make_court(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Court]]:
+    """Return what makes courts, each with a project of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Calibrator, "calibrate", lambda *_: None)
+        yield lambda: Court(tmp_path_factory.mktemp("my prüf"))
+
+
+@pytest.fixture
+def court(make_court: Callable[[], Court]) -> Court:
+    """Return a court of one test's own."""
+    return make_court()

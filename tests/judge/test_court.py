@@ -1,0 +1,286 @@
+"""What becomes of candidates: honest ones, slow ones, wrong ones, and those that do what no kernel ought to do."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.config.model import NcuConfig
+from cuprof.core.errors import UsageError
+from cuprof.judge.report import Ruling, as_data
+
+HONEST = """
+@family.cpu("honest")
+def honest(problem, tune, inputs, outputs):
+    "One call for the whole array."
+    return lambda: right(inputs, outputs)
+"""
+SLOW = """
+@family.cpu("slow")
+def slow(problem, tune, inputs, outputs):
+    return lambda: [right(inputs, outputs) for _ in range(200)]
+"""
+BAD = {
+    "wrong.py": """
+        @family.cpu("wrong")
+        def wrong(problem, tune, inputs, outputs):
+            return lambda: np.multiply(inputs["x"], 3, out=outputs["y"])
+        """,
+    "crashes.py": """
+        import ctypes
+        @family.cpu("crashes")
+        def crashes(problem, tune, inputs, outputs):
+            return lambda: ctypes.string_at(0)
+        """,
+    "hangs.py": """
+        import time
+        @family.cpu("hangs")
+        def hangs(problem, tune, inputs, outputs):
+            return lambda: time.sleep(600)
+        """,
+    "greedy.py": """
+        @family.cpu("greedy")
+        def greedy(problem, tune, inputs, outputs):
+            return lambda: np.ones(1 << 28)
+        """,
+    "reads_for_ever.py": "while True: pass\n",
+    "ends_while_read.py": "import os\nos._exit(7)\n",
+}
+MESSAGES = {
+    "wrong.py": "expected",
+    "crashes.py": "SIGSEGV while checking",
+    "hangs.py": "stopped after 2 s while checking",
+    "greedy.py": "MemoryError",
+    "reads_for_ever.py": "no answer in 2 s",
+    "ends_while_read.py": "exit code 7",
+}
+
+
+@pytest.fixture(scope="module")
+def judged(make_court: Any) -> dict[str, Any]:
+    """Return file name → what came of it, of all bad ones and an honest one between them, and the exit code."""
+    court = make_court()
+    files = [court.write(name, text) for name, text in [*BAD.items(), ("honest.py", HONEST)]]
+    report = court.judge(*files, time_limit_s=2.0, memory_bytes=3 << 29)
+    found = {Path(each.file).name: each for each in report.candidates}
+    assert list(found) == [file.name for file in files]
+    return {**found, "exit code": report.exit_code}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_found_and_said(judged: dict[str, Any], name: str) -> None:
+    assert judged[name].ruling is Ruling.WRONG
+    assert MESSAGES[name] in judged[name].message
+    assert judged["exit code"] == 3
+
+
+def test_others_do_not_disturb_an_honest_one(judged: dict[str, Any]) -> None:
+    assert judged["honest.py"].ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
+    assert judged["honest.py"].rows
+
+
+def test_a_faster_one_is_good_and_a_slower_one_is_not(court: Any) -> None:
+    honest, slow = court.write("honest.py", HONEST), court.write("slow.py", SLOW)
+    report = court.judge(honest, baseline="cpu_chunks", tune={"chunk": (16,)})
+    (found,) = report.candidates
+    assert (found.ruling, found.baseline, found.variant) == (Ruling.GOOD, "cpu_chunks", "honest"), found
+    assert report.exit_code == 0
+    (row,) = found.rows
+    assert row.judgement.verdict == "faster"
+    assert row.judgement.low <= row.judgement.ratio <= row.judgement.high < 1
+    report = court.judge(slow)
+    (found,) = report.candidates
+    assert (found.ruling, found.baseline) == (Ruling.NOT_FASTER, "cpu_whole")
+    assert found.rows[0].judgement.verdict == "slower"
+    assert report.exit_code == 1
+
+
+def test_nothing_of_the_project_is_changed_and_what_was_measured_can_be_kept(court: Any) -> None:
+    before = sorted(court.project.root.rglob("*"))
+    kept = court.folder / "kept.sqlite"
+    court.write("factors.txt", "2")
+    file = court.write(
+        "honest.py",
+        f"""
+        @family.cpu("honest")
+        def honest(problem, tune, inputs, outputs):
+            with open({str(court.folder / "factors.txt")!r}) as factors:
+                factor = int(factors.read())
+            return lambda: np.multiply(inputs["x"], factor, out=outputs["y"])
+        """,
+    )
+    report = court.judge(file, database=kept, rounds=2)
+    assert report.candidates[0].ruling in (Ruling.GOOD, Ruling.NOT_FASTER), report.candidates[0].message
+    assert sorted(court.project.root.rglob("*")) == before
+    assert report.database == str(kept)
+    with sqlite3.connect(kept) as connection:
+        assert connection.execute("SELECT count(*) FROM sweep").fetchone() == (5,)
+    connection.close()
+
+
+def test_the_report_as_data(court: Any) -> None:
+    report = court.judge(court.write("honest.py", HONEST), rounds=2, noise=None)
+    data = json.loads(json.dumps(as_data(report)))
+    assert set(data) == {
+        "schema", "family", "exit_code", "candidates", "rule", "rounds", "noise", "sandbox", "notes", "database",
+        "counters",
+    }  # fmt: skip
+    (each,) = data["candidates"]
+    assert set(each) == {
+        "file", "variant", "backend", "baseline", "ruling", "exit_code", "message", "rows", "evidence", "counters",
+    }  # fmt: skip
+    assert set(each["rows"][0]) == {"problem", "measure", "base_ns", "new_ns", "ratio", "low", "high", "verdict"}
+    assert each["rows"][0]["problem"] == {"n": 2**14, "dtype": "float32"}
+    assert "estimated from 1 trial" in next(iter(data["noise"].values()))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", "adds no variant"),
+        ("1 / 0\n", "ZeroDivisionError"),
+        ("import no_such_module\n", "ModuleNotFoundError"),
+        ('@family.cpu("x", expected="wrong")\ndef x(problem, tune, inputs, outputs): ...\n', "of its own"),
+        ('@family.cpu("x", tolerance=lambda *_: None)\ndef x(problem, tune, inputs, outputs): ...\n', "of its own"),
+        ('@family.cpu("x", requires="no_such")\ndef x(problem, tune, inputs, outputs): ...\n', "no_such is not inst"),
+    ],
+)
+def test_what_cannot_be_judged(court: Any, text: str, message: str) -> None:
+    report = court.judge(court.write("odd.py", text))
+    assert report.exit_code == 2
+    assert message in report.candidates[0].message
+
+
+def test_a_file_that_is_no_candidate_is_refused(court: Any) -> None:
+    with pytest.raises(UsageError, match="there is no file"):
+        court.judge(court.folder / "none.py")
+    with pytest.raises(UsageError, match="is no candidate"):
+        court.judge(court.write("notes.txt", ""))
+    with pytest.raises(UsageError, match="it has no cuda variant"):
+        court.judge(court.write("kernel.cu", ""))
+
+
+def test_a_family_is_reached_and_stays_what_it_is(court: Any) -> None:
+    file = court.write(
+        "reaches.py",
+        """
+        from . import FACTOR, family as own
+        own.variants["cpu_whole"] = None
+        family.reference = own.reference = lambda problem, inputs: {"y": inputs["x"]}
+        @own.cpu("cpu_whole_2")
+        def two(problem, tune, inputs, outputs):
+            return lambda: np.multiply(inputs["x"], FACTOR, out=outputs["y"])
+        @family.cpu("cpu_whole")
+        def three(problem, tune, inputs, outputs):
+            return lambda: np.copyto(outputs["y"], inputs["x"])
+        """,
+    )
+    found = {each.variant: each.ruling for each in court.judge(file).candidates}
+    assert found.keys() == {"cpu_whole_2", "cpu_whole_candidate"}
+    assert found["cpu_whole_2"] is not Ruling.WRONG
+    assert found["cpu_whole_candidate"] is Ruling.WRONG
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.own_workers
+def test_what_a_sandbox_keeps_in(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = court.project.root / "db.sqlite"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    monkeypatch.setenv("SECRET_TOKEN", "not to be seen")
+    leftover = f"judged {time.time_ns()}"
+    file = court.write(
+        "curious.py",
+        f"""
+        import os, socket, sqlite3, subprocess, sys
+        def allowed(action):
+            try:
+                action()
+            except (OSError, sqlite3.Error):
+                return False
+            return True
+        found = {{
+            "family": allowed(lambda: open({str(court.family / "family.py")!r}, "a")),
+            "beside": allowed(lambda: open({str(court.folder / "left")!r}, "w")),
+            "package": allowed(lambda: open(np.__file__, "a")),
+            "database": allowed(lambda: sqlite3.connect({str(database)!r}).execute("INSERT INTO t VALUES (1)")),
+            "network": allowed(lambda: socket.create_connection(("127.0.0.1", 9), 0.2)),
+            "parent": allowed(lambda: os.kill({__import__("os").getpid()}, 0)),
+            "secret": "SECRET_TOKEN" in os.environ,
+        }}
+        assert allowed(lambda: open("/tmp/own", "w"))
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", {leftover!r}], start_new_session=True)
+        @family.cpu("curious")
+        def curious(problem, tune, inputs, outputs):
+            if any(found.values()):
+                raise ValueError(f"allowed: {{found}}")
+            return lambda: right(inputs, outputs)
+        """,
+    )
+    report = court.judge(file, sandbox="required")
+    assert report.candidates[0].ruling is not Ruling.WRONG, report.candidates[0].message
+    commands = [path.read_bytes() for path in Path("/proc").glob("[1-9]*/cmdline") if path.exists()]
+    assert not any(leftover.encode() in command for command in commands)
+
+
+@pytest.mark.slow
+def test_without_a_sandbox_it_is_said(court: Any, fake_ncu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.judge.court.find_refusal", lambda: "not today")
+    file = court.write("honest.py", HONEST)
+    with pytest.raises(UsageError, match=r"refuses a sandbox \(not today\)"):
+        court.judge(file, sandbox="required")
+    report = court.judge(file)
+    assert report.refusal == "not today"
+    assert report.candidates[0].rows
+    ncu = NcuConfig(path=str(fake_ncu.path), metrics=("launch__grid_size",))
+    report = court.judge(file, sandbox="off", ncu=ncu, counters=True)
+    assert report.candidates[0].rows
+    assert "cpu variants have no hardware counters that Nsight Compute reads" in report.notes[-1]
+    assert report.exit_code < Ruling.UNUSABLE
+
+
+def test_what_a_file_claims_of_itself_is_not_believed(court: Any) -> None:
+    file = court.write(
+        "claims.py",
+        """
+        from dataclasses import replace
+        import cuprof.worker.service as inner
+        real = inner.plan
+        def plan(family, selection, devices):
+            made = real(family, selection, devices)
+            return replace(made, trials=tuple(replace(trial, identity="x" * 32) for trial in made.trials))
+        inner.plan = plan
+        @family.cpu("claims")
+        def claims(problem, tune, inputs, outputs):
+            return lambda: right(inputs, outputs)
+        """,
+    )
+    (found,) = court.judge(file).candidates
+    assert found.ruling is Ruling.WRONG
+    assert "claims to be what it is not" in found.message
+
+
+def test_a_clock_that_is_replaced_gains_nothing(court: Any) -> None:
+    file = court.write(
+        "clock.py",
+        """
+        import time
+        @family.cpu("clock")
+        def clock(problem, tune, inputs, outputs):
+            real, began = time.perf_counter_ns, time.perf_counter_ns()
+            def run():
+                time.perf_counter_ns = lambda: began + (real() - began) // 1000
+                for _ in range(200):
+                    right(inputs, outputs)
+            return run
+        """,
+    )
+    (found,) = court.judge(file).candidates
+    assert any("replaces time.perf_counter_ns" in one.detail for one in found.evidence)
+    assert found.ruling in (Ruling.NOT_FASTER, Ruling.WRONG)

@@ -1,0 +1,97 @@
+"""Candidates that are sources: OpenCL C where there is a device, CUDA C++ on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cuprof.backends.opencl.presence import list_devices
+from cuprof.core.errors import MissingDependencyError, UsageError
+from cuprof.families.extension import Extension, extend
+from cuprof.families.loader import load_family
+from cuprof.judge.contenders import find_like
+from cuprof.judge.report import Ruling
+from tests.judge.conftest import FAMILIES, Court
+
+CL = "__kernel void doubles(__global const float* x, __global float* y, int n)"
+CU = 'extern "C" __global__ void doubles(const float* x, float* y, int n)'
+CL_INDEX, CU_INDEX = "get_global_id(0)", "blockIdx.x * blockDim.x + threadIdx.x"
+
+
+def body(index: str, factor: str) -> str:
+    return f" {{ int i = {index}; if (i < n) y[i] = {factor} * x[i]; }}\n"
+
+
+def write_sources(court: Court, ending: str, head: str, index: str) -> list[Any]:
+    return [
+        court.write(f"right.{ending}", head + body(index, "2.0f")),
+        court.write(f"wrong.{ending}", head + body(index, "3.0f")),
+        court.write(f"broken.{ending}", head + " { nonsense }\n"),
+    ]
+
+
+def check(court: Court, ending: str, head: str, index: str, backend: str) -> None:
+    files = write_sources(court, ending, head, index)
+    report = court.judge(*files, family="backends", like=f"doubles_{backend}", baseline=f"doubles_{backend}")
+    right, wrong, broken = report.candidates
+    assert right.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), right
+    assert right.rows
+    assert (wrong.ruling, wrong.evidence[0].what) == (Ruling.WRONG, "wrong result")
+    assert (broken.ruling, broken.evidence[0].what) == (Ruling.WRONG, "does not compile")
+    assert report.exit_code == 3
+
+
+def test_opencl_sources(court: Court) -> None:
+    try:
+        if next(list_devices(), None) is None:
+            pytest.skip("no OpenCL device (apt install pocl-opencl-icd)")
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    check(court, "cl", CL, CL_INDEX, "opencl")
+
+
+@pytest.mark.gpu
+def test_cuda_sources(court: Court) -> None:
+    check(court, "cu", CU, CU_INDEX, "cuda")
+
+
+@pytest.mark.gpu
+def test_a_library_in_a_sandbox_computes_on_the_gpu(court: Court) -> None:
+    file = court.write(
+        "mine.py",
+        """
+        @family.library("mine", requires="cupy")
+        def mine(problem, tune, inputs, outputs):
+            import cupy
+            return lambda: cupy.multiply(inputs["x"], 2, out=outputs["y"])
+        """,
+    )
+    (found,) = court.judge(file, family="backends", baseline="doubles_cuda").candidates
+    assert found.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), found
+    assert found.rows
+
+
+def test_a_source_stands_in_for_a_variant(court: Court) -> None:
+    family = load_family(FAMILIES / "backends")
+    own = dict(family.variants)
+    file = court.write("döubles v2.cl", CL + body(CL_INDEX, "2.0f"))
+    (name,) = extend(family, Extension(str(file), file.parent, "doubles_opencl"))
+    assert name == "d_ubles_v2"
+    variant = family.variant(name)
+    assert (variant.backend, variant.source, variant.make) == ("opencl", str(file), own["doubles_opencl"].make)
+    assert {key: family.variants[key] for key in own} == own
+    again = court.write("doubles_opencl.cl", "")
+    assert extend(family, Extension(str(again), again.parent, "doubles_opencl")) == ("doubles_opencl_candidate",)
+
+
+def test_which_variant_a_source_stands_in_for() -> None:
+    family = load_family(FAMILIES / "backends")
+    assert find_like(family, "cuda", "adds_cuda") == "adds_cuda"
+    with pytest.raises(UsageError, match="unknown cuda variant with a source 'adds_opencl'"):
+        find_like(family, "cuda", "adds_opencl")
+    family.baseline = "doubles_cpu"
+    with pytest.raises(UsageError, match="name one by --like"):
+        find_like(family, "cuda", "")
+    family.baseline = "doubles_cuda"
+    assert find_like(family, "cuda", "") == "doubles_cuda"

@@ -1,0 +1,87 @@
+"""From legs to verdicts, on made samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cuprof.comparison.entries import Entry
+from cuprof.core.point import Point
+from cuprof.core.records import Measure
+from cuprof.judge.verdict import Legs, compare_legs, is_accepted
+from cuprof.statistics.series import Series
+from cuprof.statistics.verdict import Rule, Verdict
+
+US = 1e3
+
+
+def leg(variant: str, median_ns: float, seed: int, method: str = "m") -> list[Entry]:
+    """Return one leg: 50 samples that scatter by 1 %."""
+    samples = median_ns * np.random.default_rng(seed).normal(1.0, 0.01, 50)
+    return [
+        Entry(
+            family="f", variant=variant, problem=Point(n=4), tunables=Point(), backend="cuda", device="GPU",
+            identity=variant, methods={Measure.COLD: method}, series={Measure.COLD: Series(samples, tick_ns=1.0)},
+        )
+    ]  # fmt: skip
+
+
+def legs(variant: str, *medians_ns: float, method: str = "m") -> Legs:
+    start = 100 * len(variant)
+    return Legs(variant, [leg(variant, median, start + number, method) for number, median in enumerate(medians_ns)])
+
+
+@pytest.mark.parametrize(
+    ("medians_us", "verdict"),
+    [
+        ((80, 80, 80), Verdict.FASTER),
+        ((120, 120, 120), Verdict.SLOWER),
+        ((100, 100, 100), Verdict.SAME),
+    ],
+)
+def test_verdicts_are_those_of_compare(medians_us: tuple[float, ...], verdict: Verdict) -> None:
+    base = legs("base", *[100 * US] * 4)
+    compared = compare_legs([(base, legs("new", *(US * each for each in medians_us)))], Rule(), 0.001)
+    ((row,),) = compared.rows
+    assert row.judgement.verdict is verdict
+    assert row.judgement.ratio == pytest.approx(medians_us[0] / 100, rel=0.01)
+    assert row.base_ns == pytest.approx(100 * US, rel=0.01)
+    assert is_accepted([row]) == (verdict is not Verdict.SLOWER)
+
+
+def test_what_the_baseline_does_from_leg_to_leg_widens_the_interval() -> None:
+    new = legs("new", *[90 * US] * 3)
+    calm = compare_legs([(legs("base", *[100 * US] * 4), new)], Rule(), None)
+    restless = compare_legs([(legs("base", 80 * US, 120 * US, 85 * US, 110 * US), new)], Rule(), None)
+    assert calm.rows[0][0].judgement.verdict is Verdict.FASTER
+    assert restless.rows[0][0].judgement.verdict is Verdict.UNDECIDED
+    assert restless.noises["GPU"].source == "estimated"
+
+
+def test_more_legs_narrow_the_interval() -> None:
+    widths = []
+    for count in (1, 4):
+        pair = (legs("base", *[100 * US] * (count + 1)), legs("new", *[100 * US] * count))
+        judged = compare_legs([pair], Rule(), 0.02).rows[0][0].judgement
+        widths.append(judged.high - judged.low)
+    assert widths[1] < 0.6 * widths[0]
+
+
+def test_times_of_other_methods_are_not_compared() -> None:
+    compared = compare_legs([(legs("base", 100 * US), legs("new", 50 * US, method="other"))], Rule(), 0.01)
+    assert compared.rows == ((),)
+    assert "not timed as the baseline's is" in compared.problems[0][0]
+    assert not is_accepted(compared.rows[0])
+
+
+def test_a_drift_is_told() -> None:
+    assert list(legs("base", 100 * US, 101 * US).drifts()) == []
+    (told,) = legs("base", 100 * US, 130 * US).drifts()
+    assert told.startswith("f/base · n=4: cold time in turns: ")
+
+
+def test_each_leg_is_one_control_at_most() -> None:
+    base = Legs("base", [leg("base", 100 * US, seed) for seed in range(5)])
+    assert len(list(base.controls())) == 2
+    base.legs[1] = [entry._replace(identity="other") for entry in base.legs[1]]
+    assert len(list(base.controls())) == 1

@@ -1,0 +1,122 @@
+"""Frames for programs: strict JSON, numbers as numbers."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from cuprof.core.errors import MissingDependencyError, StoreError, UsageError
+from cuprof.results.export import iter_csv, iter_json, to_parquet, write_file
+from cuprof.results.frames import make_frame
+from cuprof.results.rows import Batch, Rows
+
+NAMES = ("variant", "median_us", "bytes", "error", "run_at")
+FIRST = ("last_warp", 16.25, 67108864, math.inf, "2026-01-02 03:04:05.500123")
+SECOND = ('with "quotes", and\nlines', None, None, -math.inf, None)
+
+
+def rows(*batches: Batch, names: Sequence[str] = NAMES) -> Rows:
+    return Rows(names, batches)
+
+
+def text(pieces: Iterable[str]) -> str:
+    return "".join(pieces)
+
+
+EVERY = [FIRST, SECOND]
+
+
+def test_json_is_strict_and_keeps_whole_numbers() -> None:
+    found = json.loads(
+        text(iter_json(rows([FIRST], [SECOND]))), parse_constant=lambda name: pytest.fail(f"{name} is not JSON")
+    )
+    assert found == [
+        {
+            "variant": "last_warp",
+            "median_us": 16.25,
+            "bytes": 67108864,
+            "error": "Infinity",
+            "run_at": "2026-01-02T03:04:05.500123+00:00",
+        },
+        {
+            "variant": 'with "quotes", and\nlines',
+            "median_us": None,
+            "bytes": None,
+            "error": "-Infinity",
+            "run_at": None,
+        },
+    ]
+    assert text(iter_json(rows())) == "[]\n"
+
+
+def test_csv_is_what_pandas_writes() -> None:
+    expected = str(make_frame(NAMES, EVERY).to_csv(index=False, lineterminator="\n"))
+    assert text(iter_csv(rows(EVERY))) == text(iter_csv(rows([FIRST], [SECOND]))) == expected
+    assert text(iter_csv(rows())) == ",".join(NAMES) + "\n"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [1e-5, 2.5, None, 1e16],
+        [0.1 + 0.2, -0.0, 5e-324, 1.7e308],
+        [1.0, 2, None],
+        [1, None, 2**62],
+        ["", None, "a,b", '"', "x\ny"],
+        [True, None, False],
+        [None, None],
+        [math.nan, 1.5],
+        [b"a", "a"],
+    ],
+)
+def test_every_kind_of_cell_is_as_pandas_writes_it(column: list[Any]) -> None:
+    cells = [(value, "x") for value in column]
+    expected = str(make_frame(["a", "b"], cells).to_csv(index=False, lineterminator="\n"))
+    assert text(iter_csv(rows(cells, names=("a", "b")))) == expected
+
+
+def test_a_row_of_nothing_is_a_row() -> None:
+    assert text(iter_csv(rows([(None,), ("",)], names=("a",)))) == 'a\n""\n""\n'
+
+
+def test_parquet_reads_back() -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    read = pd.read_parquet(io.BytesIO(to_parquet(rows(EVERY))))
+    assert read["bytes"][0] == 67108864
+    assert str(read["run_at"].dtype).endswith("UTC]")
+
+
+def test_what_parquet_cannot_hold_is_named() -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    with pytest.raises(UsageError, match="column a with type object; CAST each column to one type"):
+        to_parquet(rows([(1,), ("x",)], names=["a"]))
+    with pytest.raises(UsageError, match="2 columns are named a, and Parquet takes each name once"):
+        to_parquet(rows([(1, 2)], names=["a", "a"]))
+
+
+def test_json_loses_no_column_and_refuses_what_it_cannot_hold() -> None:
+    with pytest.raises(UsageError, match="2 columns are named a, and JSON takes each name once"):
+        text(iter_json(rows([(1, 2)], names=["a", "a"])))
+    with pytest.raises(UsageError, match=r"column b holds bytes, which JSON has no form for; write hex\(b\)"):
+        text(iter_json(rows([(1, b"\x00\xff")], names=["a", "b"])))
+
+
+def test_parquet_without_pyarrow_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingDependencyError, match="pip install"):
+        to_parquet(rows(EVERY))
+
+
+def test_a_file_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    write_file([b"a"], tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_bytes() == b"a"
+    with pytest.raises(StoreError, match="cannot be written: No such file"):
+        write_file([b"a"], tmp_path / "no" / "a.csv")

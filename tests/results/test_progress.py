@@ -1,0 +1,149 @@
+"""How far a sweep is, as another process sees it, on both databases."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from store_samples import FACTS, make_outcome, make_timing, make_trial
+
+from cuprof.cli.terminal.status import status_lines
+from cuprof.core.errors import UnreachableStoreError
+from cuprof.core.records import State
+from cuprof.results.progress import Progress, list_progress
+from cuprof.store import Store
+from cuprof.store.models import Station
+from cuprof.store.outcomes import Origin
+from cuprof.store.processes import Process
+from tests.conftest import Result
+
+TRIALS = [make_trial(variant, n) for variant in ("interleaved", "last_warp") for n in (2**10, 2**11, 2**12)]
+
+
+def read(store: Store) -> Progress:
+    with store.snapshot() as connection:
+        (found,) = list_progress(connection)
+    return found
+
+
+def text(found: Progress) -> str:
+    return "\n".join(line.text for line in status_lines([found], 200))
+
+
+def test_what_runs_where_what_failed_and_how_long_still(
+    store: Store, monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]
+) -> None:
+    sweep_id, (mine,) = store.join_sweep(FACTS, ["cuda:0 (NVIDIA H200)"])
+    store.enlist(sweep_id, TRIALS)
+    monkeypatch.setattr("cuprof.store.stations.this_process", lambda: Process("node-9", 42, 1.0))
+    _, (theirs, dead) = store.join_sweep(FACTS, ["cuda:1 (NVIDIA H200)", "cuda:2 (NVIDIA H200)"])
+    monkeypatch.undo()
+    for trial, station, state in zip(TRIALS, (mine, theirs, dead), (State.OK, State.OK, State.CRASHED), strict=False):
+        store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
+        store.record(sweep_id, make_outcome(trial, make_timing(5), state=state, message="it fell"))
+    store.beat({mine: "time: one", theirs: "build: another"})
+    with store.engine.begin() as connection:
+        for station, name, ago in ((mine, "joined_at", 30), (theirs, "joined_at", 30), (dead, "seen_at", 90)):
+            values = {name: time.time() - ago}
+            connection.execute(sa.update(Station).where(Station.id == station).values(**values))
+    found = read(store)
+    assert (found.state, found.planned, found.done, found.failed) == ("running", 6, 3, 1)
+    assert [station.state for station in found.stations] == ["working", "working", "silent"]
+    assert found.seconds_left == pytest.approx(30 / 2 * 3, abs=5)
+    assert found.failures == ((TRIALS[2].label, "crashed: it fell"),)
+    told = text(found)
+    for part in ("3 of 6 trials, 1 failed", "left", "time: one", "build: another", "node-9", "silent: others take"):
+        assert part in told, told
+    assert "failed: reduction/interleaved" in told
+    between = replace(found, stations=(replace(found.stations[0], doing="", done=2),))
+    assert "nothing yet" not in text(between), "what is done is something"
+    printed = cli("status", "--store", store.url).out
+    assert printed.splitlines()[0].startswith(f"sweep {sweep_id} (study): running, 3 of 6 trials")
+    assert "\x1b" not in printed
+
+
+def test_what_a_silent_station_holds_is_left_until_its_lease_ends(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep_id, (mine,) = store.join_sweep(FACTS, ["host"])
+    store.enlist(sweep_id, TRIALS[:2])
+    monkeypatch.setattr("cuprof.store.stations.this_process", lambda: Process("node-9", 42, 1.0))
+    _, (theirs,) = store.join_sweep(FACTS, ["host"])
+    monkeypatch.undo()
+    for trial, station in zip(TRIALS[:2], (mine, theirs), strict=True):
+        store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
+    store.record(sweep_id, make_outcome(TRIALS[0], make_timing(5)), Origin(mine))
+    with store.engine.begin() as connection:
+        silent = sa.update(Station).where(Station.id == theirs).values(seen_at=time.time() - 20)
+        connection.execute(silent)
+    assert read(store).seconds_left == pytest.approx(40, abs=10)
+
+
+def test_nobody_works_any_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep_id, stations = store.join_sweep(FACTS, ["host"])
+    store.enlist(sweep_id, TRIALS)
+    assert text(read(store)).splitlines()[3].endswith("nothing yet")
+    monkeypatch.setattr(Process, "is_alive", lambda self: False)
+    found = read(store)
+    assert (found.state, found.stations[0].state, found.seconds_left) == ("abandoned", "gone", None)
+    assert text(found).splitlines()[3].endswith("its process has ended")
+    assert "the same command goes on where it stopped" in text(found)
+    monkeypatch.undo()
+    store.leave(stations)
+    store.finish_sweep(sweep_id, "finished")
+    assert text(read(store)).startswith(f"sweep {sweep_id} (study): finished, 0 of 6 trials")
+
+
+def test_a_process_that_shares_its_sweep_with_nobody_is_shown_too(store: Store) -> None:
+    sweep_id = store.begin_sweep(FACTS)
+    store.enlist(sweep_id, TRIALS)
+    store.record(sweep_id, make_outcome(TRIALS[0], make_timing(5)))
+    found = read(store)
+    assert [(station.state, station.done) for station in found.stations] == [("working", 1)]
+    assert found.seconds_left is not None
+    with store.snapshot() as connection:
+        assert list_progress(connection, sweep_id + 1) == []
+
+
+def test_of_a_search_each_trial_counts_once_and_nobody_knows_its_end(store: Store) -> None:
+    sweep_id = store.begin_sweep(replace(FACTS, configuration={"search": {"name": "surrogate"}}))
+    store.enlist(sweep_id, TRIALS)
+    for trial in (TRIALS[0], TRIALS[1], TRIALS[0], TRIALS[0]):
+        store.record(sweep_id, make_outcome(trial, make_timing(5)))
+    found = read(store)
+    assert (found.done, found.looked_again, found.seconds_left) == (2, 1, None)
+    assert text(found).startswith(f"sweep {sweep_id} (study): running, 2 tried, 1 looked at again, ")
+    assert " left" not in text(found).splitlines()[0]
+
+
+def test_who_watches_waits_for_a_server_that_is_restarted(
+    store: Store, monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]
+) -> None:
+    sweep_id = store.begin_sweep(FACTS)
+    calls: list[int] = []
+
+    def read_again(connection: Connection, number: int | None) -> list[Progress]:
+        calls.append(1)
+        if len(calls) == 2:
+            raise UnreachableStoreError("database x cannot be reached: it is restarted")
+        if len(calls) == 3:
+            store.finish_sweep(sweep_id, "finished")
+        return list_progress(connection, number)
+
+    monkeypatch.setattr("cuprof.results.progress.list_progress", read_again)
+    watched = cli("status", "--store", store.url, "--every", "0.001")
+    assert (watched.exit_code, len(calls)) == (0, 3)
+    assert "cannot be reached" in watched.err
+    assert "finished" in watched.out
+    calls[:] = [1]
+    assert cli("status", "--store", store.url, "--every", "0.001").exit_code == 2, "a first answer there has to be"
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "1e30", "soon"])
+def test_how_often_is_a_number_of_seconds(cli: Callable[..., Result], text: str) -> None:
+    told = cli("status", "--every", text)
+    assert (told.exit_code, f"'{text}' is no number of seconds from 0 to 86400" in told.err) == (2, True)
