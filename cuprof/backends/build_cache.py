@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
 
 from cuprof.backends.ptxas import KernelFacts
-from cuprof.core.cores import count_cores
+from cuprof.core.processes import count_cores
 from cuprof.core.project import user_cache
 
 MOST_THREADS = 16

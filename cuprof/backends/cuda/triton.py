@@ -26,8 +26,8 @@ import numpy as np
 
 from cuprof.backends.build_cache import MOST_THREADS, Built
 from cuprof.backends.cuda.triton_compiler import SAID
-from cuprof.core.child import child_command, child_environment
 from cuprof.core.errors import BuildError
+from cuprof.core.processes import child_command, child_environment
 from cuprof.core.scratch import ScratchFolder
 from cuprof.families import Array, Launch
 from cuprof.families.program import as_scalar
