@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from cuprof.cli.terminal.progress import LiveProgress, PlainProgress, make_observer
+from cuprof.cli.progress import LiveProgress, PlainProgress, make_observer
 from cuprof.core.records import Measure, Outcome, State, Summary, Timing, Trial
 from cuprof.engine.observer import Observer
 from cuprof.families import Point

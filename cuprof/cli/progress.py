@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection
 from html import escape
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from cuprof.cli.terminal.marks import is_expected, mark_of
-from cuprof.cli.terminal.stream import styled
-from cuprof.cli.terminal.text import format_duration, format_time
+from cuprof.cli.marks import is_expected, mark_of
+from cuprof.cli.stream import styled
+from cuprof.cli.units import format_duration, format_time
 from cuprof.core.records import FAILED, Measure, Outcome, State, Summary, Trial
 from cuprof.core.visible import visible
 from cuprof.core.wording import count, describe_tried
