@@ -73,7 +73,7 @@ COMMANDS = {
     "report of no such study": ["report", "experiment=nothing"],
     "judge of no such file": ["judge", "nothing.py"],
 }
-CHANGING = {"silent_s", "path", "database", "host"}
+CHANGING = {"silent_s", "path", "database", "host", "folder", "file"}
 """Fields that hold a path, an age or this host's name."""
 SHOWN = 2
 """Rows of a long answer that stand as they are; all of them enter the digest."""
