@@ -64,7 +64,8 @@ class Samples:
     @property
     def starts(self) -> np.ndarray:
         """Return where each series starts in `values`."""
-        return self.ends - self.counts
+        found: np.ndarray = self.ends - self.counts
+        return found
 
     @property
     def counts(self) -> np.ndarray:
