@@ -8,13 +8,6 @@ from typing import Any
 from cuprof.report.trials import StudyTrial
 
 Facts = Mapping[str, Any]
-FACTS_HELP = "allowed are variant, device, problem, problem.AXIS, tune.NAME"
-
-
-def is_fact(name: str) -> bool:
-    """Return whether a name is one that a study can speak of trials with."""
-    head, dot, tail = name.partition(".")
-    return name in ("variant", "device", "problem") or (head in ("problem", "tune") and bool(dot) and bool(tail))
 
 
 def fact_of(trial: StudyTrial, fact: str) -> Any:

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from study_data import CPU, NO_CUDA, STEPS, Made, add_counters
 
 from cuprof.core.records import State
