@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cuprof.report.quantities import choose_scale, format_ratio
 from cuprof.report.study import Study
 from cuprof.report.tables import Cell, Column, Row, Table
 from cuprof.report.trials import by_sure_time, grouped
+from cuprof.report.units import choose_scale, format_ratio
 
 ENOUGH = 40
 """So many configurations at the reference problem are tried before the fastest are listed."""

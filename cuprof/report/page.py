@@ -25,16 +25,15 @@ from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
 from cuprof.report.fastest_table import fastest_table
 from cuprof.report.figure import Figure, styles_of
+from cuprof.report.grid import grid_table
 from cuprof.report.markdown import to_html
-from cuprof.report.pivot_table import pivot_table
 from cuprof.report.provenance import moment, provenance
-from cuprof.report.quantities import format_ratio
 from cuprof.report.standard_figures import standard_figures
 from cuprof.report.steps_table import steps_table
 from cuprof.report.study import Study
 from cuprof.report.study_figures import study_figure
 from cuprof.report.tables import Table
-from cuprof.report.values_table import values_table
+from cuprof.report.units import format_ratio
 
 TEMPLATES = "templates"
 PART = ".part"
@@ -121,8 +120,7 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
 
 def study_tables(study: Study) -> list[Table]:
     """Return the tables that the study asks for, and the fastest configurations where many were tried."""
-    make: dict[str, Any] = {"steps": steps_table, "pivot": pivot_table, "values": values_table}
-    asked = [make[spec.kind](study, spec) for spec in study.experiment.tables]
+    asked = [(steps_table if spec.kind == "steps" else grid_table)(study, spec) for spec in study.experiment.tables]
     return [*asked, *filter(None, [fastest_table(study)])]
 
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from cuprof.core.point import Point
 from cuprof.core.records import NOT_RUN, State
 from cuprof.core.wording import level_text
+from cuprof.report.cells import keep
 from cuprof.report.experiment import TableSpec
-from cuprof.report.facts import keep
 from cuprof.report.failures import SURPRISING_PASS, WORDS, WRONG_AS_EXPECTED
-from cuprof.report.labels import point_label, shorten
 from cuprof.report.published import PublishedValue
-from cuprof.report.quantities import QUANTITIES, Scale, choose_scale, format_value
 from cuprof.report.study import Study
 from cuprof.report.tables import MISSING, Cell, Column, Row, Table
 from cuprof.report.trials import StudyTrial, best_of_tunables, by_kind, grouped
+from cuprof.report.units import QUANTITIES, Scale, choose_scale, format_value, point_label, shorten
 from cuprof.statistics import Verdict
 
 HEADINGS = {
@@ -96,7 +95,7 @@ def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
 
 
 def _step(study: Study, trial: StudyTrial, bases: Mapping[str, StudyTrial | None]) -> Step:
-    values = {name: of(trial) for name in PLAIN if (of := QUANTITIES[name].of)}
+    values = {name: getattr(trial, QUANTITIES[name].attribute) for name in PLAIN}
     verdicts = {}
     for name, base in bases.items():
         if base is not None and base is not trial:

@@ -14,7 +14,7 @@ from cuprof.core.excess import summarize
 from cuprof.core.records import Measure, State
 
 if TYPE_CHECKING:
-    from cuprof.report.quantities import Scale
+    from cuprof.report.units import Scale
     from cuprof.report.study import Study
     from cuprof.report.trials import StudyTrial
 
@@ -97,7 +97,7 @@ def problem_tables(study: Study) -> Iterator[tuple[str, list[Column], list[Row],
 
 
 def _columns(study: Study, trials: Sequence[StudyTrial]) -> tuple[list[Column], list[Row]]:
-    from cuprof.report.quantities import choose_scale
+    from cuprof.report.units import choose_scale
 
     right = [trial for trial in trials if trial.state is State.OK and not trial.is_expected_wrong]
     study.foresee_speedups(right)
@@ -152,7 +152,7 @@ def _stopped_by(trial: StudyTrial) -> str:
 
 
 def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
-    from cuprof.report.quantities import format_value
+    from cuprof.report.units import format_value
 
     measures = dict.fromkeys(trial.measure for trial in trials if trial.measure)
     parts = [f"{study.sweep.family} · {trials[0].problem.label}", *(f"{measure} kernel time" for measure in measures)]
@@ -165,7 +165,7 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     """Yield one line a reason, with the trials that share it."""
-    from cuprof.report.labels import list_names
+    from cuprof.report.units import list_names
     from cuprof.report.trials import grouped
 
     impossible = [trial for trial in trials if trial.state is State.IMPOSSIBLE]
