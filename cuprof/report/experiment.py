@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
@@ -137,6 +137,7 @@ class Experiment(_Spec, frozen=True):
     """Hold one study's own description; the default one asks nothing and gets the standard page.
 
     Attributes:
+        findings_about: "gpu" where findings.md speaks of GPUs: a page of a sweep without one leaves it out.
         name, findings, folder: the folder's; study.yaml does not set them.
     """
 
@@ -152,6 +153,7 @@ class Experiment(_Spec, frozen=True):
     published: tuple[PublishedSpec, ...] = ()
     tables: tuple[TableSpec, ...] = (TableSpec(),)
     figures: tuple[FigureSpec | str, ...] = (STANDARD,)
+    findings_about: Literal["", "gpu"] = ""
     findings: str = ""
     folder: Path | None = None
 

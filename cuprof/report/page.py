@@ -87,8 +87,6 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
     Args:
         folders: folders that hold `templates/page.html`; an earlier one wins, the bundled one comes last.
     """
-    from plotly.offline import get_plotlyjs
-
     places = [str(folder / TEMPLATES) for folder in (*folders, bundled("reports"))]
     environment = Environment(
         loader=FileSystemLoader(places),
@@ -110,12 +108,17 @@ def render(study: Study, *, folders: Sequence[Path] = ()) -> str:
         figures=figures,
         specs={figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures},
         comparisons=comparison_data(study),
-        counters=counter_section(study),
+        counters=counter_section(study) if study.counters.values or study.has_gpu else None,
         failures=failure_groups(study),
-        findings=Markup(to_html(study.experiment.findings)),  # the text's own HTML is switched off
+        findings=Markup(to_html(study.findings)),  # the text's own HTML is switched off
         provenance=provenance(study),
-        plotly=Markup(get_plotlyjs() if figures else ""),  # the library's own script
+        plotly=Markup(read_plotly() if figures else ""),  # the library's own script
     )
+
+
+def read_plotly() -> str:
+    """Return the script that draws the figures (reports/vendor/README.md)."""
+    return (bundled("reports") / "vendor" / "plotly-cartesian.min.js").read_text(encoding="utf-8")
 
 
 def study_tables(study: Study) -> list[Table]:
