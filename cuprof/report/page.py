@@ -23,17 +23,16 @@ from cuprof.report.conclusions import conclude
 from cuprof.report.counters import counter_section
 from cuprof.report.experiment import STANDARD
 from cuprof.report.failures import failure_groups
-from cuprof.report.fastest_table import fastest_table
 from cuprof.report.figure import Figure, styles_of
 from cuprof.report.grid import grid_table
 from cuprof.report.markdown import to_html
 from cuprof.report.provenance import moment, provenance
 from cuprof.report.standard_figures import standard_figures
-from cuprof.report.steps_table import steps_table
 from cuprof.report.study import Study
 from cuprof.report.study_figures import study_figure
 from cuprof.report.tables import Table
 from cuprof.report.units import format_ratio
+from cuprof.report.variants_table import fastest_table, steps_table
 
 TEMPLATES = "templates"
 PART = ".part"

@@ -14,9 +14,9 @@ from cuprof.core.excess import summarize
 from cuprof.core.records import Measure, State
 
 if TYPE_CHECKING:
-    from cuprof.report.units import Scale
     from cuprof.report.study import Study
     from cuprof.report.trials import StudyTrial
+    from cuprof.report.units import Scale
 
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
@@ -165,8 +165,8 @@ def _heading(study: Study, trials: Sequence[StudyTrial]) -> str:
 
 def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     """Yield one line a reason, with the trials that share it."""
-    from cuprof.report.units import list_names
     from cuprof.report.trials import grouped
+    from cuprof.report.units import list_names
 
     impossible = [trial for trial in trials if trial.state is State.IMPOSSIBLE]
     for device, group in grouped(impossible, lambda trial: trial.device).items():
