@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from cuprof.core.errors import ConfigError, UsageError, suggest
-from cuprof.plan.expression import evaluate
+from cuprof.core.expression import evaluate
 
 STANDARD = "standard"
 FACTS_HELP = "allowed are variant, device, problem, problem.AXIS, tune.NAME"

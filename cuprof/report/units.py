@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from cuprof.core.point import format_coordinate
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 
 Dimension = Literal["time", "bandwidth", "rate", "share", "ratio", "energy", "power", "count", "plain"]
 
