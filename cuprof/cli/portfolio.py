@@ -10,7 +10,7 @@ from cuprof.cli.terminal.output import print_json, print_lines, terminal_width
 from cuprof.cli.terminal.table import Column, Line, Row, layout
 from cuprof.core.errors import UsageError
 from cuprof.core.records import Measure
-from cuprof.core.wording import count
+from cuprof.core.text import count
 
 EXAMPLES = """\
 examples:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuprof.cli.arguments import CommandParser, add_store
 from cuprof.core.errors import UsageError
-from cuprof.core.visible import visible_json
+from cuprof.core.text import visible_json
 
 if TYPE_CHECKING:
     from cuprof.cli.terminal.table import Line

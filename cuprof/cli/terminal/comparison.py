@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.terminal.output import print_json, print_lines, terminal_width
 from cuprof.cli.terminal.table import Column, Line, Row, layout
-from cuprof.core.garbage import collector_paused
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 
 if TYPE_CHECKING:
     from cuprof.comparison import Comparison
@@ -25,7 +24,6 @@ MOST_SAME = 20
 MOST_NAMES = 5
 
 
-@collector_paused()
 def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:
     """Print a comparison as a "table", "json" or "markdown"; `everything` lists also every trial that is the same."""
     if output == "json":

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from cuprof.cli.terminal.marks import mark_of, style_of
 from cuprof.cli.terminal.output import print_json, print_lines, terminal_width
 from cuprof.cli.terminal.table import Column, Line, Row, layout
-from cuprof.core.excess import summarize
 from cuprof.core.records import Measure, State
+from cuprof.core.text import summarize
 
 if TYPE_CHECKING:
     from cuprof.report.quantities import Scale

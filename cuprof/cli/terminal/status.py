@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cuprof.cli.terminal.table import Column, Line, Row, layout
 from cuprof.cli.terminal.text import format_duration
-from cuprof.core.visible import visible
-from cuprof.core.wording import describe_tried
+from cuprof.core.text import describe_tried, visible
 from cuprof.results.progress import Progress
 
 COLUMNS = (

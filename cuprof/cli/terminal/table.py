@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from cuprof.core.visible import visible
+from cuprof.core.text import visible
 
 GAP = "  "
 _NARROW = re.compile(r"[ -~\xa1-\xac\xae-\u02ff]*").fullmatch
