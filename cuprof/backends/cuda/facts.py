@@ -67,7 +67,7 @@ def read_facts(index: int) -> DeviceFacts:
 
 
 def read_limits(index: int, uuid: str) -> dict[str, float | None]:
-    """Return a data sheet's figures: the memory's width and bandwidth, a multiprocessor's resources, the power limit."""
+    """Return a data sheet's figures: memory width and bandwidth, resources of a multiprocessor, the power limit."""
     clock_khz, bus_bits = read_attribute(index, "MEMORY_CLOCK_RATE"), read_attribute(index, "GLOBAL_MEMORY_BUS_WIDTH")
     warp = read_attribute(index, "WARP_SIZE")
     monitor = StateMonitor.find(uuid)
