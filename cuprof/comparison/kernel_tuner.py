@@ -1,4 +1,4 @@
-"""Entries of a cache file of Kernel Tuner, or of its results in format T4: times of another tool, never our own.
+"""Trials of a cache file of Kernel Tuner, or of its results in format T4: times of another tool, never our own.
 
 The cache is an object with the kernel's name and device and a row a configuration; T4 is the autotuning community's
 schema (https://github.com/odgaard/TuningSchema), which names neither kernel nor device.
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.comparison.entries import Entry, Side
+from cuprof.comparison.foreign import Foreign, Record
 from cuprof.core.errors import UsageError
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
-from cuprof.statistics.series import Series
+from cuprof.statistics.samples import Samples
 
 KIND = "kernel_tuner"
 MARKS = ('"tune_params_keys"', '"invalidity"')
@@ -40,20 +40,20 @@ def is_kernel_tuner(path: Path) -> bool:
     return any(mark in head for mark in MARKS)
 
 
-def read_kernel_tuner(path: Path, text: str = "") -> Side:
-    """Return the configurations of a file as one side; each meets the trial of a variant named like the kernel.
+def read_kernel_tuner(path: Path) -> Foreign:
+    """Return the configurations of a file; each meets the trial of a variant named like the kernel.
 
     Raises:
         UsageError: the file cannot be read or is neither.
     """
     try:
         content = _parse(path.read_text(encoding="utf-8"))
-        entries = list(_of_cache(content) if "cache" in content else _of_t4(content, path.name.partition(".")[0]))
+        records = list(_of_cache(content) if "cache" in content else _of_t4(content, path.name.partition(".")[0]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         kind = type(error).__name__
         raise UsageError(f"{path} is neither a cache of Kernel Tuner's nor T4 ({kind}: {error})") from None
     note = "Kernel Tuner's times are of its own method: its samples follow one another, and nothing flushes the caches"
-    return Side(text or str(path), KIND, f"Kernel Tuner's {path.name}", entries, notes=(note,))
+    return Foreign(KIND, f"Kernel Tuner's {path.name}", records, (note,))
 
 
 def _parse(text: str) -> Any:
@@ -64,7 +64,7 @@ def _parse(text: str) -> Any:
         return json.loads(text.rstrip().rstrip(",") + "}}")
 
 
-def _of_cache(content: Mapping[str, Any]) -> Iterator[Entry]:
+def _of_cache(content: Mapping[str, Any]) -> Iterator[Record]:
     names, device = content["tune_params_keys"], str(content.get("device_name", ""))
     objective = content.get("objective", "time")
     objective = objective if isinstance(objective, str) else objective[0]
@@ -73,10 +73,12 @@ def _of_cache(content: Mapping[str, Any]) -> Iterator[Entry]:
         time, samples = row.get(objective), row.get("times") or ()
         failed = STATES.get(str(time), State.LAUNCH_ERROR) if not isinstance(time, int | float) else None
         milliseconds = list(samples) or ([row["time"]] if isinstance(row.get("time"), int | float) else [])
-        yield _entry(str(content["kernel_name"]), tunables, device, failed, np.array(milliseconds, float) * UNITS["ms"])
+        yield _record(
+            str(content["kernel_name"]), tunables, device, failed, np.array(milliseconds, float) * UNITS["ms"]
+        )
 
 
-def _of_t4(content: Mapping[str, Any], kernel: str) -> Iterator[Entry]:
+def _of_t4(content: Mapping[str, Any], kernel: str) -> Iterator[Record]:
     for row in content["results"]:
         reason, factor = str(row["invalidity"]), UNITS["ms"]
         times = list(row["times"].get("runtimes") or ())
@@ -85,25 +87,23 @@ def _of_t4(content: Mapping[str, Any], kernel: str) -> Iterator[Entry]:
                 factor = UNITS.get(str(each.get("unit", "ms")), UNITS["ms"])
                 times = times or [each["value"]]
         failed = None if reason == "correct" and times else STATES.get(reason, State.LAUNCH_ERROR)
-        yield _entry(kernel, Point(row["configuration"]), "", failed, np.array(times, float) * factor)
+        yield _record(kernel, Point(row["configuration"]), "", failed, np.array(times, float) * factor)
 
 
-def _entry(kernel: str, tunables: Point, device: str, failed: State | None, times_ns: np.ndarray) -> Entry:
+def _record(kernel: str, tunables: Point, device: str, failed: State | None, times_ns: np.ndarray) -> Record:
     times_ns = times_ns[np.isfinite(times_ns) & (times_ns > 0)]
     if failed is None and not times_ns.size:
         failed = State.LAUNCH_ERROR
-    # Of a mean alone nobody knows how much it scatters, so that nothing is decided by it.
-    series = Series(times_ns) if times_ns.size > 1 else Series(times_ns, relative_error=float("inf"))
-    return Entry(
-        family=kernel,
-        variant="",
-        problem=Point(),
-        tunables=tunables,
-        backend="cuda",
-        device=device,
-        device_identity=device,
-        state=failed or State.OK,
-        message="" if failed is None else "as Kernel Tuner says",
-        settings={Measure.HOT: {"tool": "Kernel Tuner"}},
-        series={} if failed else {Measure.HOT: series},
-    )
+    # A mean alone does not say how much it scatters, so nothing is decided by it.
+    error = 0.0 if times_ns.size > 1 else float("inf")
+    return {
+        "family": kernel,
+        "tunables": tunables,
+        "backend": "cuda",
+        "device": device,
+        "device_key": device,
+        "state": (failed or State.OK).value,
+        "message": "" if failed is None else "as Kernel Tuner says",
+        "tool": "Kernel Tuner",
+        "series": {} if failed else {Measure.HOT: Samples.of([times_ns], standard_error=error)},
+    }

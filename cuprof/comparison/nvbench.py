@@ -1,4 +1,4 @@
-"""Entries of a JSON file that nvbench (or its Python package cuda-bench) wrote.
+"""Trials of a JSON file that nvbench (or its Python package cuda-bench) wrote.
 
 Samples come from the files beside it that `--jsonbin` makes; without them nvbench's own mean and standard deviation
 stand in for the samples.
@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from cuprof.comparison.entries import Entry, Side
+from cuprof.comparison.foreign import Foreign, Record
 from cuprof.core.errors import UsageError
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.records import Measure, State
-from cuprof.statistics.series import Series
+from cuprof.statistics.samples import Samples
 
 SAMPLES = "nv/json/bin:nv/cold/sample_times"
 MEAN = "nv/cold/time/gpu/mean"
@@ -33,8 +33,8 @@ NS = 1e9
 """nvbench's times are seconds."""
 
 
-def read_nvbench(path: Path, text: str = "") -> Side:
-    """Return the states of an nvbench JSON file as one side.
+def read_nvbench(path: Path) -> Foreign:
+    """Return the states of an nvbench JSON file.
 
     A state that its benchmark skipped is a skipped trial, one in which it raised is one that crashed.
 
@@ -52,7 +52,7 @@ def read_nvbench(path: Path, text: str = "") -> Side:
     try:
         devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
         reader = _Reader(path, devices)
-        entries = [reader.entry(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
+        records = [reader.record(bench, state) for bench in content["benchmarks"] for state in bench["states"]]
     except (
         KeyError,
         IndexError,
@@ -66,14 +66,14 @@ def read_nvbench(path: Path, text: str = "") -> Side:
         raise UsageError(
             f"{path} is not what nvbench writes with --json or --jsonbin ({type(error).__name__}: {error})"
         ) from None
-    entries = _mark_repeated_devices(entries)
+    records = _mark_repeated_devices(records)
     notes = ["nvbench's times are of its own method: its cold samples follow a write of the cache"]
     if reader.without_samples:
         notes.append(
             f"{path.name}: {reader.without_samples} states have no samples beside it, only mean and deviation, which "
             "outliers move; --jsonbin keeps samples"
         )
-    return Side(text or str(path), "nvbench", f"nvbench's {path.name}", entries, notes=tuple(notes))
+    return Foreign("nvbench", f"nvbench's {path.name}", records, tuple(notes))
 
 
 class _Reader:
@@ -81,7 +81,7 @@ class _Reader:
         self.path, self.devices = path, devices
         self.without_samples = 0
 
-    def entry(self, bench: Mapping[str, Any], state: Mapping[str, Any]) -> Entry:
+    def record(self, bench: Mapping[str, Any], state: Mapping[str, Any]) -> Record:
         summaries = {
             summary["tag"]: {part["name"]: part["value"] for part in summary.get("data") or []}
             for summary in state.get("summaries") or []
@@ -91,22 +91,20 @@ class _Reader:
         series = None if state.get("is_skipped") else self._series(summaries)
         reason = " ".join(str(state.get("skip_reason") or "").split())
         absent = State.CRASHED if reason.startswith(EXCEPTION) else State.SKIPPED
-        return Entry(
-            family=str(bench["name"]),
-            variant="",
-            problem=Point({str(axis["name"]): _value(axis) for axis in state.get("axis_values") or []}),
-            tunables=Point(),
-            backend="cuda",
-            device=device,
-            device_id=None if number is None else int(number),
-            device_identity=device,
-            state=State.OK if series is not None else absent,
-            message=reason if series is None else "",
-            settings={Measure.COLD: {"tool": "nvbench"}},
-            series={} if series is None else {Measure.COLD: series},
-        )
+        return {
+            "family": str(bench["name"]),
+            "problem": Point({str(axis["name"]): _value(axis) for axis in state.get("axis_values") or []}),
+            "backend": "cuda",
+            "device": device,
+            "device_key": device,
+            "device_number": -1 if number is None else int(number),
+            "state": (State.OK if series is not None else absent).value,
+            "message": reason if series is None else "",
+            "tool": "nvbench",
+            "series": {} if series is None else {Measure.COLD: series},
+        }
 
-    def _series(self, summaries: Mapping[str, Mapping[str, Any]]) -> Series | None:
+    def _series(self, summaries: Mapping[str, Mapping[str, Any]]) -> Samples | None:
         """Return the samples, or a summary in their place; None where the state was not timed."""
         meta = summaries.get(SAMPLES)
         file = self._find(str(meta["filename"])) if meta else None
@@ -116,7 +114,7 @@ class _Reader:
                 raise ValueError(f"{file} holds {seconds.size} samples where {meta['size']} are announced")
             seconds = seconds[np.isfinite(seconds) & (seconds > 0)]
             if seconds.size:
-                return Series(seconds * NS)
+                return Samples.of([seconds * NS])
         if MEAN not in summaries or COUNT not in summaries:
             return None
         mean, count = float(summaries[MEAN]["value"]), int(summaries[COUNT]["value"])
@@ -127,7 +125,7 @@ class _Reader:
             spread = float(summaries[DEVIATION]["value"]) / mean
         self.without_samples += 1
         error = spread / math.sqrt(count) if math.isfinite(spread) else math.inf
-        return Series(np.array([mean * NS]), relative_error=max(error, 1e-9))
+        return Samples.of([np.array([mean * NS])], standard_error=max(error, 1e-9))
 
     def _find(self, name: str) -> Path | None:
         """Return a side-car file; its name is relative to where nvbench ran, to the JSON's folder or to its parent."""
@@ -143,12 +141,12 @@ class _Reader:
         return None
 
 
-def _mark_repeated_devices(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries, those of devices that share their name marked so."""
-    numbers: dict[str, set[int | None]] = defaultdict(set)
-    for entry in entries:
-        numbers[entry.device].add(entry.device_id)
-    return [entry._replace(device_repeats=len(numbers[entry.device]) > 1) for entry in entries]
+def _mark_repeated_devices(records: Sequence[Record]) -> list[Record]:
+    """Return the records, those of devices that share their name marked so."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for record in records:
+        numbers[record["device"]].add(record["device_number"])
+    return [{**record, "device_repeats": len(numbers[record["device"]]) > 1} for record in records]
 
 
 def _value(axis: Mapping[str, Any]) -> Coordinate:

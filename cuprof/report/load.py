@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
@@ -12,20 +12,21 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from cuprof.comparison.entries import Entry
-from cuprof.comparison.stored import read_entries
+from cuprof.comparison.sides import Side
+from cuprof.comparison.trials import Stored, read_trials
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
-from cuprof.core.records import State
+from cuprof.core.records import Measure, State
 from cuprof.report.experiment import Experiment, find_experiment
 from cuprof.report.load_counters import read_counters
 from cuprof.report.published import read_published
 from cuprof.report.study import Device, Study
-from cuprof.report.trials import StudyTrial
+from cuprof.report.trials import Measured, StudyTrial
 from cuprof.report.units import point_label
 from cuprof.results.devices import DeviceRow, find_calibration, list_devices
 from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
 from cuprof.results.trials import TrialRow, list_trials
+from cuprof.statistics import Samples
 from cuprof.store import Store
 
 
@@ -53,7 +54,8 @@ def load_study(
         if not rows:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
         devices = _devices(connection, sweep.id)
-        entries = {entry.identity: entry for entry in read_entries(connection, [sweep.id], rows=rows)}
+        side = Side("", "sweep", "", read_trials(connection, [sweep.id]), Stored(connection.engine))
+        entries = _entries(side)
         trials = _trials(rows, devices, description, entries)
         counters = read_counters(connection, sweep.id, trials)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
@@ -73,6 +75,7 @@ def load_study(
         earlier_finished=earlier,
         looked_again=again,
         database=store.place,
+        side=side,
     )
 
 
@@ -126,8 +129,25 @@ def _labels(rows: Sequence[DeviceRow]) -> dict[str, str]:
     return labels
 
 
+def _entries(side: Side) -> dict[str, Measured]:
+    """Return what is known of the times of each trial, by identity."""
+    timed = side.trials[side.trials["measure"] != ""]
+    places: dict[str, dict[Measure, int]] = {}
+    for place, (identity, measure) in enumerate(zip(timed["identity"], timed["measure"], strict=True)):
+        places.setdefault(identity, {})[Measure(measure)] = place
+
+    def reader(of_trial: Mapping[Measure, int]) -> Callable[[Measure], Samples]:
+        return lambda measure: side.source.read(timed.iloc[[of_trial[measure]]])
+
+    on_host = timed["on_host"].tolist()
+    return {
+        identity: Measured(frozenset(of_trial), on_host[next(iter(of_trial.values()))], reader(of_trial))
+        for identity, of_trial in places.items()
+    }
+
+
 def _trials(
-    rows: Sequence[TrialRow], devices: Mapping[int, Device], experiment: Experiment, entries: Mapping[str, Entry]
+    rows: Sequence[TrialRow], devices: Mapping[int, Device], experiment: Experiment, entries: Mapping[str, Measured]
 ) -> tuple[StudyTrial, ...]:
     names = [field.name for field in fields(TrialRow)]
     values = attrgetter(*names)

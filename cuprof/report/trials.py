@@ -7,19 +7,33 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cuprof.comparison.entries import Entry
 from cuprof.core.point import Point
 from cuprof.core.records import ENERGY_UNAVAILABLE, Energy, Measure, State, Summary
 from cuprof.core.text import count
 from cuprof.report.units import point_label
 from cuprof.results.trials import TimingRow, TrialRow
-from cuprof.statistics import is_mere_range, sure_time
+from cuprof.statistics import Samples, is_mere_range, sure_time
 
 RANKING = (Measure.COLD, Measure.HOT)
 """The measures that trials are ranked by: the first that a trial has."""
 KINDS = ("kernel", "library", "cpu")
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The samples of a right trial.
+
+    Args:
+        measures: those with a sample that has a logarithm.
+        on_host: its device is the host's processor.
+        read: return the samples of one of the measures, one series.
+    """
+
+    measures: frozenset[Measure]
+    on_host: bool
+    read: Callable[[Measure], Samples]
 
 
 def interval_of(summary: Summary) -> tuple[float, float] | None:
@@ -38,14 +52,14 @@ class StudyTrial(TrialRow):
         device: label of the study's device, empty for a trial without one.
         problem_name: the study's name of its problem, else the problem's coordinates.
         read_bandwidth: of its device as measured, bytes a second.
-        entry: the trial as `cuprof compare` knows it, with its samples.
+        entry: what `cuprof compare` knows of its times, None where it knows none.
     """
 
     contender: str
     problem_name: str
     device: str = ""
     read_bandwidth: float | None = None
-    entry: Entry | None = None
+    entry: Measured | None = None
 
     def __eq__(self, other: object) -> bool:
         return self is other
