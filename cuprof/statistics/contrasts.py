@@ -16,9 +16,6 @@ from cuprof.statistics.correlation import Inflation, Neighbours, Pools, inflate,
 from cuprof.statistics.kernels import find_quantiles, placement_variances
 from cuprof.statistics.samples import Samples
 
-METHOD = "2"
-"""Version of the method, named where verdicts are kept. Method 1 estimated the autocorrelation of each series by
-itself; 2 pools it over the sweep."""
 BASE_SEED, NEW_SEED = 20231, 20232
 """Fixed, so that the same samples always give the same interval; two, so that ties of paired series part."""
 LEAST_SHARED = 5
@@ -319,7 +316,7 @@ def _apart(sides: tuple[_Series, _Series], shared: _Shared, known: Known, count:
         dofs.append(inflation.dof)
     (part, other), (dof, other_dof) = parts, dofs
     total = part + other
-    with np.errstate(invalid="ignore", divide="ignore"):  # of series without any spread
+    with np.errstate(invalid="ignore", divide="ignore"):  # of series without any spread, or of one sample
         together = total**2 / (part**2 / dof + other**2 / other_dof)
     few = np.where(base.counts <= new.counts, dof, other_dof)
     few = np.where(base.counts == new.counts, np.minimum(dof, other_dof), few)
