@@ -85,6 +85,8 @@ class Contrasts:
     @classmethod
     def joined(cls, parts: list[Contrasts]) -> Contrasts:
         """Return the contrasts of some parts, which share their bridges, one behind the other."""
+        if not parts:
+            return cls.none_of(0)
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
         return cls(**arrays, bridges=parts[0].bridges)
 
