@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cuprof.cli.arguments import add_store
 from cuprof.config.build import list_settings
@@ -16,8 +15,12 @@ from cuprof.core.text import list_first
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 
-def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return (options as Hydra's parser takes them, settings).
+Options = Mapping[str, Any]
+"""Option's name ("config_dir", "multirun") → its value, True for a flag; options that were not given are absent."""
+
+
+def read_arguments(command: str, argv: Sequence[str]) -> tuple[Options, list[str]]:
+    """Return (Hydra's options, settings).
 
     Raises:
         ConfigError: an option that Hydra does not have, one with a value that it does not take, or two that do not go
@@ -44,14 +47,17 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[list[str], list[s
             raise ConfigError(f"--{name} is about what --cfg shows; add --cfg job, or leave --{name} out")
     if len(asked := [f"--{name}" for name in ("run", "multirun", "cfg", "info") if values[name]]) > 1:
         raise ConfigError(f"{' and '.join(asked)} exclude each other; choose one")
-    options: list[str] = []
-    for name, value in values.items():
-        flag = "--" + name.replace("_", "-")
-        if value is True:
-            options.append(flag)
-        elif value:
-            options += [flag, value]
-    return options, settings
+    return {name: value for name, value in values.items() if value}, settings
+
+
+def list_words(options: Options) -> list[str]:
+    """Return options as Hydra's parser takes them."""
+    return [
+        word
+        for name, value in options.items()
+        if value
+        for word in (f"--{name.replace('_', '-')}", *([] if value is True else [value]))
+    ]
 
 
 _VALUED = (
@@ -94,21 +100,15 @@ def quoted(text: str) -> str:
     return QuotedString(text, Quote.single).with_quotes()
 
 
-def added_folders(options: Sequence[str]) -> list[Path]:
-    """Return the folder of configuration that `--config-dir` adds, if any."""
-    return [Path(options[place + 1]) for place, option in enumerate(options) if option == "--config-dir"]
-
-
-def find_main(options: Sequence[str], folders: Sequence[Path]) -> Path | None:
+def find_main(options: Options, folders: Sequence[Path]) -> Path | None:
     """Return the file of the main configuration, or None where there is none.
 
     Args:
         options: as `read_arguments` returns them.
         folders: folders of configuration; an earlier one wins, and `--config-path` replaces them all.
     """
-    values = dict(pairwise(options))
-    name = values.get("--config-name", "config").removesuffix(".yaml")
-    searched = [Path(values["--config-path"])] if "--config-path" in values else folders
+    name = options.get("config_name", "config").removesuffix(".yaml")
+    searched = [Path(options["config_path"])] if "config_path" in options else folders
     return next((path for folder in searched if (path := folder / f"{name}.yaml").is_file()), None)
 
 
