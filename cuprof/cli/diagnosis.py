@@ -164,7 +164,7 @@ def examine_opencl(
 
 
 def _examine_nvrtc(driver: Driver | None) -> Diagnosis:
-    from cuprof.backends.cuda.nvrtc import nvrtc_version
+    from cuprof.builds.nvrtc import nvrtc_version
 
     try:
         return Diagnosis("NVRTC", Health.GOOD, nvrtc_version())

@@ -22,7 +22,7 @@ from cuprof.backends.contract import (
 )
 from cuprof.backends.opencl.device import OpenClDevice
 from cuprof.backends.opencl.guards import GuardedBuffer
-from cuprof.backends.ptxas import most_of, read_resources
+from cuprof.builds.ptxas import most_of, read_resources
 from cuprof.core.errors import ImpossibleError, LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, Measure
