@@ -178,4 +178,5 @@ def _select(row: Any, table: Any) -> sa.Select[Any]:
 
 def _of_sweep(sweep_id: int) -> sa.ColumnElement[bool]:
     members: Any = sa.select(SweepTrial.trial_id).where(SweepTrial.sweep_id == sweep_id)
-    return _PROFILE.trial_id.in_(members)
+    chosen: sa.ColumnElement[bool] = _PROFILE.trial_id.in_(members)
+    return chosen

@@ -18,7 +18,7 @@ from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreErro
 from cuprof.core.interrupts import shielded, stop_if_deferred
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
 from cuprof.store.connection import READING, database_file, explained, is_unreachable, make_engine, parse_url, show
-from cuprof.store.models import REVISION
+from cuprof.store.tables import REVISION
 
 if TYPE_CHECKING:
     from cuprof.core.records import Trial
