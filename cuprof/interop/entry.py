@@ -58,7 +58,7 @@ def write_candidate(solution: Path, folder: Path) -> Path:
     """Write the Python file that adds a solution to the family of its definition; return its path."""
     file = folder / f"{_plain(solution.stem)}.py"
     text = solution.read_text(encoding="utf-8")
-    file.write_text(f"import cuprof.interop\n\ncuprof.definitions.enter(family, {text!r})\n", encoding="utf-8")
+    file.write_text(f"import cuprof.interop\n\ncuprof.interop.enter(family, {text!r})\n", encoding="utf-8")
     return file
 
 

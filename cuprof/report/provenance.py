@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from cuprof.report.quantities import format_value
 from cuprof.report.study import Device, Study
-from cuprof.store.columns import plain
+from cuprof.report.units import format_value
+from cuprof.store.types import plain
 
 GIT_FACTS = ("commit", "branch", "dirty")
 

@@ -20,7 +20,7 @@ from sqlalchemy.engine import URL, Engine, make_url
 
 from cuprof.core.errors import MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.core.interrupts import stop_if_deferred
-from cuprof.core.passwords import HIDDEN, hide_passwords
+from cuprof.core.text import HIDDEN, hide_passwords
 from cuprof.store.types import to_json
 
 BUSY_SECONDS = 30.0

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import StoreError
-from cuprof.core.passwords import hide_in_data
 from cuprof.core.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
+from cuprof.core.text import hide_in_data
 from cuprof.store import tables as t
 from cuprof.store.rows import among, columns_of, insert_row, save
 from cuprof.store.trials import find_keys

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import StoreError, UsageError
-from cuprof.core.passwords import hide_in_command, hide_in_data
 from cuprof.core.records import Calibration, DeviceFacts, State, SweepFacts
+from cuprof.core.text import hide_in_command, hide_in_data
 from cuprof.store import stations
 from cuprof.store import tables as t
 from cuprof.store.processes import Process, this_process
