@@ -5,7 +5,7 @@
 - Json: strict JSON. Non-finite numbers become the strings "NaN", "Infinity" and "-Infinity".
 - UtcTime: seconds since the epoch in Python, a UTC timestamp to the microsecond in the database.
 
-SQLite keeps any value in any column: whoever reads a foreign database checks it first (`cuprof.store.source`).
+SQLite keeps any value in any column: `cuprof.store.source` checks a foreign database before it reads it.
 """
 
 from __future__ import annotations
