@@ -61,5 +61,7 @@ def _lines(sweep: Progress, width: int) -> Iterator[Line]:
         yield from layout(COLUMNS, rows, width)
     if sweep.state in ("interrupted", "abandoned"):
         yield Line("nobody works on it; the same command goes on where it stopped")
+    if sweep.is_outdated:
+        yield Line("its trials have identities of an earlier version: they stay readable, and no sweep reuses them")
     for label, message in sweep.failures:
         yield Line(visible(f"failed: {label}: {message}", keep=""))
