@@ -16,8 +16,8 @@ from cuprof.api.comparison import Comparison, Defined
 from cuprof.api.computation import Computation, with_names
 from cuprof.api.kernels import Kernel, kernel
 from cuprof.core.errors import FamilyError, UnknownNameError, UsageError
-from cuprof.core.guardian import MARK
 from cuprof.core.point import Coordinate
+from cuprof.core.processes import MARK
 from cuprof.core.project import Project, find_project
 from cuprof.families import Family, Verdict
 from cuprof.families.loader import FAMILY_FILE, PREFIX, family_name
@@ -152,7 +152,7 @@ def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:
     """Sweep a file that was written, and read what is stored of it."""
     from cuprof.cli import hydra_app
     from cuprof.cli.hydra_arguments import quoted
-    from cuprof.cli.terminal.progress import make_observer
+    from cuprof.cli.progress import make_observer
     from cuprof.engine.sweep import run_sweep
     from cuprof.report.load import load_study
     from cuprof.store import Store

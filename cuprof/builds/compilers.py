@@ -28,8 +28,8 @@ from threading import Lock
 from typing import Any
 
 from cuprof.builds.result import Build, Built, Preload
-from cuprof.core.child import child_command, child_environment
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
+from cuprof.core.processes import child_command, child_environment
 from cuprof.core.scratch import ScratchFolder
 
 READY = b"ready"

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 from cuprof.builds.compilers import COMPILERS
 from cuprof.builds.result import Build, Built, KeptBuilds, default_folder, key_of
-from cuprof.core.cores import count_cores
+from cuprof.core.processes import count_cores
 
 MOST_PROCESSES = 16
 

@@ -17,10 +17,10 @@ from time import process_time_ns
 from cuprof.backends.contract import Backend, Runnable
 from cuprof.backends.registry import get_spec
 from cuprof.builds import BuildPool
-from cuprof.core.child import AHEAD
 from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
+from cuprof.core.processes import AHEAD
 from cuprof.core.records import DeviceFacts, Unavailable
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.families import Family
 from cuprof.families.extension import extend
 from cuprof.families.loader import load_family
