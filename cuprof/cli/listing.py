@@ -8,7 +8,7 @@ from textwrap import shorten
 from typing import Any
 
 from cuprof.cli.arguments import CommandParser
-from cuprof.cli.terminal.output import print_message
+from cuprof.cli.output import emit, print_message
 from cuprof.core.errors import FamilyError, UnknownNameError
 from cuprof.core.project import Project, find_project
 
@@ -34,12 +34,10 @@ def main(argv: Sequence[str]) -> int:
         records = list(list_device_facts())
     else:
         records = list(LISTS[arguments.what][0](project, arguments.names) if arguments.what else list_lists(project))
-    if arguments.json:
-        from cuprof.cli.terminal.output import print_json
-
-        print_json(records)
+    if not records and not arguments.json:
+        print_message("there are none")
     else:
-        _print_table(records)
+        emit(records, arguments.json)
     return 0
 
 
@@ -183,18 +181,6 @@ def _first_comment(file: Path) -> str:
             break
     sentence, stop, _ = " ".join(words).partition(". ")
     return sentence + stop.strip()
-
-
-def _print_table(records: Sequence[dict[str, Any]]) -> None:
-    from cuprof.cli.terminal.output import print_lines, terminal_width
-    from cuprof.cli.terminal.table import Column, Row, layout
-
-    if not records:
-        print_message("there are none")
-        return
-    columns = [Column(name, "right" if isinstance(records[0][name], int) else "left") for name in records[0]]
-    rows = [Row(tuple(str(value) for value in record.values())) for record in records]
-    print_lines(layout(columns, rows, terminal_width()))
 
 
 def make_parser() -> CommandParser:
