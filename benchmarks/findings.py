@@ -132,6 +132,17 @@ class Recording:
         """Return the shortest cold median of a variant, µs."""
         return self.find(variant, **where).value
 
+    def has(self, variant: str, /, **where: Any) -> bool:
+        """Return whether a cold time was recorded."""
+        try:
+            return self.us(variant, **where) > 0
+        except LookupError:
+            return False
+
+    def add_up(self, variant: str, times: Mapping[str, int], problems: Sequence[str]) -> float:
+        """Return Σ times × shortest cold median over named problems, once where `times` names none, µs."""
+        return sum(times.get(problem, 1) * self.us(variant, problem=problem) for problem in problems)
+
     def best(self, variant: str, /, **where: Any) -> Mapping[str, Any]:
         """Return the tunables of the shortest cold median."""
         return self.find(variant, **where).tunables
@@ -237,6 +248,11 @@ def format_ratio(ratio: float) -> str:
     return f"{ratio:,.{2 if ratio < 10 else 1 if ratio < 100 else 0}f}"
 
 
+def format_bandwidth(rate: float) -> str:
+    """Return bytes a second in GB/s, from 1 TB/s on in TB/s."""
+    return f"{rate / 1e12:.2f} TB/s" if rate >= 1e12 else f"{rate / 1e9:.0f} GB/s"
+
+
 def format_percent(share: float) -> str:
     """Return a share as a percentage: whole from ten on, else one decimal."""
     percent = 100 * share
@@ -271,14 +287,21 @@ def render(study: str) -> str:
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
     )
+    run = Recording.load(study)
     environment.globals.update(
-        run=Recording.load(study),
+        run=run,
         load=Recording.load,
         published=lambda table: read_published(study, table),
         claim=claim,
         t=format_time,
         x=format_ratio,
         p=format_percent,
+        bandwidth=format_bandwidth,
+        mj=lambda value: f"{value:.1f} mJ",
+        watts=lambda value: f"{value:.0f} W",
+        card=f"one {run.about['cuda']} (driver {run.about['cuda driver']})",
+        host=f"{run.about['cpu']}, {run.about['cpu threads']} threads",
+        measured_on=f"Measured on {run.about['date']} with cuprof at {run.about['commit']}.",
     )
     return environment.from_string((EXPERIMENTS / study / "findings.md.jinja").read_text(encoding="utf-8")).render()
 

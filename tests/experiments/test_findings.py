@@ -30,7 +30,7 @@ def test_recorded_data_say_where_they_are_from(study: str) -> None:
 def test_figures_in_a_template_come_from_the_data(study: str) -> None:
     """A time or an energy that is typed in place of an expression would go stale unseen."""
     template = (EXPERIMENTS / study / "findings.md.jinja").read_text(encoding="utf-8")
-    measured = template.partition("<!-- method -->")[0]
+    measured = template.partition("{# method #}")[0]
     typed = findings.find_typed_figures(measured)
     assert not typed, f"write these as expressions: {typed}"
 
