@@ -11,7 +11,7 @@ import pytest
 from benchmarks import findings
 from benchmarks.findings import EXPERIMENTS, Recording, claim, format_percent, format_ratio, format_time, render
 
-STUDIES = sorted(path.parent.name for path in EXPERIMENTS.glob("*/findings.md.jinja"))
+STUDIES = sorted(path.parent.name for path in EXPERIMENTS.glob("*/measured.csv"))
 
 
 @pytest.mark.parametrize("study", STUDIES)
