@@ -43,7 +43,8 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "study.yaml").write_text("problems: {small: {n: 8}}\n")
     with (folder / "measured.csv").open("w", newline="") as file:
         file.write(
-            "# date: 2026-11-24\n# commit: abc1234\n# cuda: Example\n# cuda driver: 580\n# cpu: Host\n# cpu threads: 2\n"
+            "# date: 2026-11-24\n# commit: abc1234\n# cuda: Example\n# cuda driver: 580\n"
+            "# cpu: Host\n# cpu threads: 2\n"
         )
         writer = csv.writer(file)
         writer.writerow(findings.COLUMNS)
