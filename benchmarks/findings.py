@@ -158,13 +158,9 @@ class Recording:
         """Return a counter, of all launches or of one kernel."""
         return self.find(variant, metric, kernel, **where).value
 
-    def states(self, variant: str) -> set[str]:
-        """Return the states of the trials of a variant that are not right, or that are of a known-wrong variant."""
-        return {each.unit for each in self.values if each.variant == variant and each.measure == STATE}
-
-    def counted(self, variant: str) -> int:
-        """Return how many states `states` sums up."""
-        return sum(each.variant == variant and each.measure == STATE for each in self.values)
+    def count_wrong(self, variant: str) -> int:
+        """Return how many trials of a variant gave a wrong result."""
+        return sum((each.variant, each.measure, each.unit) == (variant, STATE, "wrong_result") for each in self.values)
 
 
 def _read_value(row: Mapping[str, str]) -> Value:

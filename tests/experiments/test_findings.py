@@ -66,7 +66,7 @@ def test_the_fastest_choice_stands_for_a_variant(recorded: Path) -> None:
     assert run.us("plain") == 20
     assert run.us("plain", block=64) == 40
     assert run.best("plain", problem="small") == {"block": 128}
-    assert run.states("wrong") == {"wrong_result"}
+    assert (run.count_wrong("wrong"), run.count_wrong("plain")) == (1, 0)
     with pytest.raises(LookupError, match="nothing recorded of plain"):
         run.us("plain", n=16)
 
