@@ -102,7 +102,12 @@ def imported_names(node: ast.AST) -> list[str]:
 
 
 def imported_files(file: Path) -> list[Path]:
-    """Return a Python file and those beside and below it that it imports, directly or through others."""
+    """Return a Python file and those beside and below it that it imports, directly or through others.
+
+    A file of another kind, such as a definition's JSON, imports nothing.
+    """
+    if file.suffix != ".py":
+        return []
     folder, found, waiting = file.parent, [], [file]
     while waiting:
         current = waiting.pop()

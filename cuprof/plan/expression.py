@@ -9,7 +9,8 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from cuprof.core.errors import SelectionError
 
@@ -21,6 +22,7 @@ ALLOWED = "whole numbers, decimals, + - * / // % ** and parentheses"
 
 Number = int | float
 
+_NOTHING: Mapping[str, Number] = MappingProxyType({})
 _CHARACTERS = re.compile(r"[0-9a-fA-FxXoO_.+\-*/%^() \t]+")
 _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Add: operator.add,
@@ -48,10 +50,13 @@ class ExpressionError(SelectionError):
         return ExpressionError, (self.text, self.fault)
 
 
-def evaluate(text: str | Number) -> Number:
+def evaluate(text: str | Number, known: Mapping[str, Number] = _NOTHING) -> Number:
     """Return the value of an arithmetic expression, a whole number wherever the result is exactly one.
 
     `^` is read as the power that it means on paper and in cuprof's own labels. A number is returned as it is.
+
+    Args:
+        known: the names that the text may use, each with its value.
 
     Raises:
         ExpressionError: the text is no arithmetic on numbers, is not finite, or passes the bounds.
@@ -63,13 +68,13 @@ def evaluate(text: str | Number) -> Number:
     stripped = text.strip()
     if len(stripped) > MAX_CHARACTERS:
         raise ExpressionError(text, f"has more than {MAX_CHARACTERS} characters")
-    if not _CHARACTERS.fullmatch(stripped):
+    if not known and not _CHARACTERS.fullmatch(stripped):
         raise ExpressionError(text, "is not a number")
     try:
         tree = ast.parse(stripped.replace("^", "**"), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ExpressionError(text, "is not a number") from None
-    return _value(text, tree.body)
+    return _value(text, tree.body, known)
 
 
 def shorten(text: str, most: int = 60) -> str:
@@ -77,13 +82,15 @@ def shorten(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _value(text: str, node: ast.expr) -> Number:
+def _value(text: str, node: ast.expr, known: Mapping[str, Number]) -> Number:
+    if isinstance(node, ast.Name) and node.id in known:
+        return _bounded(text, known[node.id])
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return _bounded(text, node.value)
     if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-        return _UNARY[type(node.op)](_value(text, node.operand))
+        return _UNARY[type(node.op)](_value(text, node.operand, known))
     if isinstance(node, ast.BinOp):
-        left, right = _value(text, node.left), _value(text, node.right)
+        left, right = _value(text, node.left, known), _value(text, node.right, known)
         try:
             if isinstance(node.op, ast.Pow):
                 return _bounded(text, _power(text, left, right))

@@ -19,7 +19,7 @@ from scipy.ndimage import correlate
 from cuprof.backends.build_cache import Built
 from cuprof.core.project import bundled
 from cuprof.families import Family, Launch, Point
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.worker.check import compare
 from tests.kernels.often import seldom
 from tests.kernels.one_check import check_variant
