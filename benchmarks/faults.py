@@ -18,7 +18,7 @@ from benchmarks.gpu import require_gpu
 from benchmarks.process import ROOT, run
 from benchmarks.table import make_parser, report, start
 
-FAMILY = ROOT / "tests" / "families" / "faulty"
+FAMILY = ROOT / "tests" / "data" / "families" / "faulty"
 LIMITS = ("limits.build_s=6", "limits.check_s=4", "limits.trial_s=20")
 COLUMNS = ("trial", "state", "median µs", "message")
 LONGEST_MESSAGE = 100

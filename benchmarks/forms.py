@@ -22,7 +22,7 @@ from benchmarks.process import ROOT, ask
 from benchmarks.table import make_parser, report, start
 from benchmarks.triton_autotune import cuprof
 
-FORMS = ROOT / "tests" / "families" / "forms"
+FORMS = ROOT / "tests" / "data" / "families" / "forms"
 COLUMNS = ("form", "backend", "state", "cuprof", "beside CUPTI", "CUPTI", "-CUPTI", "CUPTI ok", "total_us", "message")
 UNRECORDED = ("nested",)
 """CUPTI records no kernels that kernels launch (from compute capability 7.0)."""

@@ -14,8 +14,8 @@ from typing import Any
 from cuprof.api.result import Defined, run
 from cuprof.api.snapshot import find_script, take_snapshot
 from cuprof.core.errors import UnknownNameError, UsageError
-from cuprof.core.guardian import MARK
 from cuprof.core.point import Coordinate
+from cuprof.core.processes import MARK
 from cuprof.core.project import find_project
 from cuprof.core.scratch import ScratchFolder
 from cuprof.families import Family, Verdict

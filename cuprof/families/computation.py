@@ -19,7 +19,7 @@ import numpy as np
 
 from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.point import Point
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.families import tolerances
 from cuprof.families.arrays import HOMES, as_scalar, describe, digest_of, home_of, is_floating, to_host, widen
 from cuprof.families.callables import (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.core.point import Point
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.families.arrays import HOMES, Home, describe, home_of
 from cuprof.families.call import Call
 from cuprof.families.callables import choose_arguments, list_state

@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cuprof.core.errors import BuildError, SelectionError, UsageError
+from cuprof.core.errors import BuildError, UsageError
+from cuprof.core.expression import Expression, ExpressionError
 from cuprof.core.point import Point
 from cuprof.families.arrays import HOMES
 from cuprof.families.function_family import Calling, FunctionFamily
@@ -31,7 +32,6 @@ from cuprof.interop.schema import (
     Source,
     Spec,
     Workload,
-    holds,
     parse_python,
     read_definition,
     read_solution,
@@ -138,8 +138,8 @@ class DefinitionFamily(FunctionFamily):
             return "no workload has these axes"
         sizes = self.definition.size(self.problems[problem].axes)
         for text in self.definition.constraints or ():
-            with suppress(SelectionError):
-                if not holds(text, sizes):
+            with suppress(ExpressionError):
+                if not Expression(text, tuple(sizes))(sizes):
                     return f"not {text}"
         return None
 

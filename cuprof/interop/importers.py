@@ -5,18 +5,17 @@ A package adds one by an entry point of the group `cuprof.results`: an object wi
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol
 
 from cuprof.core.errors import UsageError
+from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.interop.files import open_regular
-from cuprof.interop.nvbench import Nvbench
 from cuprof.interop.results import MOST_BYTES, Imported
-from cuprof.interop.tuner_results import TunerCache
 
 GROUP = "cuprof.results"
+BUILT_IN = {"kernel_tuner": "cuprof.interop.tuner_results:READER", "nvbench": "cuprof.interop.nvbench:READER"}
+"""nvbench's takes whatever is JSON, so it is asked last."""
 LOOKED_AT = 100_000
 """Bytes of a file that a reader tells its own files by."""
 
@@ -32,21 +31,16 @@ class Importer(Protocol):
 
 
 def read_results(path: Path) -> Imported:
-    """Return what a file of another tool holds.
+    """Return what a file of another tool holds; those of installed packages are asked first.
 
     Raises:
         UsageError: it cannot be read, or no reader knows it.
     """
     with open_regular(path, MOST_BYTES) as stream:
         head = stream.read(LOOKED_AT).decode("utf-8-sig", "replace")
-    for importer in list_importers():
+    names = list_plugins(GROUP, BUILT_IN)
+    for name in (*(name for name in names if name not in BUILT_IN), *BUILT_IN):
+        importer: Importer = load_plugin(GROUP, name, BUILT_IN, "reader of results")
         if importer.recognizes(head):
             return importer.read(path)
-    raise UsageError(f"{path} is no file of results that cuprof knows: nvbench and Kernel Tuner write such files")
-
-
-@cache
-def list_importers() -> tuple[Importer, ...]:
-    """Return the readers, those of installed packages first: nvbench's takes whatever is JSON."""
-    added = (point.load() for point in sorted(entry_points(group=GROUP), key=lambda each: each.name))
-    return (*added, TunerCache(), Nvbench())
+    raise UsageError(f"{path} holds no results that cuprof can read; known are files of {', '.join(names)}")

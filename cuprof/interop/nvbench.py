@@ -64,6 +64,9 @@ class Nvbench:
         return Imported("nvbench", "nvbench", trials, tuple(notes))
 
 
+READER = Nvbench()
+
+
 class _Reader:
     def __init__(self, path: Path, devices: Mapping[int, str]) -> None:
         self.path, self.devices = path, devices

@@ -8,19 +8,17 @@ are bounded arithmetic, and nothing here runs what a file says.
 from __future__ import annotations
 
 import ast
-import operator
 import warnings
-from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
 from cuprof.core.errors import UsageError
+from cuprof.core.expression import Expression
 from cuprof.families import Array
 from cuprof.interop.files import read_bytes
-from cuprof.plan.expression import ExpressionError, Number, evaluate
 
 T = TypeVar("T")
 
@@ -32,10 +30,6 @@ MOST_ELEMENTS = 1 << 40
 MOST_TEXT = 1 << 20
 """Characters of a reference."""
 MOST_WORKLOADS = 100_000
-COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne,
-}  # fmt: skip
 COMPILED = frozenset({"cuda", "cpp", "cuda_cpp", "cutlass", "cudnn", "cublas"})
 """Languages whose sources a compiler of the host makes a module of; all others are imported as Python."""
 
@@ -73,8 +67,13 @@ class Definition(msgspec.Struct):
         known: dict[str, int] = {name: axis.value for name, axis in self.axes.items() if axis.type == "const"} | axes
         for name, axis in self.axes.items():
             if axis.type == "expr":
-                known[name] = int(evaluate(axis.expression, known))
+                known[name] = self._whole(Expression(axis.expression, tuple(known))(known), name)
         return known
+
+    def _whole(self, value: object, name: str) -> int:
+        if not isinstance(value, int | float) or value != int(value):
+            raise UsageError(f"axis {name} of definition {self.name} is {value!r}, and must be a whole number")
+        return int(value)
 
     def arrays(self, tensors: dict[str, Tensor], axes: dict[str, int]) -> dict[str, Array]:
         """Return the arrays among inputs or outputs; of outputs numbers are arrays without a dimension."""
@@ -258,31 +257,6 @@ def parse_python(text: str, what: str) -> ast.Module:
         raise UsageError(f"{what}, line {error.lineno}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError):
         raise UsageError(f"{what} is no Python: it is nested too deeply, or has a zero byte") from None
-
-
-def holds(text: str, known: Mapping[str, Number]) -> bool:
-    """Return whether a constraint holds: comparisons of bounded arithmetic, joined by and, or, not.
-
-    Raises:
-        ExpressionError: it is anything else.
-    """
-    try:
-        return _holds(text, ast.parse(text.strip()[:MOST_TEXT], mode="eval").body, known)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ExpressionError(text, "is no comparison") from None
-
-
-def _holds(text: str, node: ast.expr, known: Mapping[str, Number]) -> bool:
-    if isinstance(node, ast.BoolOp):
-        parts = (_holds(text, each, known) for each in node.values)
-        return all(parts) if isinstance(node.op, ast.And) else any(parts)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return not _holds(text, node.operand, known)
-    if isinstance(node, ast.Compare) and all(type(each) in COMPARISONS for each in node.ops):
-        values = [evaluate(ast.unparse(each), known) for each in (node.left, *node.comparators)]
-        compared = zip(node.ops, values, values[1:], strict=False)
-        return all(COMPARISONS[type(each)](left, right) for each, left, right in compared)
-    return bool(evaluate(ast.unparse(node), known))
 
 
 def _check(path: Path, found: Solution) -> Solution:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cuprof.core.errors import UsageError
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.families import Array
 from cuprof.interop.files import open_regular
 

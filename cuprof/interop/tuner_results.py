@@ -52,6 +52,9 @@ class TunerCache:
         return Imported("kernel_tuner", "Kernel Tuner", trials, (note,))
 
 
+READER = TunerCache()
+
+
 def _parse(text: str) -> Any:
     """Return what a file holds; Kernel Tuner leaves the end off a cache that it may go on with."""
     try:

@@ -31,7 +31,7 @@ UNUSUAL_MODULES = {
 }
 UNUSUAL_CALLS = ("exec", "eval", "compile", "__import__", "setattr", "globals", "vars")
 INNER = "cuprof"
-PUBLIC = ("cuprof.families", "cuprof.interop")
+PUBLIC = ("cuprof.families", "cuprof.family", "cuprof.interop")
 MOST = 12
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuprof.core.records import NOT_RUN, State
-from cuprof.core.wording import list_first
+from cuprof.core.text import list_first
 from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, grouped
 
@@ -53,6 +53,13 @@ class FailureGroup:
     problems: str
     expected: bool
     log: str = ""
+
+
+def words_of(trial: StudyTrial) -> str:
+    """Return what became of a trial that is not ranked, as a cell says it."""
+    if trial.is_expected_wrong and trial.state is State.OK:
+        return SURPRISING_PASS
+    return WRONG_AS_EXPECTED if trial.is_expected else WORDS.get(trial.state, "not timed")
 
 
 def failure_groups(study: Study) -> tuple[FailureGroup, ...]:

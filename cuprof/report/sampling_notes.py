@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cuprof.core.records import State
-from cuprof.core.wording import count
-from cuprof.report.labels import list_names
+from cuprof.core.text import count
 from cuprof.report.trials import RANKING, StudyTrial, interval_of
+from cuprof.report.units import list_names
 from cuprof.results.trials import TimingRow
 
 MANY = 0.2

@@ -131,7 +131,7 @@ def _try_command(command: str, words: list[str], text: str) -> None:
     written = re.findall(r'@family\.\w+\("(\w+)"', text)
     kept = [re.sub(rf",(?:{'|'.join(written)})\b", "", word) if written else word for word in kept]
     kept = [word.replace("experiment=all_studies", "experiment=reduction") for word in kept]
-    folders = (ROOT / "cuprof" / "template" / "conf",)
+    folders = (ROOT / "cuprof" / "cli" / "template" / "conf",)
     names = [word.partition("=")[2] for word in kept if word.startswith(("experiment=", "family="))]
     if any((folder / "experiment" / f"{name}.yaml").exists() for folder in folders for name in names):
         return  # of the example project that cuprof init makes
@@ -224,7 +224,7 @@ def _known_options() -> set[str]:
         with redirect_stdout(told), suppress(SystemExit):
             import_module(command.module).main(["--help"])
         texts.append(told.getvalue())
-    options = [ROOT / "cuprof" / "commands" / "hydra_arguments.py", *(ROOT / "benchmarks").glob("*.py")]
+    options = [ROOT / "cuprof" / "cli" / "hydra_arguments.py", *(ROOT / "benchmarks").glob("*.py")]
     texts += [path.read_text(encoding="utf-8") for path in options]
     return set(re.findall(r"--[a-z][\w-]*", "\n".join(texts))) | FOREIGN_OPTIONS
 

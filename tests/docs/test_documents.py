@@ -17,7 +17,7 @@ PATHS = [
     ROOT / "benchmarks" / "README.md",
     ROOT / "kernels" / "README.md",
     ROOT / "experiments" / "README.md",
-    ROOT / "cuprof" / "template" / "README.md",
+    ROOT / "cuprof" / "cli" / "template" / "README.md",
 ]
 
 

@@ -55,7 +55,8 @@ def test_what_is_known_is_found_by_name() -> None:
     ]
 
 
-def test_the_contract_s_package_loads_no_profiler() -> None:
+def test_a_sweep_loads_nothing_that_drives_a_profiler() -> None:
     modules = "sys, cuprof.ncu.registry, cuprof.ncu.knowledge, cuprof.ncu.task, cuprof.engine.profiling"
-    code = f"import {modules}; print([name for name in sys.modules if name.startswith('cuprof.ncu')])"
+    driving = ("profiler", "collector", "batch", "process", "report_file", "executable")
+    code = f"import {modules}; print([name for name in {driving} if f'cuprof.ncu.{{name}}' in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -42,9 +42,9 @@ def test_only_the_command_line_knows_hydra_and_rich() -> None:
 
     package = Path(cuprof.__file__).parent
     allowed = {
-        "hydra": ("commands/", "config/"),
-        "omegaconf": ("commands/", "config/"),
-        "rich": ("terminal/",),
+        "hydra": ("cli/", "config/"),
+        "omegaconf": ("cli/", "config/"),
+        "rich": ("cli/",),
     }
     for library, places in allowed.items():
         users = {

@@ -24,7 +24,7 @@ def test_in_the_checkout_it_is_the_checkout() -> None:
     root = checkout()
     if root is None:
         pytest.skip("not a source checkout")
-    assert find_project(root / "cuprof" / "commands").root == root
+    assert find_project(root / "cuprof" / "cli").root == root
     assert find_project(root).kernel_folders == (root / "kernels",)
 
 

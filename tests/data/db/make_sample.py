@@ -15,8 +15,8 @@ sys.path.insert(0, str(FOLDER.parents[1] / "store"))
 
 import store_samples as samples  # noqa: E402
 
-from cuprof.reading.queries import query  # noqa: E402
-from cuprof.records import Measure, Outcome, State  # noqa: E402
+from cuprof.core.records import Measure, Outcome, State  # noqa: E402
+from cuprof.results.queries import query  # noqa: E402
 from cuprof.store import Store  # noqa: E402
 from cuprof.store.models import REVISION  # noqa: E402
 

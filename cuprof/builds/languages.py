@@ -1,0 +1,57 @@
+"""What has to be compiled for a program, by the language of its source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cuprof.builds.images import check_image
+from cuprof.builds.native import NativeBuild
+from cuprof.builds.nvrtc import NvrtcBuild
+from cuprof.builds.result import Build
+from cuprof.builds.triton import TritonBuild
+from cuprof.core.errors import BuildError
+from cuprof.families import Invoke, Launch, Program, Signature, Variant
+from cuprof.families.sources import IMAGES, TRITON, to_bytes
+
+
+def list_builds(variant: Variant, program: Program, text: str, signature: Signature, arch: str) -> dict[str, Build]:
+    """Return kernel → the build that it is found in, "" for the one of a shared library; empty for ready images.
+
+    Raises:
+        BuildError: the source is in a language that its compiler, or the kind of its steps, is not for; an image was
+            compiled for other devices.
+    """
+    name = variant.source or variant.name
+    ending = Path(name).suffix
+    kernels = dict.fromkeys(launch.kernel for launch in program.launches)
+    if ending in IMAGES:
+        check_image(name, to_bytes(text), arch)
+        return {}
+    if any(isinstance(step, Invoke) for step in program.steps):
+        if kernels:
+            raise BuildError(f"{name}: a program either launches kernels or invokes functions; let these launch them")
+        if not variant.compiler:
+            raise BuildError(f'{name}: a source whose functions are invoked needs compiler="nvcc"')
+        return {"": NativeBuild.of(variant, program, text, "library", arch)}
+    if ending == TRITON:
+        return {kernel: _triton_build(variant, program, text, signature, arch, kernel) for kernel in kernels}
+    if variant.compiler:
+        file = name if ending else f"{name}.cu"
+        build: Build = NativeBuild(text, file, variant.compiler, "cubin", arch, program.defines, program.options)
+        if variant.compiler != "nvcc":
+            raise BuildError(f"{name}: {variant.compiler} compiles no kernels; leave compiler= out, or take nvcc")
+    else:
+        expressions = tuple(kernel for kernel in kernels if not kernel.isidentifier())
+        build = NvrtcBuild(text, name, arch, program.defines, program.options, expressions)
+    return dict.fromkeys(kernels, build)
+
+
+def _triton_build(
+    variant: Variant, program: Program, text: str, signature: Signature, arch: str, kernel: str
+) -> TritonBuild:
+    launches: list[Launch] = [launch for launch in program.launches if launch.kernel == kernel]
+    buffers = {**signature.inputs, **signature.outputs, **program.scratch}
+    builds = {TritonBuild.of(text, launch, buffers, program.defines, arch) for launch in launches}
+    if len(builds) > 1:
+        raise BuildError(f"{variant.source}: {kernel} is launched with arguments of several types in one program")
+    return builds.pop()

@@ -1,0 +1,116 @@
+"""Where all text leaves for the terminal: none of it steers the terminal, and no output that fails ends the work.
+
+While a command runs, `sys.stdout` and `sys.stderr` are an `Output` each, so that this holds of whatever is printed:
+names and messages, a library's warnings, a database's values.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import TextIOBase, UnsupportedOperation
+from typing import TextIO, cast
+
+from cuprof.core.text import visible
+
+
+class Output(TextIOBase):
+    """Write text with its control characters as visible escapes; drop what cannot be written, and remember why.
+
+    Args:
+        stream: takes the text; None drops it.
+        escapes: False lets control characters through, for text that is escaped and then styled.
+    """
+
+    def __init__(self, stream: TextIO | None, *, escapes: bool = True) -> None:
+        self.failure: Exception | None = None
+        self._stream, self._escapes = stream, escapes
+
+    def write(self, text: str) -> int:
+        """Write the text, as much of it as can be."""
+        if self._stream is None or self.failure:
+            return len(text)
+        shown = visible(text) if self._escapes else text
+        try:
+            try:
+                self._stream.write(shown)
+            except UnicodeEncodeError as error:  # a terminal of few letters
+                self._stream.write(shown.encode(error.encoding, "backslashreplace").decode(error.encoding))
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
+            self._give_up(error)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what is buffered."""
+        if self._stream is None or self.failure:
+            return
+        try:
+            self._stream.flush()
+        except (OSError, ValueError) as error:
+            self._give_up(error)
+
+    def styled(self) -> TextIO:
+        """Return the same output for text that is escaped already and carries our own styles."""
+        return cast(TextIO, Output(self._stream, escapes=False))
+
+    def isatty(self) -> bool:
+        """Return whether a terminal shows it."""
+        return self._stream is not None and not self._stream.closed and self._stream.isatty()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the descriptor below."""
+        if self._stream is None:
+            raise UnsupportedOperation("there is no output")
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Return the encoding of the stream below."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def _give_up(self, failure: Exception) -> None:
+        self.failure = failure
+        # What the buffer below still holds goes nowhere, or it would raise again when Python ends.
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+
+
+@contextmanager
+def guarded_output() -> Iterator[Output]:
+    """Send all that is printed meanwhile through an `Output`, and give that of the standard output."""
+    _take_closed_descriptors()
+    saved = sys.stdout, sys.stderr
+    out, err = (stream if isinstance(stream, Output) else Output(stream) for stream in saved)
+    sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
+    try:
+        yield out
+    finally:
+        out.flush()
+        err.flush()
+        sys.stdout, sys.stderr = saved
+
+
+def styled(stream: TextIO) -> TextIO:
+    """Return where rich may write text that is escaped already: its styles pass."""
+    return stream.styled() if isinstance(stream, Output) else stream
+
+
+def _take_closed_descriptors() -> None:
+    """Open what the caller has closed of the three standard descriptors, lest a database's file becomes one of them."""
+    for descriptor, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None:
+            try:
+                os.fstat(descriptor)
+            except OSError:
+                opened = os.open(os.devnull, os.O_RDWR)
+                if opened != descriptor:
+                    os.dup2(opened, descriptor)
+                    os.close(opened)

@@ -1,0 +1,208 @@
+"""Processes that cuprof starts: their environment and command, and the guardian that ends what they leave running.
+
+A guardian is a small process between the engine and its worker. Children of the worker that left its process group or
+its session, and those whose parent has gone, become the guardian's (Linux's child subreaper), so it finds and ends
+them all. It is forked before the worker imports anything, costs a millisecond, and ends as the worker ended. Give
+another program one with `python -m cuprof.core.processes ENGINE_PID FOLDER PROGRAM [ARGUMENT ...]`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+AHEAD = "CUPROF_AHEAD"
+"""Environment variable of a worker that starts idle: modules to import meanwhile, separated by commas."""
+MARK = "CUPROF_WORKER_FOLDER"
+"""Environment variable of a worker and all that it starts."""
+BLAS_THREADS, BLAS_THREADS_BEFORE = "OPENBLAS_NUM_THREADS", "CUPROF_OPENBLAS_NUM_THREADS"
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+END_LIMIT_S = 10.0
+"""How long to wait for killed processes; one that hangs in a driver cannot be ended."""
+STOP_LIMIT_S = END_LIMIT_S + 2.0
+"""How long to wait for the guardian itself."""
+POLL_S = 0.002
+_AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
+
+
+def count_cores() -> int:
+    """Return how many cores this process may use, at least one."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def spare_cores() -> None:
+    """Keep NumPy and SciPy from starting threads in this process, but not in its children.
+
+    Threads that wait for work keep all cores busy for a while, and slow down the worker that is starting on one.
+    """
+    os.environ.setdefault(BLAS_THREADS_BEFORE, os.environ.get(BLAS_THREADS, ""))
+    os.environ[BLAS_THREADS] = "1"
+
+
+def child_environment() -> dict[str, str]:
+    """Return our environment, with the package that runs here importable in the child."""
+    here = str(Path(__file__).resolve().parents[2])
+    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+    if (before := environment.pop(BLAS_THREADS_BEFORE, None)) is not None:
+        environment.pop(BLAS_THREADS, None)
+        environment |= {BLAS_THREADS: before} if before else {}
+    return environment
+
+
+def child_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that runs one of our modules; `-P` keeps it from importing files of the current folder."""
+    return sys.executable, "-P", "-m", module, *arguments
+
+
+def guard(
+    engine: int, folder: Path, close: tuple[int, ...] = (), on_interrupt: signal.Handlers = signal.SIG_IGN
+) -> None:
+    """Go on in a child of this process; this one stays as its guardian and never returns.
+
+    SIGTERM makes the guardian end everything; it passes SIGINT on to the child.
+
+    Args:
+        engine: process id of the engine, which must be our parent.
+        folder: removed if the engine has gone and can no longer remove it.
+        close: file descriptors that only the worker keeps.
+        on_interrupt: what SIGINT does in the child; the engine decides what an interrupt means to a worker.
+    """
+    if sys.platform != "linux":
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    control = ctypes.CDLL(None).prctl
+    control(PR_SET_CHILD_SUBREAPER, 1)
+    control(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != engine:  # it ended before it could be watched
+        _remove(folder)
+        os._exit(1)
+    me = os.getpid()
+    worker = os.fork()
+    if worker:
+        for handle in close:
+            os.close(handle)
+        _watch(worker, engine, folder)
+    control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != me:
+        os._exit(1)
+    os.setsid()  # a variant that signals its own process group does not reach the guardian
+    signal.signal(signal.SIGINT, on_interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
+
+
+def end_guarded(guardian: Popen[bytes], folder: Path) -> None:
+    """End a guardian with everything that it guards, and whatever still runs with this folder as its `MARK`."""
+    from subprocess import TimeoutExpired  # the guardian itself does not need it
+
+    guardian.terminate()
+    try:
+        guardian.wait(STOP_LIMIT_S)
+    except TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(guardian.pid, signal.SIGKILL)
+        guardian.wait()
+    end_marked(folder)
+
+
+def end_marked(folder: Path) -> None:
+    """End what still runs with this folder in its environment: a guardian that was killed could not do it."""
+    mark = f"{MARK}={folder}\0".encode()
+    for process in Path("/proc").glob("[1-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+def end_like(status: int) -> NoReturn:
+    """End this process as another one ended, with its exit code or by its signal.
+
+    Args:
+        status: the other process's wait status.
+    """
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
+    status = None
+    while status is None and (sent := signal.sigwait(_AWAITED)) != signal.SIGTERM:
+        if sent == signal.SIGINT:
+            os.kill(worker, sent)  # not reaped yet, so the number is still its own
+        status = dict(_reap()).get(worker)
+    give_up = time.monotonic() + END_LIMIT_S
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < give_up:
+            for pid in _descendants(os.getpid()):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            for _ in _reap(or_raise=True):
+                pass
+            time.sleep(POLL_S)
+    if os.getppid() != engine:
+        _remove(folder)
+    end_like(signal.SIGKILL if status is None else status)
+
+
+def _reap(*, or_raise: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield (process id, wait status) of every child that has ended; there may be none left."""
+    try:
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended
+    except ChildProcessError:
+        if or_raise:
+            raise
+
+
+def _descendants(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - a third of the time
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(name))
+    found = [root]
+    for each in found:
+        found += children.get(each, [])
+    return found[1:]
+
+
+def _remove(folder: Path) -> None:
+    import shutil  # rarely needed
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _main(words: list[str]) -> NoReturn:
+    guard(int(words[0]), Path(words[1]), on_interrupt=signal.SIG_DFL)
+    try:
+        os.execv(words[2], words[2:])
+    except OSError as error:
+        sys.stderr.write(f"{words[2]} could not be started: {error.strerror}\n")
+    os._exit(127)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

@@ -1,0 +1,42 @@
+"""What processes that cuprof starts are given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cuprof.core.processes import child_environment
+
+CODE = """
+import subprocess, sys
+from cuprof.core.processes import child_environment, spare_cores
+spare_cores()
+spare_cores()
+import scipy.linalg
+from threadpoolctl import threadpool_info
+print([each["num_threads"] for each in threadpool_info() if each["internal_api"] == "openblas"])
+told = "import os; print([os.environ.get(each) for each in ('OPENBLAS_NUM_THREADS', 'CUPROF_OPENBLAS_NUM_THREADS')])"
+inner = "import subprocess, sys; from cuprof.core.processes import child_environment; " + (
+    f"subprocess.run([sys.executable, '-c', {told!r}], env=child_environment())"
+)
+sys.stdout.flush()
+subprocess.run([sys.executable, "-c", told], env=child_environment(), check=True)
+subprocess.run([sys.executable, "-c", inner], check=True)
+"""
+
+
+@pytest.mark.parametrize("before", ["", "3"])
+def test_a_command_has_one_thread_of_blas_and_its_children_what_was_asked_for(before: str) -> None:
+    environment = {name: value for name, value in child_environment().items() if name != "OPENBLAS_NUM_THREADS"}
+    environment |= {"OPENBLAS_NUM_THREADS": before} if before else {}
+    told = subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True)
+    threads, direct, by_another = told.stdout.splitlines()
+    assert set(eval(threads)) == {1}
+    assert direct == by_another == str([before or None, None])
+
+
+def test_without_a_command_the_environment_is_handed_on() -> None:
+    assert child_environment() == {**os.environ, "PYTHONPATH": child_environment()["PYTHONPATH"]}
