@@ -31,6 +31,7 @@ from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.runner import nobody
 from cuprof.engine.station import Station
 from cuprof.families import Family
+from cuprof.results.earlier import count_outdated
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.status_page import Phase
 
@@ -196,6 +197,8 @@ class Sweep:
 
         prepared, store, ledger, note = self.prepared, self.store, self.ledger, self.observer.note
         plan, known, facts = prepared.plan, {} if prepared.is_search else prepared.stored(store), self._facts()
+        with store.snapshot() as connection:
+            outdated = count_outdated(connection, plan.family.name)
         with shielded():  # no sweep is begun whose number is not known
             ledger.sweep_id = self._begin(facts)
         ledger.started_at = store.read_start(ledger.sweep_id)
@@ -220,6 +223,11 @@ class Sweep:
         place = database_file(store.parsed_url)
         for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
             note(text)
+        if outdated:
+            note(
+                f"{count(outdated, 'stored trial')} of {plan.family.name} have identities of an earlier version: they "
+                "stay readable, and are not reused"
+            )
         ledger.take_stored(settled, known)
         if self.before is not None:
             ledger.take_over(self.before)

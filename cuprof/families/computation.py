@@ -32,7 +32,7 @@ from cuprof.families.callables import (
     with_names,
 )
 from cuprof.families.function_family import Calling, FunctionFamily
-from cuprof.families.function_source import find_source, source_of
+from cuprof.families.function_source import source_of
 from cuprof.families.functions import installed_modules
 from cuprof.families.inputs import Inputs, blamed
 from cuprof.families.kernel import Kernel, call_by_name
@@ -343,23 +343,11 @@ class Computation(FunctionFamily):
         }
 
     def _content(self, function: Callable[..., Any]) -> partial[Any]:
-        """Return what a function's identity is made of.
-
-        The text of a function tells all of it, with the decorators above it; the name tells an installed one. Of what
-        a call has made (`torch.compile(f)`) neither does, so the text of the whole file counts. In a notebook, where
-        there is no file, the text of all that the function uses is gathered from the function itself.
-        """
-        origin = origin_of(function)
-        inner = unwrap(function)
-        is_named = inner is not None and inner.__globals__.get(inner.__name__) is function
-        if inner is None and find_module(function) is None and find_import(function) is not None:
+        """Return what a function's identity is made of: its text and name, and a PyTorch module's layers."""
+        module, origin = find_module(function), origin_of(function)
+        if module is None and unwrap(function) is None and find_import(function) is not None:
             return partial(_of_a_package, origin)
-        file = self.place if self.place.is_file() else self.place / FAMILY_FILE
-        if not file.is_file():
-            return partial(_of_a_package, origin, find_source(function))
-        if inner is not None and (inner is function or is_named):
-            return partial(function, origin)
-        return partial(inner or _of_a_package, origin, file.read_text(encoding="utf-8"))
+        return partial(function, origin, *([] if module is None else [str(module)]))
 
     def _variant(self, one: Kernel) -> Variant:
         shared: dict[str, Any] = {
@@ -393,6 +381,3 @@ _OWN = {"cuprof", "builtins", *sys.stdlib_module_names}
 
 def _of_a_package(*origin: str) -> None:
     """Stand for a function of an installed package, which is known by its name and the package's version."""
-
-
-_of_a_package.__module__ = "cuprof.front.computation"  # part of trials' identities, so it stays what it was

@@ -1,33 +1,28 @@
-"""The text of a function with all that it uses, gathered from the live function, as a Python file by itself.
+"""The text of a `@triton.jit` function with all that it uses, as a Python file by itself.
 
-A `@triton.jit` function becomes such a file, since the processes that compile it import no script. Of a function typed
-into a notebook the text is what its results are known by.
+The processes that compile it import no script.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import functools
-import inspect
 import linecache
 import math
 import sys
 import sysconfig
-import textwrap
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from cuprof.core.errors import UsageError
-from cuprof.families.arrays import digest_of, home_of
 from cuprof.families.callables import find_import, unwrap
 from cuprof.families.functions import closure_of
-from cuprof.families.modules import Definition, global_names, imported_files, parse_text, without_registration
+from cuprof.families.modules import global_names, imported_files, parse_text
 
 TUNING = "autotune"
 """The decorator that chooses among configurations, which is no part of any of them."""
@@ -48,17 +43,6 @@ def source_of(function: Any) -> tuple[str, tuple[str, ...]]:
     source.bind(getattr(unwrap(function), "__name__", ""), function)
     search = [f"import sys\n\nsys.path += {list(source.folders)!r}"] if source.folders else []
     return "\n\n".join([*search, *source.lines]) + "\n", tuple(source.files)
-
-
-def find_source(value: Any) -> str:
-    """Return a text that tells a function and all that it uses from any other one.
-
-    Raises:
-        UsageError: the text of a function is not known.
-    """
-    source = _Contents()
-    source.bind("function", value)
-    return "\n\n".join(source.lines) + "\n"
 
 
 class _Source:
@@ -89,15 +73,11 @@ class _Source:
         elif isinstance(value, ModuleType):
             self._note_origin(value)
             self.lines.append(f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}")
-        elif (found := find_import(value)) is not None and not self.is_text(value, found[0]):
+        elif (found := find_import(value)) is not None and not _is_text(value, sys.modules[found[0]]):
             self._note_origin(sys.modules[found[0]])
             self.lines.append(f"from {found[0]} import {found[1]}" + (f" as {name}" if name != found[1] else ""))
         else:
             self.bind_text(name, value)
-
-    def is_text(self, value: Any, module: str) -> bool:
-        """Return whether something that can be imported stands here as text: nobody imports a script to compile."""
-        return unwrap(value) is not None and own_folder(sys.modules[module]) is not None
 
     def bind_text(self, name: str, value: Any) -> None:
         """Add the text of a function, after what it uses."""
@@ -134,71 +114,16 @@ class _Source:
             self.files |= dict.fromkeys(map(str, imported_files(Path(str(module.__file__)).resolve())))
 
 
-class _Contents(_Source):
-    """Gather what tells contents apart: nobody runs it, so anything can be told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._met: dict[int, tuple[str, Any]] = {}
-
-    def bind(self, name: str, value: Any) -> None:
-        """Add the lines about a value; an object that is met again, also inside itself, is named."""
-        if literal(value) is None:
-            known, _ = self._met.setdefault(id(value), (name, value))
-            if known != name:
-                self.lines.append(f"{name} = {known}")
-                return
-        while name in self._names and self._names[name] is not value:
-            name += "'"
-        super().bind(name, value)
-
-    def is_text(self, value: Any, module: str) -> bool:
-        """Return False: what can be imported is known by its name, and its file counts beside."""
-        return False
-
-    def bind_text(self, name: str, value: Any) -> None:
-        """Add what a value holds."""
-        if home_of(value) is not None:
-            self.lines.append(f"{name} = array of SHA-256 {digest_of({name: value})}")
-        elif isinstance(value, functools.partial):
-            self._bind_parts(name, {"func": value.func, "args": value.args, **value.keywords})
-        elif isinstance(value, MethodType):
-            self._bind_parts(name, {"self": value.__self__, "function": value.__func__})
-        elif isinstance(value, tuple | list):
-            self._bind_parts(name, {str(number): one for number, one in enumerate(value)})
-        elif isinstance(value, dict):
-            self._bind_parts(name, {str(key): one for key, one in value.items()})
-        elif isinstance(value, type):
-            self._bind_class(name, value)
-        elif (function := unwrap(value)) is not None:
-            defaults = {"defaults": function.__defaults__, "named defaults": function.__kwdefaults__}
-            self._bind_parts(name, {key: one for key, one in defaults.items() if one})
-            self.add_text(name, function, definition_text(function))
-        else:
-            self.bind(type(value).__name__, type(value))
-            self._bind_parts(name, {"type": type(value).__name__, **getattr(value, "__dict__", {})})
-
-    def _bind_class(self, name: str, value: type) -> None:
-        try:
-            text = _class_text(value)
-        except UsageError:
-            if value.__module__ == "__main__":
-                raise
-            self.lines.append(f"{name} = {value.__module__}.{value.__qualname__}")
-            return
-        self.bind_used(text, vars(sys.modules[value.__module__]), value.__name__)
-        self.lines.append(text)
-
-    def _bind_parts(self, name: str, parts: dict[str, Any]) -> None:
-        for key, one in parts.items():
-            self.bind(f"{name}.{key}", one)
+def _is_text(value: Any, module: ModuleType) -> bool:
+    """Return whether something that can be imported stands here as text: nobody imports a script to compile."""
+    return unwrap(value) is not None and own_folder(module) is not None
 
 
 def definition_text(function: FunctionType) -> str:
     """Return the text of a function alone, without what it uses, indented as at top level.
 
     Raises:
-        UsageError: it is not known, or that of several lambdas.
+        UsageError: it is not known, or is that of one of several lambdas.
     """
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
@@ -209,14 +134,7 @@ def definition_text(function: FunctionType) -> str:
         )
     source = parse_text(Path(code.co_filename), "".join(lines))
     found = source.definition(code)
-    if not isinstance(found, list):
-        return source.segment(found)
-    same = [one for one in found if _code_of(one) == _shape_of(code)] or found
-    if len({ast.dump(one) for one in same}) > 1:
-        raise UsageError(
-            f"several lambdas stand in line {code.co_firstlineno} of {code.co_filename}; give one a line of its own"
-        )
-    return source.segment(same[0])
+    return source.segment(found[0] if isinstance(found, list) else found)
 
 
 def own_folder(module: ModuleType) -> Path | None:
@@ -257,17 +175,6 @@ def _joined(values: Iterable[Any], between: str) -> str | None:
     return None if None in parts else between.join(map(str, parts))
 
 
-def _class_text(value: type) -> str:
-    try:
-        text = textwrap.dedent(inspect.getsource(value))
-    except (OSError, TypeError):
-        raise UsageError(
-            f"the text of class {value.__name__} is not known; put it into a file that can be imported"
-        ) from None
-    node = ast.parse(text).body[0]
-    return text.rstrip() if isinstance(node, Definition) else without_registration(node)
-
-
 def _without_tuning(text: str) -> str:
     tree = ast.parse(text)
     for node in tree.body:
@@ -279,13 +186,3 @@ def _without_tuning(text: str) -> str:
 def _tunes(decorator: ast.expr) -> bool:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     return ast.unparse(called).rpartition(".")[2] == TUNING
-
-
-def _code_of(node: ast.Lambda) -> tuple[Any, ...]:
-    compiled = compile(ast.Expression(node), "", "eval").co_consts
-    return _shape_of(next(one for one in compiled if isinstance(one, CodeType)))
-
-
-def _shape_of(code: CodeType) -> tuple[Any, ...]:
-    plain = tuple(one for one in code.co_consts if not isinstance(one, CodeType))
-    return code.co_varnames, code.co_names + code.co_freevars, plain

@@ -37,6 +37,7 @@ from cuprof.families.validation import check_family
 FAMILY_FILE = "family.py"
 PREFIX = "_cuprof_family_"
 """How the name of a family's module begins while it is loaded."""
+_SCRIPT_FOLDERS: set[str] = set()
 
 
 @dataclass
@@ -224,12 +225,17 @@ def _find_defined(module: ModuleType, file: Path, place: Path) -> Family:
 
 def _make_siblings_new(file: Path) -> None:
     """Let a script's own modules be found beside it, in the state that they are in now."""
-    if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))
+    folder = str(file.parent)
+    if folder in _SCRIPT_FOLDERS or folder not in sys.path:  # behind what is installed, ahead of those of other scripts
+        places = [place for place, each in enumerate(sys.path) if each in _SCRIPT_FOLDERS]
+        sys.path[:] = [each for each in sys.path if each != folder or folder not in _SCRIPT_FOLDERS]
+        sys.path.insert(min(places, default=len(sys.path)), folder)
+        _SCRIPT_FOLDERS.add(folder)
     own = set(imported_files(file))
     for name, module in list(sys.modules.items()):
-        place = getattr(module, "__file__", None)
-        if name != "__main__" and place and Path(place) in own:
+        place = Path(getattr(module, "__file__", None) or "/")
+        is_others = str(place.parent) in _SCRIPT_FOLDERS and file.with_name(place.name) in own
+        if name != "__main__" and (place in own or is_others):
             del sys.modules[name]
 
 

@@ -177,6 +177,3 @@ def plain(given: Any) -> Mapping[str, Any] | Any:
         return given
     each = given.values() if isinstance(given, Mapping) else [given]
     return repr(given) + (", and of the mean" if any(isinstance(one, int | float) for one in each) else "")
-
-
-by_type.__module__ = "cuprof.front.tolerances"  # part of trials' identities, so it stays what it was

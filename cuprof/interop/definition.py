@@ -331,9 +331,6 @@ def _stand_for(*content: object) -> None:
     """Stand for a definition or a solution, which its content alone identifies."""
 
 
-_stand_for.__module__ = "cuprof.definitions.task"  # part of trials' identities, so it stays what it was
-
-
 def _digest(path: Path) -> str:
     try:
         return _digest_of(path, path.stat().st_mtime_ns)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from cuprof import families
 from cuprof.core.errors import CuprofError
 from cuprof.families.candidate import PYTHON, SOLUTION
 from cuprof.interop.schema import list_python
@@ -63,6 +64,8 @@ def _oddities(node: ast.AST, imported: set[str]) -> Iterator[tuple[int, str]]:
         names = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom) and not node.level:
         names = [node.module or ""]
+        if node.module == INNER:
+            names = [f"{INNER}.{alias.name}" for alias in node.names if alias.name not in families.__all__]
     for name in names:
         line = node.lineno  # type: ignore[attr-defined]
         if reason := UNUSUAL_MODULES.get(name.partition(".")[0]):

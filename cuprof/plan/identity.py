@@ -66,8 +66,10 @@ from cuprof.families.program import (
 from cuprof.families.requirements import list_versions
 from cuprof.plan.model import Plan
 
-IDENTITY_VERSION = 1
-"""Raised whenever what is hashed changes, so that identities of two versions never meet."""
+IDENTITY_VERSION = 2
+"""Raise it whenever what is hashed changes, so that identities of two versions never meet.
+
+Version 2: the text of Python code is made of live functions, classes and values, and names no module of cuprof's."""
 
 DIGITS = 32
 

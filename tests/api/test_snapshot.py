@@ -13,6 +13,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.families import Family, Point
 from cuprof.families.fingerprint import contract_text, source_text
-from cuprof.families.function_source import find_source
 from cuprof.families.kernel import Kernel, kernel
 from cuprof.families.origin import load_family
 from cuprof.results.queries import load
@@ -138,26 +138,47 @@ def compile_cell(text: str) -> Any:
     return compile(text, "<cell 1>", "exec")
 
 
-def test_the_text_of_a_notebooks_function_is_that_of_all_it_uses() -> None:
-    def captured(factor: float, weights: np.ndarray) -> str:
-        return find_source(lambda x: x * factor + weights)
+CELL = """
+import numpy as np
 
-    assert captured(1.0, WEIGHTS) == captured(1.0, WEIGHTS.copy())
-    assert len({captured(1.0, WEIGHTS), captured(2.0, WEIGHTS), captured(1.0, -WEIGHTS)}) == 3
-    assert find_source(Scaled(1.0)) == find_source(Scaled(1.0)) != find_source(Scaled(2.0))
-    assert find_source(outer) == find_source(outer)
-    assert find_source(lambda x: x + 1) != find_source(lambda x: x + 2)
-    assert "b = 3" in find_source(partial(outer, b=3))
-    ring = Scaled(1.0)
-    ring.me = ring  # type: ignore[attr-defined]
-    assert find_source(ring) != find_source(Scaled(1.0))
+class Scaled:
+    def __init__(self, factor):
+        self.factor, self.table = factor, np.arange(3.0)
+
+    def __call__(self, x):
+        return self.factor * x + self.table.sum()
+
+def scaled_by(factor, weights):
+    return lambda x: x * factor + weights
+
+def typed(x):
+    return x + SCALE
+"""
 
 
-def test_what_has_no_text_is_told() -> None:
-    names: dict[str, Any] = {"__name__": "__main__"}
-    exec("def typed(x):\n    return x", names)
-    with pytest.raises(UsageError, match="the text of typed is not known"):
-        find_source(names["typed"])
+def test_what_is_typed_into_a_notebook_is_known_by_all_that_it_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: dict[str, Any] = {"__name__": "__main__", "SCALE": 2}
+    exec(compile_cell(CELL), names)
+    monkeypatch.setitem(linecache.cache, "<cell 1>", (len(CELL), None, CELL.splitlines(keepends=True), "<cell 1>"))
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(**names))
+    monkeypatch.setattr(names["Scaled"], "__module__", "__main__")
+
+    def text(function: Any) -> str:
+        family = define(tmp_path, function)
+        (variant,) = family.variants.values()
+        return source_text(family, variant)
+
+    scaled, by = names["Scaled"], names["scaled_by"]
+    assert text(by(1.0, WEIGHTS)) == text(by(1.0, WEIGHTS.copy()))
+    assert len({text(by(1.0, WEIGHTS)), text(by(2.0, WEIGHTS)), text(by(1.0, -WEIGHTS))}) == 3
+    assert text(scaled(1.0)) == text(scaled(1.0)) != text(scaled(2.0))
+    before = text(names["typed"])
+    names["SCALE"] = 3
+    assert text(names["typed"]) != before
+    getter = operator.itemgetter(0)
+    assert text(getter) == text(getter) != text(operator.itemgetter(0)), "nothing tells what it takes"
 
 
 def test_own_modules_are_imported_by_the_worker_and_their_files_count(
