@@ -20,6 +20,7 @@ import functools
 import hashlib
 import importlib
 import re
+import secrets
 import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,7 @@ from cuprof.families.modules import (
     imported_files,
     imported_modules,
     imported_names,
+    is_cell,
     looks_up,
     parse_file,
     python_files,
@@ -62,6 +64,8 @@ REACHING = (
     sys.modules,
 )
 """What leads to names that no code has, under whatever name it is used."""
+_OPAQUE: dict[int, tuple[object, str]] = {}
+"""Objects of a notebook that nothing tells apart, each with a name of its own."""
 Chains = AbstractSet[tuple[str, ...]]
 
 
@@ -144,11 +148,11 @@ class _Closure:
             return self.describe_parts("property", (value.fget, value.fset, value.fdel))
         if isinstance(value, PurePath):
             return str(value.relative_to(self.folder) if value.is_relative_to(self.folder) else value)
-        if isinstance(value, type) and self.owns_module(value.__module__):
+        if isinstance(value, type) and self.owns(_file_of(value)):
             return self.add_class(value)
         if isinstance(function, FunctionType) and self.owns(function.__code__.co_filename):
             return self.add_function(function) if value is function else self.describe_wrapped(value, function)
-        if self.owns_module(kind.__module__):
+        if self.owns(_file_of(kind)):
             return self.describe_parts(
                 "object", (kind, _attributes(value), value if isinstance(value, CONTAINERS) else ())
             )
@@ -180,9 +184,11 @@ class _Closure:
             found: Any = sys.modules.get(module)
             for part in name.split("."):
                 found = getattr(found, part, None)
-            if found is not value or self.owns_module(module):
+            if found is not value or module == "__main__" or self.owns_module(module):
                 self.whole = True
                 module, name = type(value).__module__, type(value).__qualname__
+                if not any(python_files(self.place)):  # of a notebook: nothing says what it is, so it is a new one
+                    name += f" {_OPAQUE.setdefault(id(value), (value, secrets.token_hex(8)))[1]}"
         root = module.partition(".")[0]
         self.packages.add(root)
         return f"{root if root == 'cuprof' else module}.{name}".strip(".")
@@ -200,7 +206,7 @@ class _Closure:
     def add_class(self, kind: type) -> str:
         """Add the text of a class, and what it holds that the text does not say; return the name that it goes by."""
         module = sys.modules[kind.__module__]
-        source = parse_file(Path(str(module.__file__)))
+        source = parse_file(Path(str(_file_of(kind))))
         label = self.make_label(kind, kind.__name__)
         nodes = [
             node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) and node.name == kind.__name__
@@ -210,7 +216,7 @@ class _Closure:
             self.add_definition(source, node, vars(module), held)
         self.whole |= not nodes
         for part in (*kind.__mro__[1:], type(kind)):
-            if self.owns_module(part.__module__):
+            if self.owns(_file_of(part)):
                 self.describe(part)
         return label
 
@@ -321,7 +327,9 @@ class _Closure:
         return label
 
     def owns(self, file: str | None) -> bool:
-        """Return whether a file is the family's."""
+        """Return whether a file is the family's, as what was typed into a notebook always is."""
+        if is_cell(file or ""):
+            return True
         path = Path(file or "/")
         if self.alone is not None:
             return path.resolve() in self.alone
@@ -329,6 +337,12 @@ class _Closure:
 
     def owns_module(self, name: str) -> bool:
         return self.owns(getattr(sys.modules.get(name), "__file__", None))
+
+
+def _file_of(kind: type) -> str | None:
+    """Return the file of a class; one that was typed into a notebook is found by its functions."""
+    codes = (one.__code__.co_filename for one in vars(kind).values() if isinstance(one, FunctionType))
+    return getattr(sys.modules.get(kind.__module__), "__file__", None) or next(codes, None)
 
 
 def plain_text(value: Any) -> str | None:

@@ -30,7 +30,7 @@ from cuprof.families import (
 from cuprof.families.compilers import Compiler
 from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.headers import Headers
-from cuprof.families.loader import load_family
+from cuprof.families.origin import load_family
 from cuprof.plan import Selection, plan, plan_hash
 from cuprof.plan.identity import Identifier, canonical_json, headers_of, method_hash, program_json
 
