@@ -58,11 +58,14 @@ def steps_table(study: Study, spec: TableSpec) -> Table:
     return variants_table(study, [trial for trial in trials if trial.problem == problem], problem, spec)
 
 
-def variants_table(study: Study, trials: Sequence[StudyTrial], problem: Point, spec: TableSpec) -> Table:
+def variants_table(
+    study: Study, trials: Sequence[StudyTrial], problem: Point, spec: TableSpec, *, notes: bool = True
+) -> Table:
     """Return time, bandwidth, share of the peak, step and cumulative speedup and total time of every variant.
 
     Args:
         trials: those to show, all at the problem.
+        notes: whether to explain the columns below the table.
     """
     steps = _steps(study, trials)
     published, other = _published(study, spec, problem)
@@ -83,7 +86,8 @@ def variants_table(study: Study, trials: Sequence[StudyTrial], problem: Point, s
         mark = "fastest" if is_fastest else "baseline" if is_base else ""
         rows.append(Row(step.trial.contender, _below(step.trial), cells, mark))
     title = f"{spec.title or 'Variants'} at {study.experiment.problem_name(problem) or point_label(problem)}"
-    return Table(title, "Variant", tuple(columns), tuple(rows), _notes(study, spec, steps, published))
+    words = _notes(study, spec, steps, published) if notes else ()
+    return Table(title, "Variant", tuple(columns), tuple(rows), words)
 
 
 def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
