@@ -27,7 +27,7 @@ class Comparison:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Return one mapping a trial, as `output=json` of the command gives it; times in ns."""
-        from cuprof.cli.terminal.results import trial_facts
+        from cuprof.cli.results import trial_facts
 
         return [trial_facts(self.study, trial) for trial in self.study.trials]
 
@@ -53,18 +53,19 @@ class Comparison:
         return write(self.study, Path(path) if path else self._pages, folders=self._project.report_folders)
 
     def __str__(self) -> str:
-        from cuprof.cli.terminal.output import terminal_width
-        from cuprof.cli.terminal.results import result_lines
+        from cuprof.cli.output import terminal_width
+        from cuprof.cli.results import result_parts
+        from cuprof.cli.table import to_text
 
-        return "\n".join(line.text for line in result_lines(self.study, terminal_width()))
+        return to_text(result_parts(self.study), terminal_width()).removesuffix("\n")
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from cuprof.cli.terminal.results import problem_tables, reasons
+        from cuprof.cli.results import problem_tables, reasons
 
         parts = []
-        for heading, columns, rows, note in problem_tables(self.study):
+        for heading, (columns, rows), note in problem_tables(self.study):
             heads = "".join(f"<th>{escape(column.heading)}</th>" for column in columns)
             body = "".join(
                 "<tr>"

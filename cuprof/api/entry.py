@@ -152,7 +152,7 @@ def _run(file: Path, settings: Sequence[str], project: Project) -> Comparison:
     """Sweep a file that was written, and read what is stored of it."""
     from cuprof.cli import hydra_app
     from cuprof.cli.hydra_arguments import quoted
-    from cuprof.cli.terminal.progress import make_observer
+    from cuprof.cli.progress import make_observer
     from cuprof.engine.sweep import run_sweep
     from cuprof.report.load import load_study
     from cuprof.store import Store

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from cuprof.cli.terminal.output import print_message
+from cuprof.cli.output import print_message
 from cuprof.core.errors import CuprofError, UsageError
 
 FAILURE = 2

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cuprof.cli.arguments import CommandParser, add_store
-from cuprof.cli.terminal.output import print_json, print_lines
-from cuprof.cli.terminal.table import Line
+from cuprof.cli.output import emit
+from cuprof.cli.table import Line
 
 EXAMPLES = """\
 examples:
@@ -23,11 +23,9 @@ def main(argv: Sequence[str]) -> int:
     from cuprof.store.backup import back_up
 
     copy = back_up(arguments.store or find_project().database_url, arguments.file, overwrite=arguments.force)
-    if arguments.json:
-        print_json({"backup": str(copy.file), "bytes": copy.size_bytes, "sweeps": copy.sweeps, "runs": copy.runs})
-    else:
-        size = f"{copy.size_bytes / 2**20:.1f} MiB"
-        print_lines([Line(f"{copy.file}: {size}, sweeps: {copy.sweeps}, runs: {copy.runs}")])
+    record = {"backup": str(copy.file), "bytes": copy.size_bytes, "sweeps": copy.sweeps, "runs": copy.runs}
+    size = f"{copy.size_bytes / 2**20:.1f} MiB"
+    emit(record, arguments.json, [Line(f"{copy.file}: {size}, sweeps: {copy.sweeps}, runs: {copy.runs}")])
     return 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cuprof.cli.arguments import CommandParser
-from cuprof.cli.terminal.output import print_message
+from cuprof.cli.output import print_message
 from cuprof.core.errors import UsageError
 from cuprof.core.text import summarize
 

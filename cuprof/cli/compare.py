@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, add_rule, add_store, run_verdict
-from cuprof.cli.terminal.output import print_message
+from cuprof.cli.output import print_json, print_message, show
+from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.core.errors import UsageError
 from cuprof.core.records import Measure
+from cuprof.core.text import list_first
+
+if TYPE_CHECKING:
+    from cuprof.comparison import Comparison
+    from cuprof.comparison.compare import ComparedTrial
+    from cuprof.comparison.entries import Entry, Side
+    from cuprof.statistics.sweep_noise import SweepNoise
 
 FORMATS = ("table", "json", "markdown")
+MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same"}
+"""Verdict → the word in the table, in the order of the table; told apart without colour."""
+STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim"}
+MOST_SAME = 20
+"""More trials than this of which nothing changed are only counted, unless all are asked for."""
+MOST_NAMES = 5
 
 DESCRIPTION = """\
 Compare two sides, trial by trial: faster, slower, same or undecided, with the ratio of the times and its interval.
@@ -49,12 +65,10 @@ def main(argv: Sequence[str]) -> int:
 
 def _compare(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
-    from cuprof.cli.terminal.comparison import print_comparison
-    from cuprof.cli.terminal.progress import make_observer
+    from cuprof.cli.progress import make_observer
     from cuprof.comparison import Options, compare, load_sides
     from cuprof.comparison.sample_more import reason_against, sample_more
     from cuprof.core.project import find_project
-    from cuprof.core.records import Measure
     from cuprof.statistics import Rule
 
     project = find_project()
@@ -114,3 +128,228 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
             raise UsageError(f"{setting!r} is no setting of this command; beside BASE and NEW there is experiment=NAME")
         arguments.experiment = value
     return arguments
+
+
+def print_comparison(comparison: Comparison, output: str, *, everything: bool = False) -> None:
+    """Print a comparison as a "table", "json" or "markdown"; `everything` lists also every trial that is the same."""
+    if output == "json":
+        print_json(as_data(comparison))
+    elif output == "markdown":
+        show(*map(Line, markdown_lines(comparison, everything)))
+    else:
+        show(*comparison_parts(comparison, everything))
+
+
+def comparison_parts(comparison: Comparison, everything: bool = False) -> list[Part]:
+    """Return what is compared, the table, what could not be compared, and the summary."""
+    table, hidden = _table(comparison, everything)
+    parts: list[Part] = [Line(text) for text in _heading(comparison)]
+    if table.rows:
+        parts += [Line(""), table]
+    if hidden:
+        parts.append(Line(f"and {hidden} more that are the same (--all lists them)", "dim"))
+    parts.append(Line(""))
+    parts += [Line(f"BROKEN {entry.ending}", "bold red") for entry in comparison.broken]
+    parts += [Line(text, "dim") for text in _left_out(comparison)]
+    parts += [Line(f"warning: {text}", "yellow") for text in comparison.warnings]
+    parts += [Line(text, "dim") for text in _noises(comparison)]
+    return [*parts, Line(_method(comparison), "dim"), Line(summary(comparison), "bold")]
+
+
+def markdown_lines(comparison: Comparison, everything: bool = False) -> Iterator[str]:
+    """Yield the same as Markdown, for a comment on a change."""
+    (columns, rows), hidden = _table(comparison, everything)
+    yield f"**{summary(comparison)}**"
+    yield ""
+    yield from (f"{text}  " for text in _heading(comparison))
+    yield ""
+    if rows:
+        yield "| " + " | ".join(column.heading for column in columns) + " |"
+        yield "|" + "|".join("---" if column.align == "left" else "---:" for column in columns) + "|"
+        for row in rows:
+            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells) + " |"
+        yield ""
+    if hidden:
+        yield f"- and {hidden} more that are the same"
+    yield from (f"- broken: {entry.ending}" for entry in comparison.broken)
+    yield from (f"- {text}" for text in _left_out(comparison))
+    yield from (f"- warning: {text}" for text in comparison.warnings)
+    yield from (f"- {text}" for text in _noises(comparison))
+    yield f"- {_method(comparison)}"
+
+
+def summary(comparison: Comparison) -> str:
+    """Return one line: how many of each verdict, and whether a difference can be more than noise."""
+    parts = [f"{count} {verdict.value}" for verdict, count in comparison.counts.items() if count]
+    if comparison.nothing_changed and parts:
+        parts = [f"nothing changed between these two sweeps; the differences are noise ({', '.join(parts)})"]
+    if comparison.broken:
+        parts.append(f"{len(comparison.broken)} broken")
+    return ", ".join(parts) or "nothing was measured anew, so nothing is different"
+
+
+def as_data(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as plain data, its rows one at a time; times in ns, shares and ratios plain."""
+    rule = comparison.options.rule
+    return {
+        "base": _side(comparison.base),
+        "new": _side(comparison.new),
+        "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
+        "noise": [_noise(device, noise) for device, noise in comparison.noises.items()],
+        "noise_within": comparison.noise_within,
+        "nothing_changed": comparison.nothing_changed,
+        "counts": {verdict.value: count for verdict, count in comparison.counts.items()},
+        "rows": map(_row, comparison.rows),
+        "broken": [{**_entry(entry), "message": entry.message} for entry in comparison.broken],
+        "one_run": len(comparison.one_run),
+        "skipped": len(comparison.skipped),
+        "incomparable": list(comparison.incomparable),
+        "only_base": [_entry(entry) for entry in comparison.only_base],
+        "only_new": [_entry(entry) for entry in comparison.only_new],
+        "warnings": list(comparison.warnings),
+        "exit_code": comparison.exit_code,
+    }
+
+
+def _table(comparison: Comparison, everything: bool) -> tuple[Table, int]:
+    from cuprof.report.units import choose_scale
+    from cuprof.statistics.verdict import Verdict
+
+    order = {verdict: place for place, verdict in enumerate(MARKS)}
+    same = sum(row.verdict is Verdict.SAME for row in comparison.rows)
+    hidden = 0 if everything or same <= MOST_SAME else same
+    shown = sorted(
+        [row for row in comparison.rows if not (hidden and row.judgement.verdict is Verdict.SAME)],
+        key=lambda row: (order[row.judgement.verdict], -abs(math.log(row.judgement.ratio))),
+    )
+    scale = choose_scale("time", [time for row in shown for time in (row.base_ns, row.new_ns)])
+    several = len({row.measure for row in comparison.rows}) > 1
+    devices = len({row.match.new.device for row in comparison.rows}) > 1
+    columns = [
+        Column("verdict", "left"),
+        Column("trial", "left"),
+        *([Column("device", "left")] if devices else []),
+        *([Column("time", "left")] if several else []),
+        Column(f"base {scale.unit}"),
+        Column(f"new {scale.unit}"),
+        Column("new/base"),
+        Column("interval"),
+    ]
+    rows = []
+    matches = {id(row.match): row for row in shown}  # most have two rows, cold and hot
+    labels = {key: row.label for key, row in matches.items()}
+    for row in shown:
+        verdict, ratio, low, high, *_ = row.judgement
+        cells = (
+            MARKS[verdict],
+            labels[id(row.match)],
+            *([row.match.new.device] if devices else []),
+            *([row.measure.value] if several else []),
+            _number(scale.format(row.base_ns)),
+            _number(scale.format(row.new_ns)),
+            ratio_text(ratio),
+            f"{ratio_text(low)} to {ratio_text(high)}",
+        )
+        rows.append(Row(cells, STYLES[verdict]))
+    return Table(columns, rows), hidden
+
+
+def _heading(comparison: Comparison) -> list[str]:
+    measures = list(dict.fromkeys(row.measure.value for row in comparison.rows))
+    devices = list(dict.fromkeys(row.match.new.device for row in comparison.rows if row.match.new.device))
+    about = " · ".join([*(["/".join(measures) + " time"] if measures else []), *devices])
+    return [f"base: {comparison.base.description}", f"new:  {comparison.new.description}", *([about] if about else [])]
+
+
+def _left_out(comparison: Comparison) -> Iterator[str]:
+    if comparison.one_run:
+        number = len(comparison.one_run)
+        what, they = ("trial is", "it was") if number == 1 else ("trials are", "they were")
+        yield f"{number} {what} one and the same run on both sides: nothing has changed and {they} not tried again"
+    if comparison.skipped:
+        reasons = [entry.message for pair in comparison.skipped for entry in (pair.base, pair.new) if entry.message]
+        why = f": {_names(list(dict.fromkeys(reasons)))}" if reasons else ""
+        yield f"{len(comparison.skipped)} skipped on both sides{why}"
+    if comparison.incomparable:
+        yield f"{len(comparison.incomparable)} not compared: {_names(comparison.incomparable)}"
+    for side, entries in (("BASE", comparison.only_base), ("NEW", comparison.only_new)):
+        if entries:
+            yield f"{len(entries)} only in {side}: {_names([each.label for each in entries])}"
+
+
+def _method(comparison: Comparison) -> str:
+    rule, paired = comparison.options.rule, sum(row.judgement.paired for row in comparison.rows)
+    effect = f"{rule.effect:.3%}".replace(".000%", "%")
+    noise = ", where the machine's noise between sweeps is no larger than that" if comparison.noises else ""
+    return (
+        f"differences from {effect} on matter; any false difference among all: at most {rule.error_rate:.1%} (Holm)"
+        f"{noise}; {paired} of {len(comparison.rows)} paired by round"
+    )
+
+
+def _noises(comparison: Comparison) -> Iterator[str]:
+    """Yield how much the times of each device are taken to vary from sweep to sweep, and within one."""
+    for device, noise in comparison.noises.items():
+        where = f" on {device}" if len(comparison.noises) > 1 else ""
+        yield f"noise between sweeps{where} (standard deviation): {noise.text}"
+    if comparison.noise_within:
+        yield f"noise within a sweep (standard deviation): {comparison.noise_within}: assumed, not measured"
+
+
+def _names(names: Sequence[str]) -> str:
+    return list_first(names, MOST_NAMES, "; ")
+
+
+def _number(text: str) -> str:
+    return text.replace("\N{NARROW NO-BREAK SPACE}", "")
+
+
+def ratio_text(value: float) -> str:
+    """Return a ratio with the digits that its distance from 1 deserves."""
+    if not math.isfinite(value):
+        return "∞"
+    return f"{value:.4f}" if value < 2 else f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {**_picked(side, "text", "kind", "description", "sweeps"), "trials": len(side.entries)}
+
+
+def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
+    return {
+        "device": device,
+        "source": noise.source,
+        "times": [
+            {
+                "of": model.what,
+                "relative": noise.factor(model) * model.relative,
+                "absolute_ns": noise.factor(model) * model.absolute_ns,
+            }
+            for model in noise.models
+        ],
+        "unchanged_trials": noise.trials,
+        "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
+        "text": noise.text,
+    }
+
+
+def _picked(source: object, *names: str) -> dict[str, Any]:
+    """Return what is under these names, as JSON has it."""
+    return {name: getattr(source, name) for name in names}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return _picked(entry, "family", "variant", "problem", "tunables", "device", "identity", "state")
+
+
+def _row(row: ComparedTrial) -> dict[str, Any]:
+    return {
+        "verdict": row.verdict,
+        "measure": row.measure,
+        **_picked(row.judgement, "ratio", "low", "high", "error_rate", "paired"),
+        "base_ns": row.base_ns,
+        "new_ns": row.new_ns,
+        "unchanged": row.match.is_unchanged,
+        "base": _entry(row.match.base),
+        "new": _entry(row.match.new),
+    }

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from cuprof.cli.arguments import CommandParser, add_store
 from cuprof.cli.diagnosis import examine
 from cuprof.cli.host_diagnosis import Diagnosis, Health
+from cuprof.cli.output import emit
+from cuprof.cli.table import Column, Line, Part, Row, Table
 
 MARKS = {Health.GOOD: "ok", Health.OPTIONAL: "absent", Health.WARNING: "WARNING", Health.MISSING: "MISSING"}
+STYLES = {Health.OPTIONAL: "dim", Health.WARNING: "yellow", Health.MISSING: "bold red"}
 
 
 def main(argv: Sequence[str]) -> int:
     """Print the diagnoses; return 1 when something that every sweep needs is missing."""
     arguments = make_parser().parse_args(argv)
-    from cuprof.cli.terminal.output import print_json
     from cuprof.core.project import find_project
 
     found = list(examine(find_project(), arguments.store))
-    if arguments.json:
-        print_json([{**vars(each), "health": each.health.value} for each in found])
-    else:
-        _print(found)
+    emit([{**vars(each), "health": each.health.value} for each in found], arguments.json, _parts(found))
     return int(any(each.health is Health.MISSING for each in found))
 
 
-def _print(found: Sequence[Diagnosis]) -> None:
-    from cuprof.cli.terminal.output import print_lines, terminal_width
-    from cuprof.cli.terminal.table import Column, Line, Row, layout
-
-    styles = {Health.OPTIONAL: "dim", Health.WARNING: "yellow", Health.MISSING: "bold red"}
-    rows = [Row((MARKS[each.health], each.what, each.detail), styles.get(each.health, "")) for each in found]
-    columns = (Column("state", "left"), Column("what", "left"), Column("found", "left"))
-    print_lines(layout(columns, rows, terminal_width()))
-    remedies = [Line(f"  {each.what}: {each.remedy}") for each in found if each.remedy]
-    if remedies:
-        print_lines([Line(""), Line("what to do:", "bold"), *remedies])
+def _parts(found: Sequence[Diagnosis]) -> Iterator[Part]:
+    rows = [Row((MARKS[each.health], each.what, each.detail), STYLES.get(each.health, "")) for each in found]
+    yield Table([Column(name, "left") for name in ("state", "what", "found")], rows)
+    if remedies := [Line(f"  {each.what}: {each.remedy}") for each in found if each.remedy]:
+        yield from (Line(""), Line("what to do:", "bold"), *remedies)
 
 
 def make_parser() -> CommandParser:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.job_records import JobRecords
 from cuprof.cli.main import explain_full
-from cuprof.cli.terminal.output import print_message
-from cuprof.cli.terminal.stream import guarded_output
+from cuprof.cli.output import print_message
+from cuprof.cli.stream import guarded_output
 from cuprof.core.errors import ConfigError
 from cuprof.core.interrupts import INTERRUPTED, heard, stop_with_parent
 from cuprof.core.project import Project, bundled, find_project

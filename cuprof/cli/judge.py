@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from cuprof.cli import compare
 from cuprof.cli.arguments import CommandParser, add_rule, run_verdict
+from cuprof.cli.output import print_json, show
+from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.units import format_counter, format_time
 from cuprof.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from cuprof.judge.report import Candidate, Report
 
 DESCRIPTION = """\
 Judge candidates against a family's baseline: right, honest, and at least as fast? Each runs in processes of its own,
@@ -33,6 +41,16 @@ examples:
 
 _SETTING = re.compile(r"[+~]*[A-Za-z_][\w./@-]*=.*|~[A-Za-z_][\w./]*", re.DOTALL)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+MARKS = {
+    "GOOD": ("GOOD", "bold green"),
+    "NOT_FASTER": ("NOT FASTER", "bold yellow"),
+    "UNUSABLE": ("NOT JUDGED", "bold"),
+    "WRONG": ("WRONG", "bold red"),
+}
+"""Ruling → its word, told apart without colour, and its style."""
+MOST_LOG_LINES = 12
+MOST_COUNTERS = 20
+"""Counters at one problem above which only those that cuprof explains are shown."""
 NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
 
 
@@ -44,12 +62,12 @@ def main(argv: Sequence[str]) -> int:
 def _judge(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
     from cuprof.cli import hydra_app
-    from cuprof.cli.terminal.judgement import print_report
-    from cuprof.cli.terminal.progress import make_observer
+    from cuprof.cli.progress import make_observer
     from cuprof.core.project import find_project
     from cuprof.core.scratch import ScratchFolder
     from cuprof.judge import Request, judge
     from cuprof.judge.contenders import check_file
+    from cuprof.judge.report import as_data
     from cuprof.statistics.verdict import Rule
 
     project = find_project()
@@ -76,7 +94,10 @@ def _judge(argv: Sequence[str]) -> int:
             report = judge(request, project, observer)
     finally:
         workshop.cleanup()
-    print_report(report, "json" if arguments.json else "table")
+    if arguments.json:
+        print_json(as_data(report))
+    else:
+        show(*report_parts(report))
     return report.exit_code
 
 
@@ -179,3 +200,74 @@ def _rounds(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of rounds; give one from 1 to 100")
     return int(text)
+
+
+def report_parts(report: Report) -> list[Part]:
+    """Return what came of each candidate, with its times and what speaks against it."""
+    parts: list[Part] = []
+    for each in report.candidates:
+        parts += [*_candidate_parts(each), Line("")]
+    parts += [Line(f"warning: {text}", "yellow") for text in report.notes]
+    if report.conditions and any(each.counters for each in report.candidates):
+        parts.append(Line(f"counters with {report.conditions.cache_mode} caches", "dim"))
+    for device, text in report.noise.items():
+        parts.append(Line(f"noise from process to process on {device} (standard deviation): {text}", "dim"))
+    parts.append(Line(f"held by: {report.sandbox}", "dim"))
+    if report.refusal:
+        parts.append(Line(f"warning: this system refuses more than that: {report.refusal}", "yellow"))
+    if report.database:
+        parts.append(Line(f"kept in {report.database}", "dim"))
+    return parts
+
+
+def _candidate_parts(each: Candidate) -> Iterator[Part]:
+    from cuprof.judge.report import RULINGS
+
+    name = f"{each.file} ({each.variant})" if each.variant else each.file
+    mark, style = MARKS[each.ruling.name]
+    yield Line(f"{mark}  {name}: {RULINGS[each.ruling]}", style)
+    if each.message:
+        yield Line(f"  {each.message}")
+    if each.rows:
+        yield _times(each)
+    yield from _counters(each)
+    for one in each.evidence:
+        if one.counts and one.detail == each.message:
+            continue
+        first, *more = one.detail.splitlines() or [""]
+        yield Line(f"  {one.what}: {first}", "" if one.counts else "dim")
+        yield from (Line(f"    {text}", "dim") for text in more[-MOST_LOG_LINES:])
+
+
+def _times(each: Candidate) -> Table:
+    left, right = ("verdict", "problem", "time"), (each.baseline, each.variant, "ratio", "interval")
+    rows = []
+    for row in each.rows:
+        judged = row.judgement
+        cells = (
+            compare.MARKS[judged.verdict.value],
+            row.problem.label,
+            row.measure.value,
+            format_time(row.base_ns),
+            format_time(row.new_ns),
+            compare.ratio_text(judged.ratio),
+            f"{compare.ratio_text(judged.low)} to {compare.ratio_text(judged.high)}",
+        )
+        rows.append(Row(cells, compare.STYLES[judged.verdict.value]))
+    return Table([*(Column(name, "left") for name in left), *map(Column, right)], rows)
+
+
+def _counters(each: Candidate) -> list[Part]:
+    from cuprof.ncu.knowledge import find_metric
+
+    shown = each.counters
+    if len(shown) > MOST_COUNTERS * len({one.problem for one in shown}):
+        shown = tuple(one for one in shown if find_metric(one.metric))
+    if not shown:
+        return []
+    columns = [Column("counter", "left"), Column("problem", "left"), Column(each.baseline), Column(each.variant)]
+    rows = [
+        Row((one.metric, one.problem.label, format_counter(one.base), format_counter(one.new), one.unit))
+        for one in shown
+    ]
+    return [Line(""), Table([*columns, Column("unit", "left")], rows)]

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cuprof import __version__
-from cuprof.cli.terminal.output import print_message
-from cuprof.cli.terminal.stream import guarded_output
+from cuprof.cli.output import print_message
+from cuprof.cli.stream import guarded_output
 from cuprof.core.errors import CuprofError, StoreError, suggest
 from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded
 from cuprof.core.processes import spare_cores

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.output import print_json, show
+from cuprof.cli.table import Line
 
 if TYPE_CHECKING:
     from cuprof.engine.merging import MergeResult
@@ -21,8 +23,6 @@ examples:
 def main(argv: Sequence[str]) -> int:
     """Take in one database after the other and say what was new."""
     arguments = make_parser().parse_args(argv)
-    from cuprof.cli.terminal.output import print_json, print_lines
-    from cuprof.cli.terminal.table import Line
     from cuprof.core.errors import UsageError
     from cuprof.core.project import find_project
     from cuprof.engine.merging import merge_database
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
             result = merge_database(source, store, project.artifacts)
             told.append(_to_json(result))
             if not arguments.json:
-                print_lines([Line(text) for text in _describe(result)])
+                show(*map(Line, _describe(result)))
     if arguments.json:
         print_json(told)
     return 0

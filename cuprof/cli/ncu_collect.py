@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.terminal.output import print_message
+from cuprof.cli.output import print_json, print_message, show
+from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.units import format_counter
 from cuprof.core.project import Project
 
 if TYPE_CHECKING:
@@ -62,14 +64,14 @@ def task(config: SweepConfig, project: Project) -> int:
 
     profiler = get_profiler("ncu")
     if config.dry_run:
-        from cuprof.cli.terminal.preview import print_preview
+        from cuprof.cli.preview import print_preview
         from cuprof.engine.preview import preview_profiling
 
         print_preview(preview_profiling(config, project, profiler), config.output)
         return 0
     # ncu starts before the store and the engine are imported, which takes as long as ncu's own start does.
     with profiler.open(config, project) as collector:
-        from cuprof.cli.terminal.progress import make_observer
+        from cuprof.cli.progress import make_observer
         from cuprof.engine.checking import profile_selection
 
         with make_observer() as observer:
@@ -81,9 +83,6 @@ def task(config: SweepConfig, project: Project) -> int:
 
 def _print_counters(result: ProfilingResult, collector: Collector, output: str) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
-    from cuprof.cli.terminal.counters import CounterRow, counter_lines
-    from cuprof.cli.terminal.output import print_json, print_lines, terminal_width
-
     trials, request = result.trials, collector.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
@@ -101,13 +100,48 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
             )
         print_json(rows)
         return
-
     failed = {failure.identity: failure.state.value for failure in result.collected.failures}
     notes = {**result.collected.skipped, **failed}
-    lines = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
-    print_lines(counter_lines(lines, metrics or _headline(units), units, terminal_width()))
+    counted = [CounterRow(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
+    show(*counter_parts(counted, metrics or _headline(units), units))
     if request.whole:
-        print(f'\n{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"')
+        show(Line(""), Line(f'{len(units)} metrics are stored; see cuprof query "SELECT * FROM counters"'))
+
+
+@dataclass(frozen=True)
+class CounterRow:
+    """One trial's counters.
+
+    Args:
+        values: metric → value, or text, or None where there is none.
+        note: why there are none.
+    """
+
+    label: str
+    values: Mapping[str, float | str | None] = field(default_factory=dict)
+    note: str = ""
+
+
+def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Mapping[str, str]) -> list[Part]:
+    """Return a table with a row a trial and a column a metric, and a legend of the metrics' names and units."""
+    from cuprof.ncu.knowledge import find_metric
+
+    marks = [f"[{place}]" for place in range(1, len(metrics) + 1)]
+    notes = [Column("note", "left")] if any(row.note for row in rows) else []
+    cells = [
+        (
+            row.label,
+            *("" if row.note else format_counter(row.values.get(name)) for name in metrics),
+            *([row.note] if notes else []),
+        )
+        for row in rows
+    ]
+    parts: list[Part] = [Table([Column("trial", "left"), *map(Column, marks), *notes], list(map(Row, cells))), Line("")]
+    for mark, name in zip(marks, metrics, strict=True):
+        known = find_metric(name)
+        unit = f" in {units[name]}" if units.get(name) else ""
+        parts.append(Line(f"{mark} {name}{unit}{': ' + known.meaning if known else ''}"))
+    return parts
 
 
 def _headline(units: dict[str, str]) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cuprof.cli.arguments import CommandParser, add_store
-from cuprof.cli.terminal.output import print_lines, print_message
-from cuprof.cli.terminal.table import Line
+from cuprof.cli.output import print_message, show
+from cuprof.cli.table import Line
 from cuprof.core.project import find_project
 
 EXAMPLES = """\
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
         cache_mode=arguments.cache_mode,
     )
     for result in found:
-        print_lines([Line(f"{result.path}: {result.describe()}")])
+        show(Line(f"{result.path}: {result.describe()}"))
         for note in result.notes:
             print_message(f"{result.path}: {note}")
     return 0

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, add_store, share
-from cuprof.cli.terminal.output import print_json, print_lines, terminal_width
-from cuprof.cli.terminal.table import Column, Line, Row, layout
+from cuprof.cli.output import print_json, show
+from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.core.errors import UsageError
 from cuprof.core.records import Measure
 from cuprof.core.text import count
+
+if TYPE_CHECKING:
+    from cuprof.report.portfolio import Portfolio
 
 EXAMPLES = """\
 examples:
@@ -38,39 +42,43 @@ def main(argv: Sequence[str]) -> int:
         except OSError as error:
             raise UsageError(f"--header: {arguments.header} cannot be written: {error.strerror}") from error
     if arguments.json:
-        taken = [
-            {
-                "problem": dict(pick.problem),
-                "configuration": named[pick.number],
-                "ratio": pick.ratio,
-                "samples": pick.samples,
-            }
-            for pick in portfolio.picks
-        ]
-        print_json({"device": portfolio.device, "within": portfolio.within, "configurations": named, "problems": taken})
-        return 0
+        print_json(_as_data(portfolio, named))
+    else:
+        show(*_parts(portfolio, named))
+    return 0
+
+
+def _as_data(portfolio: Portfolio, named: Sequence[str]) -> dict[str, Any]:
+    problems = [
+        {
+            "problem": dict(pick.problem),
+            "configuration": named[pick.number],
+            "ratio": pick.ratio,
+            "samples": pick.samples,
+        }
+        for pick in portfolio.picks
+    ]
+    return {"device": portfolio.device, "within": portfolio.within, "configurations": named, "problems": problems}
+
+
+def _parts(portfolio: Portfolio, named: Sequence[str]) -> Iterator[Part]:
     left, right = ("problem", "configuration"), ("median µs", "samples", "of the best")
-    columns = [*(Column(name, "left") for name in left), *map(Column, right)]
     rows = [
-        Row(
-            (
-                pick.problem.label,
-                named[pick.number],
-                f"{pick.median_ns / 1e3:.2f}",
-                str(pick.samples),
-                f"{pick.ratio:.3f}",
-            )
+        (
+            pick.problem.label,
+            named[pick.number],
+            f"{pick.median_ns / 1e3:.2f}",
+            str(pick.samples),
+            f"{pick.ratio:.3f}",
         )
         for pick in portfolio.picks
     ]
+    yield Table([*(Column(name, "left") for name in left), *map(Column, right)], list(map(Row, rows)))
     kept = f"{'keeps' if len(named) == 1 else 'keep'} {count(len(rows), 'problem')} on {portfolio.device}"
-    text = f"{count(len(named), 'configuration')} {kept} within {100 * arguments.within:g}%"
-    lines = [*layout(columns, rows, terminal_width()), Line(text)]
+    yield Line(f"{count(len(named), 'configuration')} {kept} within {100 * portfolio.within:g}%")
     if few := sum(pick.is_few for pick in portfolio.picks):
         text = f"{few} of these choices {'is' if few == 1 else 'are'} known by few samples, the longest of which counts"
-        lines.append(Line(f"{text}; cuprof sweep of them, without search, takes more"))
-    print_lines(lines)
-    return 0
+        yield Line(f"{text}; cuprof sweep of them, without search, takes more")
 
 
 def make_parser() -> CommandParser:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.output import show, terminal_width
+from cuprof.cli.table import Column, Line, Part, Row, Table, display_width, to_text
 from cuprof.core.errors import UsageError
 from cuprof.core.text import visible_json
 
 if TYPE_CHECKING:
-    from cuprof.cli.terminal.table import Line
     from cuprof.results.rows import Rows
 
 TIME_LIMIT_S = 600.0
@@ -32,13 +35,12 @@ def main(argv: Sequence[str]) -> int:
     arguments = make_parser().parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
-    from cuprof.cli.terminal.output import print_lines, terminal_width
     from cuprof.core.project import find_project
     from cuprof.results.export import to_parquet, write_file
     from cuprof.results.queries import list_queries, read
 
     if not arguments.query:
-        _print_names(list_queries())
+        show(Table((Column("name", "left"), Column("rows", "left")), list(map(Row, list_queries().items()))))
         return 0
     url, form = arguments.store or find_project().database_url, arguments.format
     with read(url, " ".join(arguments.query), time_limit_s=arguments.time_limit) as rows:
@@ -47,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
         elif arguments.output:
             write_file((text.encode() for text in _texts(rows, form)), arguments.output)
         elif form == "table":
-            print_lines(_lines(rows, terminal_width()))
+            show(*frame_parts(rows.names, rows.columns(), terminal_width()))
         else:
             for text in _texts(rows, form):
                 print(visible_json(text) if form == "json" else text, end="")
@@ -58,22 +60,50 @@ def _texts(rows: Rows, form: str) -> Iterable[str]:
     from cuprof.results.export import iter_csv, iter_json
 
     if form == "table":
-        return (f"{line.text}\n" for line in _lines(rows))
+        return [to_text(frame_parts(rows.names, rows.columns()), 0)]
     return iter_json(rows) if form == "json" else iter_csv(rows)
 
 
-def _lines(rows: Rows, width: int | None = None) -> list[Line]:
-    from cuprof.cli.terminal.frame import column_lines
+def frame_parts(names: Sequence[str], values: Sequence[Sequence[Any]], width: float = math.inf) -> Iterator[Part]:
+    """Yield columns as a table, or one block a row where the table is wider than `width`; nothing is cut off.
 
-    return column_lines(rows.names, rows.columns(), width)
+    Numbers are shown to five significant digits, whole numbers in full.
+    """
+    if not any(values):
+        yield Line(f"no rows ({', '.join(names)})" if names else "no rows")
+        return
+    columns = [
+        Column(name, "right" if {float, int} >= set(map(type, column)) - {type(None)} != set() else "left")
+        for name, column in zip(names, values, strict=True)
+    ]
+    table = Table(columns, [Row(tuple(map(_cell, row))) for row in zip(*values, strict=True)])
+    if table.width <= width:
+        yield table
+        return
+    longest = max(map(display_width, names))
+    for number, row in enumerate(table.rows, 1):
+        yield Line(f"── {number} of {len(table.rows)}", "bold")
+        for name, cell in zip(names, row.cells, strict=True):
+            yield Line(f"{name}{' ' * (longest - display_width(name))}  {cell}".rstrip())
 
 
-def _print_names(names: Mapping[str, str]) -> None:
-    from cuprof.cli.terminal.output import print_lines, terminal_width
-    from cuprof.cli.terminal.table import Column, Row, layout
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return " ".join(str(value).split())
 
-    columns = (Column("name", "left"), Column("rows", "left"))
-    print_lines(layout(columns, [Row((name, meaning)) for name, meaning in names.items()], terminal_width()))
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value == 0 or 1e-3 <= abs(value) < 1e15:
+        decimals = 0 if value == 0 else max(0, 4 - math.floor(math.log10(abs(value))))
+        return f"{value:.{decimals}f}"
+    return f"{value:.4e}"
 
 
 def make_parser() -> CommandParser:

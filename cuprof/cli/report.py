@@ -55,7 +55,7 @@ def task(config: SweepConfig, project: Project) -> int:
     folder = config.report.folder(project)
     path = write(study, folder, name=page_name(study, chosen), folders=project.report_folders)
     if config.output == "json":
-        from cuprof.cli.terminal.output import print_json
+        from cuprof.cli.output import print_json
 
         print_json({"experiment": config.experiment, "sweep": study.sweep.id, "report": str(path)})
     else:

@@ -5,11 +5,28 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from cuprof.cli.arguments import CommandParser, add_store
+from cuprof.cli.output import emit, print_message
+from cuprof.cli.table import Column, Line, Part, Row, Table
+from cuprof.cli.units import format_duration
+from cuprof.core.text import describe_tried
+
+if TYPE_CHECKING:
+    from cuprof.results.progress import Progress, StationRow
 
 A_DAY_S = 86400
+COLUMNS = (
+    Column("station", "left"),
+    Column("host", "left"),
+    Column("pid"),
+    Column("done"),
+    Column("seen"),
+    Column("doing", "left"),
+)
+DOING = {"silent": "silent", "gone": "its process has ended"}
 EXAMPLES = """\
 examples:
   cuprof status
@@ -21,8 +38,6 @@ examples:
 def main(argv: Sequence[str]) -> int:
     """Print what the database tells of sweeps under way, once or again and again until they are done."""
     arguments = make_parser().parse_args(argv)
-    from cuprof.cli.terminal.output import print_json, print_lines, print_message, terminal_width
-    from cuprof.cli.terminal.status import status_lines
     from cuprof.core.errors import SelectionError, UnreachableStoreError
     from cuprof.core.project import find_project
     from cuprof.results.progress import list_progress
@@ -43,13 +58,47 @@ def main(argv: Sequence[str]) -> int:
         is_first = False
         if arguments.sweep is not None and not found:
             raise SelectionError(f"there is no sweep {arguments.sweep}; cuprof query sweeps lists them")
-        if arguments.json:
-            print_json([dataclasses.asdict(each) for each in found])
-        else:
-            print_lines(status_lines(found, terminal_width()))
+        emit([dataclasses.asdict(each) for each in found], arguments.json, status_parts(found))
         if not arguments.every or all(each.state != "running" for each in found):
             return 0
         time.sleep(arguments.every)
+
+
+def status_parts(found: Sequence[Progress]) -> list[Part]:
+    """Return what is said of some sweeps: a line each, its stations, its failures."""
+    if not found:
+        return [Line("no sweep is stored")]
+    return [part for each in found for part in _sweep_parts(each)]
+
+
+def _sweep_parts(sweep: Progress) -> Iterator[Part]:
+    tried = describe_tried(sweep.done, sweep.looked_again)
+    parts = [tried if sweep.is_search else f"{sweep.done} of {sweep.planned} trials"]
+    parts += [
+        f"{number} {what}" for number, what in ((sweep.reused, "stored before"), (sweep.failed, "failed")) if number
+    ]
+    parts.append(f"{format_duration(sweep.running_s)} since it began")
+    if sweep.state == "running" and sweep.seconds_left is not None:
+        parts.append(f"about {format_duration(sweep.seconds_left)} left")
+    yield Line(f"sweep {sweep.sweep_id} ({sweep.name}): {sweep.state}, {', '.join(parts)}", "bold")
+    present = [station for station in sweep.stations if station.state != "left"]
+    if present and sweep.state != "finished":
+        taken = ": others take its trials" if any(station.state == "working" for station in present) else ""
+        yield Table(COLUMNS, [_station_row(station, taken) for station in present])
+    if sweep.state in ("interrupted", "abandoned"):
+        yield Line("nobody works on it; the same command goes on where it stopped")
+    for label, message in sweep.failures:
+        yield Line(f"failed: {label}: {message}")
+
+
+def _station_row(station: StationRow, taken: str) -> Row:
+    if station.state in DOING:
+        doing = DOING[station.state] + taken
+    else:
+        doing = station.doing or ("–" if station.done else "nothing yet")
+    seen = f"{format_duration(max(station.silent_s, 0.0))} ago"
+    cells = (station.name, station.host, str(station.process_id), str(station.done), seen, doing)
+    return Row(cells, "" if station.state == "working" else "dim")
 
 
 def make_parser() -> CommandParser:

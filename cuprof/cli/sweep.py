@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.cli import hydra_app
-from cuprof.cli.terminal.output import print_message
+from cuprof.cli.output import print_message
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project, try_writing
 
@@ -102,14 +102,14 @@ def task(config: SweepConfig, project: Project) -> int:
             "leave the setting out"
         )
     if config.dry_run:
-        from cuprof.cli.terminal.preview import print_preview
+        from cuprof.cli.preview import print_preview
         from cuprof.engine.preview import preview_sweep
 
         print_preview(preview_sweep(config, project), config.output)
         return 0
     if config.report.enabled:
         _check_writable(config.report.folder(project))  # found before anything is measured
-    from cuprof.cli.terminal.progress import make_observer
+    from cuprof.cli.progress import make_observer
     from cuprof.engine.sweep import run_sweep
 
     if config.ncu.enabled:
@@ -136,7 +136,7 @@ def _import_ahead(with_page: bool) -> None:
     for name in (
         "cuprof.report.load",
         "scipy.special",
-        "cuprof.cli.terminal.results",
+        "cuprof.cli.results",
         *(["cuprof.report"] if with_page else []),
     ):
         importlib.import_module(name)
@@ -157,7 +157,7 @@ def _show_results(config: SweepConfig, project: Project, result: SweepResult) ->
     Of sweeps side by side that differ (jobs of a launcher) the newest has the page's name, as in `cuprof report`, and
     the others' pages have their numbers besides; jobs of one sweep write one page.
     """
-    from cuprof.cli.terminal.results import print_results
+    from cuprof.cli.results import print_results
     from cuprof.store.store import wait_for
 
     study, number = wait_for(partial(_read_study, project, result))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cuprof.api.comparison import Comparison
-from cuprof.cli.terminal.progress import NotebookProgress, make_observer
+from cuprof.cli.progress import NotebookProgress, make_observer
 from cuprof.core.project import Project
 from cuprof.core.records import Outcome, State
 from cuprof.report.load import load_study

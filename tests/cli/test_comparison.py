@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cuprof.cli.terminal.comparison import comparison_lines, markdown_lines, print_comparison, summary
+from cuprof.cli.compare import comparison_parts, markdown_lines, print_comparison, summary
+from cuprof.cli.table import to_text
 from cuprof.comparison import Comparison, Entry, Options, Side, compare
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
@@ -47,7 +48,7 @@ def comparison() -> Comparison:
 
 
 def test_the_table_says_the_worst_first_within_its_width(found: Comparison) -> None:
-    lines = [line.text for line in comparison_lines(found, 80)]
+    lines = to_text(comparison_parts(found), 80).splitlines()
     assert max(map(len, lines[:12])) <= 80
     words = [line.split()[0] for line in lines if line.split() and line.split()[0] in ("SLOWER", "faster", "same")]
     assert words == ["SLOWER", "faster", "same"]
@@ -65,13 +66,13 @@ def test_the_table_says_the_worst_first_within_its_width(found: Comparison) -> N
 def test_the_reason_is_told_of_what_could_run_on_neither_side(found: Comparison) -> None:
     skipped = Entry("reduction", "x", Point(n=8), Point(), state=State.SKIPPED, message="no GPU")
     sides = [replace(each, entries=[*each.entries, skipped]) for each in (found.base, found.new)]
-    lines = [line.text for line in comparison_lines(compare(*sides, Options(noise=0.001)), 80)]
+    lines = to_text(comparison_parts(compare(*sides, Options(noise=0.001))), 80).splitlines()
     assert "1 skipped on both sides: no GPU" in lines
 
 
 def test_numbers_are_whole_at_any_width(found: Comparison) -> None:
     for width in (20, 80, 200):
-        text = "\n".join(line.text for line in comparison_lines(found, width))
+        text = to_text(comparison_parts(found), width)
         for row in found.rows:
             assert f"{row.judgement.low:.4f} to {row.judgement.high:.4f}" in text
 
@@ -90,14 +91,14 @@ def test_the_rate_names_each_devices_noise_and_none_within_a_sweep() -> None:
         ]
         return replace(of, entries=entries)
 
-    texts = [line.text for line in comparison_lines(compare(pair(1), pair(2)), 80)]
+    texts = to_text(comparison_parts(compare(pair(1), pair(2))), 80).splitlines()
     assert texts[-4:-2] == [
         "noise between sweeps on Test GPU (standard deviation): 0.2% and 75 ns of a time (CUDA, one launch): assumed, "
         "not measured; --noise sets it",
         "noise between sweeps on Test CPU (standard deviation): 5% of a time (CPU): assumed, not measured; --noise "
         "sets it",
     ]
-    text = comparison_lines(compare(pair(1, "a"), pair(2, "a")), 80)[-2].text
+    text = comparison_parts(compare(pair(1, "a"), pair(2, "a")))[-2].text
     assert text.endswith("at most 5.0% (Holm); 2 of 2 paired by round")
 
 
@@ -106,17 +107,17 @@ def test_when_nothing_changed_the_last_line_says_so() -> None:
     new = replace(new, entries=[new.entries[0]._replace(identity=base.entries[0].identity)])
     found = compare(base, new, Options(noise=0.001))
     said = "nothing changed between these two sweeps; the differences are noise (1 slower)"
-    assert comparison_lines(found, 80)[-1].text == summary(found) == said
-    assert any(line.text.startswith("SLOWER") for line in comparison_lines(found, 80))
+    assert comparison_parts(found)[-1].text == summary(found) == said
+    assert "\nSLOWER" in to_text(comparison_parts(found), 80)
     assert next(iter(markdown_lines(found))) == f"**{said}**"
 
 
 def test_many_equal_trials_are_counted_unless_asked_for() -> None:
     times = dict.fromkeys(range(1, 31), 50.0)
     found = compare(side("1", times, 1), side("2", times, 2), Options(noise=0.0))
-    text = "\n".join(line.text for line in comparison_lines(found, 120))
+    text = to_text(comparison_parts(found), 120)
     assert "and 30 more that are the same" in text
-    everything = [line.text for line in comparison_lines(found, 120, everything=True)]
+    everything = to_text(comparison_parts(found, everything=True), 120).splitlines()
     assert sum(line.startswith("same") for line in everything) == 30
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cuprof.cli.terminal.counters import CounterRow, counter_lines, format_value
+from cuprof.cli.ncu_collect import CounterRow, counter_parts
+from cuprof.cli.table import to_text
+from cuprof.cli.units import format_counter
 
 
 def test_numbers_are_aligned_whole_and_explained() -> None:
@@ -14,10 +16,10 @@ def test_numbers_are_aligned_whole_and_explained() -> None:
         CounterRow("scale/broken", note="crashed"),
     ]
     metrics = ["launch__grid_dim_z", "dram__bytes_read.sum", "x.y"]
-    lines = counter_lines(rows, metrics, {"dram__bytes_read.sum": "byte"}, 80)
-    assert [line.text for line in lines] == [
+    parts = counter_parts(rows, metrics, {"dram__bytes_read.sum": "byte"})
+    assert to_text(parts, 80).splitlines() == [
         "trial         [1]         [2]   [3]  note",
-        "────────────  ───  ──────────  ────  ───────",
+        "────────────────────────────────────────────",
         "scale/split     9  16,780,288  text",
         "scale/fused     1           –     –",
         "scale/broken                         crashed",
@@ -33,4 +35,4 @@ def test_numbers_are_aligned_whole_and_explained() -> None:
     [(31.3421, "31.3421"), (0.288524030539563, "0.288524"), (0.0, "0"), (2.0**40, "1,099,511,627,776"), (None, "–")],
 )
 def test_values(value: float | None, text: str) -> None:
-    assert format_value(value) == text
+    assert format_counter(value) == text

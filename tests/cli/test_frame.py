@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cuprof.cli.terminal.frame import column_lines
+from cuprof.cli.query import frame_parts
+from cuprof.cli.table import to_text
 
 COLUMNS: dict[str, list[Any]] = {
     "variant": ["last_warp", 'with "quotes", and\nlines'],
@@ -19,14 +20,13 @@ COLUMNS: dict[str, list[Any]] = {
 }
 
 
-def text(columns: dict[str, list[Any]], width: int | None = None) -> str:
-    lines = column_lines(list(columns), list(columns.values()), width)
-    return "".join(f"{line.text}\n" for line in lines)
+def text(columns: dict[str, list[Any]], width: int = 200) -> str:
+    return to_text(frame_parts(list(columns), list(columns.values()), width), width)
 
 
 def test_a_table_aligns_words_left_and_numbers_right() -> None:
     assert text({name: COLUMNS[name][:1] for name in ("variant", "median_us", "bytes")}) == (
-        "variant    median_us     bytes\n─────────  ─────────  ────────\nlast_warp     16.250  67108864\n"
+        "variant    median_us     bytes\n──────────────────────────────\nlast_warp     16.250  67108864\n"
     )
 
 

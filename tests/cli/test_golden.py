@@ -8,8 +8,9 @@ from contextlib import nullcontext
 import pytest
 
 from cuprof.cli import listing
+from cuprof.cli.compare import comparison_parts
 from cuprof.cli.diagnosis import Diagnosis, Health
-from cuprof.cli.terminal.comparison import comparison_lines
+from cuprof.cli.table import to_text
 from cuprof.core.project import Project
 from cuprof.results.rows import Rows
 from tests.cli.test_comparison import comparison
@@ -36,7 +37,7 @@ def test_list(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(listing.LISTS, "families", (lambda project, names: iter(records), "family"))
     assert cli("list", "families").out == (
         "family     title                           axes                   variants\n"
-        "─────────  ──────────────────────────────  ─────────────────────  ────────\n"
+        "──────────────────────────────────────────────────────────────────────────\n"
         "reduction  Sum of n numbers, step by step  n=2^24, dtype=float32        12\n"
         "scale      Doubling                        n=2^20                        2\n"
     )
@@ -47,7 +48,7 @@ def test_query(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.results.queries.read", lambda *_, **options: nullcontext(rows))
     assert cli("query", "best").out == (
         "variant     median_us  samples\n"
-        "──────────  ─────────  ───────\n"
+        "──────────────────────────────\n"
         "last_warp      16.250       20\n"
         "sequential     1234.6        9\n"
     )
@@ -63,7 +64,7 @@ def test_doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.cli.doctor.examine", lambda project, store: found)
     assert cli("doctor").out == (
         "state    what    found\n"
-        "───────  ──────  ─────────────────────────────────────────────────────────────\n"
+        "──────────────────────────────────────────────────────────────────────────────\n"
         "WARNING  CuPy    not installed; CUDA variants are skipped, and so is much else\n"
         "ok       Python  3.12.1\n"
         "\n"
@@ -73,14 +74,14 @@ def test_doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_compare() -> None:
-    lines = [line.text for line in comparison_lines(comparison(), 80)]
+    lines = to_text(comparison_parts(comparison()), 80).splitlines()
     table = lines[lines.index("") + 1 :]
     assert table[: table.index("")] == GOLDEN_COMPARISON.splitlines()
 
 
 GOLDEN_COMPARISON = """\
 verdict  trial                       base µs  new µs  new/base          interval
-───────  ──────────────────────────  ───────  ──────  ────────  ────────────────
+────────────────────────────────────────────────────────────────────────────────
 SLOWER   reduction/last|warp ·          50.0    53.0    1.0605  1.0573 to 1.0636
          n=2^10, dtype=float32 ·
          block=64

@@ -16,14 +16,14 @@ from rich.console import Console
 
 from cuprof.cli import doctor
 from cuprof.cli import main as entry
+from cuprof.cli.compare import print_comparison
 from cuprof.cli.diagnosis import Diagnosis, Health
-from cuprof.cli.terminal.comparison import print_comparison
-from cuprof.cli.terminal.counters import CounterRow, counter_lines
-from cuprof.cli.terminal.output import print_json, print_lines, print_message
-from cuprof.cli.terminal.preview import print_preview
-from cuprof.cli.terminal.progress import LiveProgress, PlainProgress
-from cuprof.cli.terminal.stream import Output, guarded_output
-from cuprof.cli.terminal.table import Line
+from cuprof.cli.ncu_collect import CounterRow, counter_parts
+from cuprof.cli.output import print_json, print_message, show
+from cuprof.cli.preview import print_preview
+from cuprof.cli.progress import LiveProgress, PlainProgress
+from cuprof.cli.stream import Output, guarded_output
+from cuprof.cli.table import Line
 from cuprof.comparison import Options, compare
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
@@ -93,7 +93,7 @@ def test_whatever_is_printed(shown: Shown) -> None:
 
 
 def test_a_line_stays_a_line(shown: Shown) -> None:
-    text = shown(lambda: print_lines(map(Line, HOSTILE)))
+    text = shown(lambda: show(*map(Line, HOSTILE)))
     assert not steering(text)
     assert text.count("\n") == len(HOSTILE)
     assert "\\n[9/9] ok" in text
@@ -109,7 +109,7 @@ def test_a_line_with_a_style_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     with guarded_output():
-        print_lines(Line(each, "red") for each in HOSTILE)
+        show(*(Line(each, "red") for each in HOSTILE))
     lines = terminal.getvalue().splitlines()
     assert len(lines) == len(HOSTILE)
     for line in lines:
@@ -185,7 +185,7 @@ def test_a_sweeps_preview_and_an_ncu_collections_counters(shown: Shown) -> None:
     counted = [
         CounterRow(each, {"a": each, "b": 1.0}, HOSTILE[0] if place % 2 else "") for place, each in enumerate(HOSTILE)
     ]
-    assert not steering(shown(lambda: print_lines(counter_lines(counted, ["a", "b"], {"a": HOSTILE[0]}, 80))))
+    assert not steering(shown(lambda: show(*counter_parts(counted, ["a", "b"], {"a": HOSTILE[0]}))))
     assert not steering(shown(lambda: print_json({each: each for each in HOSTILE})))
 
 

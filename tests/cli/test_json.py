@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuprof.cli.terminal.output import LINES, print_json
+from cuprof.cli.output import LINES, print_json
 from cuprof.core.point import Point
 
 ROWS = [{"n": n, "point": Point(n=n), "odd": [n % 2 == 1, {}, []], "text": "é\n\x1b"} for n in range(2 * LINES + 3)]

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from cuprof.cli.terminal.preview import preview_lines, print_preview
+from cuprof.cli.preview import preview_parts, print_preview
+from cuprof.cli.table import to_text
 from cuprof.engine.preview import Preview, PreviewRow
 
 ROWS = (
@@ -15,9 +16,9 @@ ROWS = (
 
 
 def test_lines() -> None:
-    assert [line.text for line in preview_lines(Preview(ROWS), 80)] == [
+    assert to_text(preview_parts(Preview(ROWS)), 80).splitlines() == [
         "trial          identity  state        reason",
-        "─────────────  ────────  ───────────  ────────────",
+        "──────────────────────────────────────────────────",
         "f/a · n=1      01234567  stored",
         "f/b · n=1      fedcba98  unavailable  no GPU",
         "f/c · block=7            excluded     block is odd",
@@ -27,7 +28,7 @@ def test_lines() -> None:
 
 
 def test_what_has_no_effect_is_said() -> None:
-    lines = [line.text for line in preview_lines(Preview(ROWS, ("problem.N is not used",)), 80)]
+    lines = to_text(preview_parts(Preview(ROWS, ("problem.N is not used",))), 80).splitlines()
     assert lines[-2:] == ["problem.N is not used", "1 stored, 1 unavailable, 1 excluded; nothing was run"]
 
 

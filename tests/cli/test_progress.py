@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from cuprof.cli.terminal.progress import LiveProgress, PlainProgress, make_observer
+from cuprof.cli.progress import LiveProgress, PlainProgress, make_observer
 from cuprof.core.records import Measure, Outcome, State, Summary, Timing, Trial
 from cuprof.engine.observer import Observer
 from cuprof.families import Point
@@ -44,7 +44,7 @@ def test_plain_lines() -> None:
         play(observer, clock)
     assert stream.getvalue().splitlines() == [
         "5 trials, 1 of them stored already",
-        "[2/5] skipped f/v · n=1: no GPU",
+        "skipped 1 trial: no GPU",
         "[3/5] ok f/v · n=1: 12.35 µs ±0.4% cold  [1:00 left]",
         "[4/5] WRONG f/v · n=1: sum[0] = 1, expected 2  [30 s left]",
         "mind the gap",

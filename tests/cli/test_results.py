@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.cli.terminal.marks import FAILED_STYLE
-from cuprof.cli.terminal.results import MOST_ROWS, TOP, print_results, result_lines
+from cuprof.cli.marks import FAILED_STYLE
+from cuprof.cli.results import MOST_ROWS, TOP, print_results, result_parts
+from cuprof.cli.table import Line, to_text
 from cuprof.core.records import State
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
@@ -37,19 +38,19 @@ def many(tmp_path: Path) -> Study:
 
 
 def test_at_eighty_columns(study: Study) -> None:
-    lines = [line.text for line in result_lines(study, 80)]
+    lines = to_text(result_parts(study), 80).splitlines()
     assert lines == GOLDEN.splitlines()
     assert max(map(len, lines[1:-3])) <= 80
 
 
 def test_a_wrong_result_has_no_time_and_no_speedup(study: Study) -> None:
-    line = next(line for line in result_lines(study, 200) if line.text.startswith("broken"))
-    assert line.text.split() == ["broken", "block=64", "WRONG"]
+    line = next(line for line in to_text(result_parts(study), 200).splitlines() if line.startswith("broken"))
+    assert line.split() == ["broken", "block=64", "WRONG"]
 
 
 def test_numbers_are_whole_at_any_width(study: Study) -> None:
     def numbers(width: int) -> list[str]:
-        words = " ".join(line.text for line in result_lines(study, width)).split()
+        words = to_text(result_parts(study), width).split()
         return [word for word in words if word.rstrip("×").replace(".", "").isdigit()]
 
     assert numbers(20) == numbers(200)
@@ -65,7 +66,7 @@ BOUNDED = (
 
 def test_too_few_samples_stand_in_place_of_an_interval_and_a_bound_is_named(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        lines = [line.text for line in result_lines(load_study(store, sweep_id=fill(store, BOUNDED)), 100)]
+        lines = to_text(result_parts(load_study(store, sweep_id=fill(store, BOUNDED))), 100).splitlines()
     assert lines[1:-1] == FEW.splitlines()
 
 
@@ -89,12 +90,12 @@ def test_how_many_samples_are_few_follows_from_the_level_asked_for(
     made = Made("v", 60.0, samples=3, spread=0.001, confidence=confidence)
     with open_store(tmp_path) as store:
         study = load_study(store, sweep_id=fill(store, [made], configuration=asked))
-    line = next(line.text for line in result_lines(study, 100) if line.text.startswith("v "))
+    line = next(line for line in to_text(result_parts(study), 100).splitlines() if line.startswith("v "))
     assert ("3 samples" in line) is few, line
 
 
 def test_many_tunables_come_down_to_the_fastest(tmp_path: Path) -> None:
-    lines = [line.text for line in result_lines(many(tmp_path), 100)]
+    lines = to_text(result_parts(many(tmp_path)), 100).splitlines()
     assert [f"block={i} " in line for i, line in enumerate(lines[3:13])] == [True] * TOP
     assert [line.split()[0] for line in lines[3:23]] == ["a"] * TOP + ["b"] * TOP
     assert lines[23] == f"the fastest tunables of each variant; {2 * (MOST_ROWS - TOP)} more: cuprof query timings"
@@ -104,9 +105,9 @@ def test_what_is_impossible_is_counted_by_reason(tmp_path: Path) -> None:
     asked = ["shared memory a block 52 KiB > 48 KiB", "shared memory a block 64 KiB > 48 KiB", "threads a block 9 > 8"]
     beyond = [Made("a", tune={"block": i}, state=State.IMPOSSIBLE, message=asked[i % 3]) for i in range(6)]
     with open_store(tmp_path) as store:
-        lines = [
-            line.text for line in result_lines(load_study(store, sweep_id=fill(store, [*beyond, Made("b", 1.0)])), 90)
-        ]
+        lines = to_text(
+            result_parts(load_study(store, sweep_id=fill(store, [*beyond, Made("b", 1.0)]))), 90
+        ).splitlines()
     device = beyond[0].device.name
     assert not any(line.startswith("a ") for line in lines)
     assert lines[-2:] == [
@@ -134,7 +135,7 @@ def test_the_page_is_named_below_the_tables(study: Study, capsys: pytest.Capture
 GOLDEN = """\
 invented · n=2^20 · cold kernel time · Test GPU 9000 (reads 1.00 TB/s) · Test CPU 5 (reads 20.0 GB/s)
 variant             tunables      time µs   ±%   GB/s  % peak  speedup  total µs
-──────────────────  ────────────  ───────  ───  ─────  ──────  ───────  ────────
+────────────────────────────────────────────────────────────────────────────────
 interleaved (base)  block=64        60.00  0.2   69.9     7.0    1.00×       900
 sequential          block=64        20.00  0.2  209.7    21.0    3.00×       860
 vectorised_by_four  block=256,       5.12  0.2  818.4    81.8   11.71×       845
@@ -150,7 +151,7 @@ skipped opencl_tree: no CUDA device was found; install the NVIDIA driver, then: 
 
 FEW = """\
 variant        time µs         ±%   GB/s  % peak  speedup  stopped by
-─────────────  ───────  ─────────  ─────  ──────  ───────  ────────────────
+───────────────────────────────────────────────────────────────────────────
 narrow (base)     60.0        0.2   69.9     7.0    1.00×
 bounded           20.0        0.2  209.7    21.0    3.00×  time, 40 samples
 slow             900.0  3 samples    4.7     0.5    0.07×  time
@@ -162,20 +163,17 @@ def test_wrong_as_expected_is_no_failure(tmp_path: Path) -> None:
     wrong = {"state": State.WRONG_RESULT, "message": "sum[0] = 1"}
     trials = [Made("base"), Made("racy", expected="wrong", **wrong), Made("bad", **wrong)]
     with open_store(tmp_path) as store:
-        lines = result_lines(load_study(store, sweep_id=fill(store, trials)), 80)
-    said = {line.text: line.style for line in lines if "wrong" in line.text.lower()}
-    assert [" ".join(text.split()) for text in said] == [
-        "racy wrong, as expected",
-        "bad WRONG",
-        "wrong, as expected racy: sum[0] = 1",
-        "WRONG bad: sum[0] = 1",
+        parts = list(result_parts(load_study(store, sweep_id=fill(store, trials))))
+    rows = [(*row.cells[:2], row.style) for row in parts[1].rows]
+    assert rows[1:] == [("racy", "wrong, as expected", "dim"), ("bad", "WRONG", FAILED_STYLE)]
+    assert [part for part in parts if isinstance(part, Line) and "wrong" in part.text.lower()] == [
+        Line("wrong, as expected racy: sum[0] = 1", "dim"),
+        Line("WRONG bad: sum[0] = 1", FAILED_STYLE),
     ]
-    assert list(said.values()) == ["dim", FAILED_STYLE] * 2
 
 
 def test_a_pass_of_what_is_known_to_be_wrong_is_no_result(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         sweep = fill(store, [Made("base"), Made("racy", 1.0, expected="wrong")])
-        lines = result_lines(load_study(store, sweep_id=sweep), 80)
-    said = {" ".join(line.text.split()): line.style for line in lines if "racy" in line.text}
-    assert said == {"racy PASSED, known wrong": FAILED_STYLE}
+        _, (_, rows), *_ = result_parts(load_study(store, sweep_id=sweep))
+    assert [row.style for row in rows if row.cells[:2] == ("racy", "PASSED, known wrong")] == [FAILED_STYLE]

@@ -10,8 +10,8 @@ from typing import TextIO, cast
 import pytest
 from rich.console import Console
 
-from cuprof.cli.terminal.progress import LiveProgress, PlainProgress
-from cuprof.cli.terminal.stream import Output, guarded_output, styled
+from cuprof.cli.progress import LiveProgress, PlainProgress
+from cuprof.cli.stream import Output, guarded_output, styled
 from cuprof.core.records import Outcome, State, Trial
 from cuprof.families import Point
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from cuprof.cli.terminal.marks import FAILED_STYLE, mark_of, style_of
-from cuprof.cli.terminal.text import format_duration, format_time
+from cuprof.cli.marks import FAILED_STYLE, mark_of, style_of
+from cuprof.cli.units import format_duration, format_time
 from cuprof.core.records import State
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made import Made, fill
 
-from cuprof.cli.terminal.comparison import print_comparison
+from cuprof.cli.compare import print_comparison
 from cuprof.comparison import Comparison, Options, compare, load_sides
 from cuprof.comparison.nvbench import read_nvbench
 from cuprof.core.errors import CuprofError, SelectionError, UsageError

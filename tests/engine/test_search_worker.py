@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from cuprof.cli import portfolio
-from cuprof.cli.terminal.status import status_lines
+from cuprof.cli.status import status_parts
+from cuprof.cli.table import to_text
 from cuprof.config.model import MeasureConfig, SearchConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.project import find_project
@@ -64,7 +65,7 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
     looks = query(url, "SELECT COUNT(*) AS looks FROM run GROUP BY trial_id")["looks"]
     assert (found.is_search, found.done, found.looked_again) == (True, 6, sum(looks > 1))
     told = f"6 tried, {found.looked_again} looked at again"
-    assert f"finished, {told}, " in status_lines([found], 200)[0].text
+    assert f"finished, {told}, " in to_text(status_parts([found]), 200)
     with Store.open(url) as store:
         assert load_study(store, sweep_id=result.sweep_id).size == told
     sweeps = query(url, "SELECT COUNT(*) AS sweeps, MAX(state) AS state FROM sweep")

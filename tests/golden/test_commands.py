@@ -61,9 +61,6 @@ COMMANDS = {
     "status": ["status", "--sweep", "1", "--json"],
     "status of no such sweep": ["status", "--sweep", "77"],
     "portfolio of no such family": ["portfolio", "nothing"],
-    "list families": ["list", "families", "--json"],
-    "list experiments": ["list", "experiments", "--json"],
-    "list variants": ["list", "variants", "reduction", "--json"],
     "list metrics": ["list", "metrics", "--json"],
     "merge": ["merge", "quick2.sqlite", "--store", "sqlite:///merged.sqlite", "--json"],
     "no such command": ["swep"],
@@ -73,7 +70,7 @@ COMMANDS = {
     "report of no such study": ["report", "experiment=nothing"],
     "judge of no such file": ["judge", "nothing.py"],
 }
-CHANGING = {"silent_s", "path", "database", "host"}
+CHANGING = {"silent_s", "path", "database", "host", "folder", "file"}
 """Fields that hold a path, an age or this host's name."""
 SHOWN = 2
 """Rows of a long answer that stand as they are; all of them enter the digest."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cuprof.cli.terminal.judgement import report_lines
+from cuprof.cli.judge import report_parts
+from cuprof.cli.table import to_text
 from cuprof.config.model import NcuConfig, SweepConfig
 from cuprof.core.errors import ProfilerError
 from cuprof.core.point import Point
@@ -85,7 +86,7 @@ def test_baseline_and_candidate_stand_beside_each_other(bench: Bench) -> None:
     kept = [profile.artifact.path for profile in bench.course.store.profiles]  # type: ignore[attr-defined]
     assert sorted(kept) == sorted(path.name for path in (bench.folder / "artifacts").iterdir())
     assert not (bench.folder / "project").exists()
-    shown = [line.text for line in report_lines(Report("scale", (counted,), "", conditions=Conditions("cold")), 120)]
+    shown = to_text(report_parts(Report("scale", (counted,), "", conditions=Conditions("cold"))), 120).splitlines()
     assert any(line.split() == ["gpu__time_duration.sum", "n=2^10", "5,472", "6,432", "ns"] for line in shown)
     assert "counters with cold caches" in shown
     data = as_data(Report("scale", (counted,), "", conditions=Conditions("cold", "none", "kernel")))

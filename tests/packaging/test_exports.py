@@ -44,7 +44,7 @@ def test_only_the_command_line_knows_hydra_and_rich() -> None:
     allowed = {
         "hydra": ("cli/", "config/"),
         "omegaconf": ("cli/", "config/"),
-        "rich": ("cli/terminal/",),
+        "rich": ("cli/",),
     }
     for library, places in allowed.items():
         users = {

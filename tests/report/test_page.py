@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from study_data import CPU, GPU, NO_CUDA, STEPS, Made, fill, open_store, reduction
 
-from cuprof.cli.terminal.comparison import as_data
+from cuprof.cli.compare import as_data
 from cuprof.comparison import compare
 from cuprof.comparison.sides import load_sides
 from cuprof.core.errors import StoreError

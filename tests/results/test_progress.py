@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from store_samples import FACTS, make_outcome, make_timing, make_trial
 
-from cuprof.cli.terminal.status import status_lines
+from cuprof.cli.status import status_parts
+from cuprof.cli.table import to_text
 from cuprof.core.errors import UnreachableStoreError
 from cuprof.core.records import State
 from cuprof.results.progress import Progress, list_progress
@@ -31,7 +32,7 @@ def read(store: Store) -> Progress:
 
 
 def text(found: Progress) -> str:
-    return "\n".join(line.text for line in status_lines([found], 200))
+    return to_text(status_parts([found]), 200)
 
 
 def test_what_runs_where_what_failed_and_how_long_still(

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.terminal.marks import mark_of, style_of
-from cuprof.cli.terminal.output import print_json, print_lines, terminal_width
-from cuprof.cli.terminal.table import Column, Line, Row, layout
+from cuprof.cli.marks import mark_of, style_of
+from cuprof.cli.output import print_json, show
+from cuprof.cli.table import Column, Line, Part, Row, Table
 from cuprof.core.records import Measure, State
 from cuprof.core.text import summarize
 
@@ -38,9 +38,7 @@ def print_results(study: Study, output: str, page: Path | None = None) -> None:
             }
         )
     else:
-        print_lines(result_lines(study, terminal_width()))
-        if page:
-            print_lines([Line(f"report: {page}", "bold")])
+        show(*result_parts(study), *([Line(f"report: {page}", "bold")] if page else []))
 
 
 def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
@@ -67,21 +65,15 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
     return facts | {"bandwidth": trial.bandwidth, "share": trial.share, "speedup": study.speedup(trial)}
 
 
-def result_lines(study: Study, width: int) -> list[Line]:
-    """Return one table a problem and, below, why trials have no time."""
-    lines: list[Line] = []
-    for heading, columns, rows, note in problem_tables(study):
-        lines += [
-            Line(heading, "bold"),
-            *layout(columns, rows, width),
-            *([Line(note, "dim")] if note else ()),
-            Line(""),
-        ]
-    return [*lines, *reasons(study.trials)]
+def result_parts(study: Study) -> Iterator[Part]:
+    """Yield one table a problem and, below, why trials have no time."""
+    for heading, table, note in problem_tables(study):
+        yield from (Line(heading, "bold"), table, *([Line(note, "dim")] if note else ()), Line(""))
+    yield from reasons(study.trials)
 
 
-def problem_tables(study: Study) -> Iterator[tuple[str, list[Column], list[Row], str]]:
-    """Yield a table for each problem: heading, columns, rows, and what is to be said below it."""
+def problem_tables(study: Study) -> Iterator[tuple[str, Table, str]]:
+    """Yield for each problem a heading, its table, and what is to be said below it."""
     from cuprof.report.trials import by_kind, by_sure_time, grouped
 
     possible = [trial for trial in study.trials if trial.state is not State.IMPOSSIBLE]
@@ -93,10 +85,10 @@ def problem_tables(study: Study) -> Iterator[tuple[str, list[Column], list[Row],
             shown = [trial for group in groups for trial in sorted(group, key=by_sure_time)[:most]]
         hidden = len(trials) - len(shown)
         note = f"the fastest tunables of each variant; {hidden} more: cuprof query timings" if hidden else ""
-        yield _heading(study, trials), *_columns(study, shown), note
+        yield _heading(study, trials), _table(study, shown), note
 
 
-def _columns(study: Study, trials: Sequence[StudyTrial]) -> tuple[list[Column], list[Row]]:
+def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     from cuprof.report.units import choose_scale
 
     right = [trial for trial in trials if trial.state is State.OK and not trial.is_expected_wrong]
@@ -127,7 +119,7 @@ def _columns(study: Study, trials: Sequence[StudyTrial]) -> tuple[list[Column], 
     for trial in trials:
         cells = [texts.get(trial, "") for _, texts in shown]
         rows.append(Row(tuple(cells), "" if trial in right else style_of(trial.state, trial.expected)))
-    return [column for column, _ in shown], rows
+    return Table([column for column, _ in shown], rows)
 
 
 def _text(scale: Scale, value: float | None) -> str:

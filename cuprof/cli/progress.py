@@ -1,16 +1,18 @@
-"""Progress on the standard error: one live line on a terminal, plain lines elsewhere."""
+"""Progress on the standard error: one live line on a terminal, a bar in a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from cuprof.cli.terminal.marks import is_expected, mark_of
-from cuprof.cli.terminal.stream import styled
-from cuprof.cli.terminal.text import format_duration, format_time
+from cuprof.cli.marks import is_expected, mark_of
+from cuprof.cli.stream import styled
+from cuprof.cli.units import format_duration, format_time
 from cuprof.core.records import FAILED, Measure, Outcome, State, Summary, Trial
 from cuprof.core.text import count, describe_tried, visible
 from cuprof.engine.observer import Observer
@@ -28,9 +30,10 @@ PHASES = {
     "calibrate": "measuring the device before",
     "profile": "profiling",
 }
+Clock = Callable[[], float]
 
 
-def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress | NotebookProgress:
+def make_observer(stream: TextIO | None = None) -> Progress:
     """Return the observer that fits the stream (default: standard error), to be used as a context manager."""
     if stream is None and "ipykernel" in sys.modules:
         return NotebookProgress()
@@ -44,13 +47,17 @@ def make_observer(stream: TextIO | None = None) -> PlainProgress | LiveProgress 
     return PlainProgress(stream)
 
 
-class _Progress(Observer):
-    """Count trials, each of a search once, and estimate the time left; `clock` gives seconds."""
+class Progress(Observer):
+    """Count trials, each of a search once, and estimate the time left; a subclass shows it.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._begun = clock()
+    Args:
+        clock: gives seconds.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock, self._begun = clock, clock()
         self.planned: int | None = 0
+        self.doing = "planning"
         self._looked, self._again = set[str](), set[str]()
         self.reused = self.done = self.failed = self.expected_wrong = self.elsewhere = 0
         self.skipped = self.impossible = 0
@@ -64,31 +71,39 @@ class _Progress(Observer):
     def close(self) -> None:
         """Leave the stream as it was found."""
 
+    def _show(self) -> None:
+        """Show how far it is and what runs now, where that can be replaced later."""
+
     def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Begin to count."""
         self.planned, self.reused, self._begun = planned, len(stored), self._clock()
         self._looked = set(stored)
+        self._show()
+
+    def trial_started(self, trial: Trial, phase: str) -> None:
+        """Show what runs now."""
+        self.doing = f"{PHASES.get(phase, phase)} {trial.label}"
+        self._show()
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Count the trial, or that a search looks at it again."""
-        if self.is_again(outcome):
-            self._again.add(outcome.identity)
-        else:
-            self.done += 1
-            self._looked.add(outcome.identity)
-        as_expected = is_expected(outcome.state, trial.expected)
-        self.expected_wrong += as_expected
-        self.failed += outcome.state in FAILED and not as_expected
-        self.skipped += outcome.state is State.SKIPPED
-        self.impossible += outcome.state is State.IMPOSSIBLE
+        """Count the trial, or that a search looks at it again; a failure leaves a line."""
+        self._count(trial, outcome)
+        if outcome.state in FAILED:
+            self.note(_line(trial, outcome))
+        self._show()
 
-    def is_again(self, outcome: Outcome) -> bool:
-        """Return whether a search has looked at the trial before."""
-        return self.planned is None and outcome.identity in self._looked
+    def finished(self, sweep_id: int) -> None:
+        """Replace what is live by one line about the whole sweep."""
+        self.close()
+        self.note(self.summarize(sweep_id))
 
     def done_elsewhere(self, count: int) -> None:
         """Count what other processes that share the sweep have done."""
         self.elsewhere += count
+
+    def is_again(self, outcome: Outcome) -> bool:
+        """Return whether a search has looked at the trial before."""
+        return self.planned is None and outcome.identity in self._looked
 
     @property
     def place(self) -> int:
@@ -97,7 +112,7 @@ class _Progress(Observer):
 
     @property
     def so_far(self) -> str:
-        """Return the place among all, "7/40", or alone where nobody knows how many there will be."""
+        """Return the place among all, "7/40", or alone where the end is unknown."""
         return f"{self.place:{len(str(self.planned))}}/{self.planned}" if self.planned else str(self.place)
 
     @property
@@ -123,13 +138,26 @@ class _Progress(Observer):
         parts += [f"{number} {what}" for what, number in others.items() if number]
         return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
+    def _count(self, trial: Trial, outcome: Outcome) -> None:
+        if self.is_again(outcome):
+            self._again.add(outcome.identity)
+        else:
+            self.done += 1
+            self._looked.add(outcome.identity)
+        as_expected = is_expected(outcome.state, trial.expected)
+        self.expected_wrong += as_expected
+        self.failed += outcome.state in FAILED and not as_expected
+        self.skipped += outcome.state is State.SKIPPED
+        self.impossible += outcome.state is State.IMPOSSIBLE
 
-class PlainProgress(_Progress):
-    """Write a line a finished trial."""
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+class PlainProgress(Progress):
+    """Write a line a finished trial, and one for all that were skipped together."""
+
+    def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
         super().__init__(clock)
         self._stream = stream
+        self._skipped = Counter[str]()
 
     def started(self, planned: int | None, stored: Collection[str]) -> None:
         """Say how much there is to do."""
@@ -140,110 +168,83 @@ class PlainProgress(_Progress):
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Write the trial's line: place, state, label, time or message, time left or that a search looked again."""
         remark = "looked at again" if self.is_again(outcome) else ""
-        super().trial_finished(trial, outcome)
+        self._count(trial, outcome)
+        if outcome.state is State.SKIPPED:
+            self._skipped[outcome.message] += 1
+            return
+        self._tell_skipped()
         remark = remark or self.left
-        tail = f"  [{remark}]" if remark else ""
-        self.note(f"[{self.so_far}] {_line(trial, outcome)}{tail}")
+        self.note(f"[{self.so_far}] {_line(trial, outcome)}" + (f"  [{remark}]" if remark else ""))
+
+    def finished(self, sweep_id: int) -> None:
+        """Write the summary."""
+        self._tell_skipped()
+        super().finished(sweep_id)
 
     def note(self, text: str) -> None:
         """Write one line."""
         print(visible(text, keep=""), file=self._stream, flush=True)
 
-    def finished(self, sweep_id: int) -> None:
-        """Write the summary."""
-        self.note(self.summarize(sweep_id))
+    def _tell_skipped(self) -> None:
+        for reason, number in self._skipped.items():
+            self.note(f"skipped {count(number, 'trial')}: {reason}")
+        self._skipped.clear()
 
 
-class LiveProgress(_Progress):
+class LiveProgress(Progress):
     """Keep one line with what runs now, how many are done and the time left; failures and notes scroll above it."""
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    def __init__(self, console: Console, clock: Clock = time.monotonic) -> None:
+        from rich import progress
         from rich.table import Column
         from rich.text import Text
 
-        class Doing(ProgressColumn):
+        class Doing(progress.ProgressColumn):
             """Gives way on a narrow terminal, with the bar, as columns that may wrap do; this one is cut instead."""
 
-            def render(self, task: Task) -> Text:
+            def render(self, task: progress.Task) -> Text:
                 return Text(task.description, no_wrap=True, overflow="ellipsis")
 
         super().__init__(clock)
         self._console = console
-        self._bar = Progress(
-            MofNCompleteColumn(table_column=Column(no_wrap=True)),
-            BarColumn(bar_width=16),
-            TextColumn("{task.fields[left]}"),
+        self._bar = progress.Progress(
+            progress.MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            progress.BarColumn(bar_width=16),
+            progress.TextColumn("{task.fields[left]}"),
             Doing(),
             console=console,
             transient=True,
             redirect_stdout=False,  # what others print is escaped, which styled text is not
             redirect_stderr=False,
         )
-        self._task: Any = None
+        self._task = self._bar.add_task(self.doing, left="", visible=False)
+
+    def started(self, planned: int | None, stored: Collection[str]) -> None:
+        """Show the line."""
+        super().started(planned, stored)
+        self._bar.start()
 
     def close(self) -> None:
         """Take the live line away."""
         self._bar.stop()
 
-    def started(self, planned: int | None, stored: Collection[str]) -> None:
-        """Show the line."""
-        super().started(planned, stored)
-        self._task = self._bar.add_task("planning", total=planned or None, completed=len(stored), left="")
-        self._bar.start()
-
-    def trial_started(self, trial: Trial, phase: str) -> None:
-        """Show what runs now."""
-        self._update(description=visible(f"{PHASES.get(phase, phase)} {trial.label}", keep=""))
-
-    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Advance; a failure leaves a line, and so does a result that is wrong as expected."""
-        super().trial_finished(trial, outcome)
-        self._update(completed=self.place, left=self.left)
-        if outcome.state in FAILED:
-            self.note(_line(trial, outcome))
-
     def note(self, text: str) -> None:
         """Write one line above the live one."""
         self._console.print(visible(text, keep=""), markup=False, highlight=False, soft_wrap=True)
 
-    def finished(self, sweep_id: int) -> None:
-        """Replace the live line by the summary."""
-        self.close()
-        self.note(self.summarize(sweep_id))
-
-    def _update(self, **fields: Any) -> None:
-        if self._task is not None:
-            self._bar.update(self._task, **fields)
+    def _show(self) -> None:
+        shown: dict[str, Any] = {"total": self.planned or None, "completed": self.place, "left": self.left}
+        self._bar.update(self._task, description=visible(self.doing, keep=""), visible=True, **shown)
 
 
-class NotebookProgress(_Progress):
+class NotebookProgress(Progress):
     """Show a bar in a notebook's cell, and below it what runs now, failures and notes."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        from importlib import import_module
-
+    def __init__(self, clock: Clock = time.monotonic) -> None:
         super().__init__(clock)
         shown = import_module("IPython.display")
-        self._html, self._doing, self._lines = shown.HTML, "planning", list[str]()
+        self._html, self._lines = shown.HTML, list[str]()
         self._handle = shown.display(self._html(self._text()), display_id=True)
-
-    def started(self, planned: int | None, stored: Collection[str]) -> None:
-        """Show how much there is to do."""
-        super().started(planned, stored)
-        self._show()
-
-    def trial_started(self, trial: Trial, phase: str) -> None:
-        """Show what runs now."""
-        self._doing = f"{PHASES.get(phase, phase)} {trial.label}"
-        self._show()
-
-    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Advance; a failure leaves a line."""
-        super().trial_finished(trial, outcome)
-        if outcome.state in FAILED:
-            self._lines.append(_line(trial, outcome))
-        self._show()
 
     def note(self, text: str) -> None:
         """Add one line."""
@@ -252,7 +253,7 @@ class NotebookProgress(_Progress):
 
     def finished(self, sweep_id: int) -> None:
         """Put the summary in the place of what runs."""
-        self._doing = self.summarize(sweep_id)
+        self.doing = self.summarize(sweep_id)
         self._show()
 
     def _show(self) -> None:
@@ -261,8 +262,8 @@ class NotebookProgress(_Progress):
     def _text(self) -> str:
         place = f"{self.so_far} " + (f"({self.left}) " if self.left else "")
         bar = f'<progress value="{self.place}" max="{self.planned or 1}"></progress> {place}'
-        lines = "".join(f"<br>{escape(visible(line, keep=''))}" for line in self._lines)
-        return f"<div>{bar}{escape(visible(self._doing, keep=''))}{lines}</div>"
+        doing, *lines = (escape(visible(line, keep="")) for line in (self.doing, *self._lines))
+        return f"<div>{bar}{'<br>'.join([doing, *lines])}</div>"
 
 
 def _line(trial: Trial, outcome: Outcome) -> str:
@@ -272,10 +273,10 @@ def _line(trial: Trial, outcome: Outcome) -> str:
 def _result(outcome: Outcome) -> str:
     if outcome.state is not State.OK:
         return outcome.message or outcome.state.value
+    timed = {timing.measure: timing.summary for timing in outcome.timings}
     for measure in (Measure.COLD, Measure.HOT, Measure.TOTAL):
-        for timing in outcome.timings:
-            if timing.measure is measure:
-                return f"{format_time(timing.summary.median_ns)} {_sureness(timing.summary)} {measure.value}"
+        if measure in timed:
+            return f"{format_time(timed[measure].median_ns)} {_sureness(timed[measure])} {measure.value}"
     return "ok"
 
 

@@ -1,4 +1,4 @@
-"""Write lines, messages and JSON, with style only where a terminal shows it."""
+"""Write lines, tables, messages and JSON, with style only where a terminal shows it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from cuprof.cli.terminal.stream import styled
-from cuprof.cli.terminal.table import Line
+from cuprof.cli.stream import styled
+from cuprof.cli.table import MOST_WRAPPED, Column, Line, Part, Row, Table, iter_texts, to_rich
 from cuprof.core.text import hide_passwords, visible, visible_json
 
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
 
 LINES = 1000
-"""Lines, or elements of a list, that are written at once: of very many the text is never whole."""
+"""Lines, or elements of a list, that are written at once, so that a very long text is never held whole."""
 
 
 def terminal_width() -> int:
@@ -28,19 +28,39 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
 
 
-def print_lines(lines: Iterable[Line]) -> None:
-    """Write each line as one line, whatever is in it."""
+def show(*parts: Part) -> None:
+    """Write lines and tables to the standard output, each line as one line, whatever is in it."""
+    width = terminal_width()
     if not sys.stdout or not sys.stdout.isatty():
-        texts = (visible(line.text, keep="") for line in lines)
+        texts = (text for part in parts for text in iter_texts(part, width))
         while block := list(islice(texts, LINES)):
             print("\n".join(block))
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(file=styled(sys.stdout), highlight=False)
-    for line in lines:
-        console.print(Text(visible(line.text, keep=""), style=line.style), soft_wrap=True)
+    console = Console(file=styled(sys.stdout), highlight=False, width=width)
+    for part in parts:
+        if isinstance(part, Table) and len(part.rows) <= MOST_WRAPPED:
+            console.print(to_rich(part, width), crop=False)
+            continue
+        style = part.style if isinstance(part, Line) else ""
+        for text in iter_texts(part, width):
+            console.print(Text(text, style=style), soft_wrap=True)
+
+
+def emit(data: Any, as_json: bool, parts: Iterable[Part] | None = None) -> None:
+    """Write data as JSON, or the lines and tables that say the same: of records without any a table of all fields."""
+    if as_json:
+        print_json(data)
+    else:
+        show(*([to_table(data)] if parts is None else parts))
+
+
+def to_table(records: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of records that have the same keys, whole numbers to the right."""
+    columns = [Column(name, "right" if isinstance(value, int) else "left") for name, value in records[0].items()]
+    return Table(columns, [Row(tuple(map(str, record.values()))) for record in records])
 
 
 def print_message(text: str) -> None:
@@ -51,7 +71,7 @@ def print_message(text: str) -> None:
 def print_json(value: Any) -> None:
     """Write plain data as JSON; NaN and infinities become null.
 
-    An iterator among the values of a mapping is written as a list, of which a part is held at a time.
+    An iterator among the values of a mapping is written as a list that is never held whole.
     """
     for text in _texts(value):
         print(visible_json(text), end="")
@@ -81,7 +101,7 @@ def _elements(items: Iterator[Any]) -> Iterator[str]:
 def _json(value: Any) -> str:
     try:
         return msgspec.json.format(msgspec.json.encode(value, enc_hook=plain), indent=2).decode()
-    except UnicodeEncodeError:  # a name of a file may be no text
+    except UnicodeEncodeError:  # a file's name may be no text
         return json.dumps(plain(value), ensure_ascii=False, indent=2)
 
 

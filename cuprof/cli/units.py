@@ -1,4 +1,4 @@
-"""Numbers for people: a time with its unit, a span of seconds."""
+"""Numbers for people: a time with its unit, a span of seconds, a counter."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def format_duration(seconds: float) -> str:
     minutes, rest = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def format_counter(value: float | str | None) -> str:
+    """Return a value as text: whole numbers in full, others to six digits, "–" for none."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
