@@ -82,7 +82,7 @@ def _cell(study: Study, trial: StudyTrial | None, winner: StudyTrial | None, sca
     if not trial.is_right or winner is None:
         harmless = trial.is_expected or trial.state in NOT_RUN
         return Cell(words_of(trial), "missing" if harmless else "failed")
-    cell = Cell(scale.format(trial.median_ns), note=trial.doubt)
+    cell = Cell(scale.format(trial.median_ns), note=", ".join(filter(None, [trial.doubt, study.age(trial)])))
     if trial is winner:
         return replace(cell, mark="★", heat=0.0)
     ratio = by_sure_time(trial) / by_sure_time(winner)

@@ -100,7 +100,7 @@ class StudyTrial(TrialRow):
 
     @property
     def doubt(self) -> str:
-        """Return "±58 %" of a time whose interval is too wide to rest a speed-up on, else the empty text."""
+        """Return "±58 %" of a time whose interval is too wide for a speed-up without a mark, else the empty text."""
         width = self.half_width or 0.0
         return f"±{width * 100:.0f}\N{NO-BREAK SPACE}%" if width > WIDEST else ""
 
